@@ -1,0 +1,12 @@
+# gluino_folder(name): one object library per folder of src, made of all its .cc files.
+# The arrows between folders are checked by tools/check_includes.py.
+function(gluino_folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(gluino_${name} OBJECT ${sources})
+  target_include_directories(gluino_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(gluino_${name} PUBLIC fmt::fmt OpenMP::OpenMP_CXX)
+  set_property(GLOBAL APPEND PROPERTY GLUINO_FOLDERS gluino_${name})
+endfunction()

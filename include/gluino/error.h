@@ -1,0 +1,51 @@
+// The kinds of errors gluino raises. A message names the operator or file, what was found and what was needed.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+namespace gluino {
+
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what, bool located = false) : std::runtime_error(what), located_(located) {}
+  bool located() const { return located_; }  // the message already names the operator
+
+ private:
+  bool located_;
+};
+
+// The caller's mistake: wrong shapes, dtypes, attributes, indices or uses of the interface.
+class UserError : public Error {
+ public:
+  using Error::Error;
+};
+class ShapeError : public UserError {
+ public:
+  using UserError::UserError;
+};
+class DTypeError : public UserError {
+ public:
+  using UserError::UserError;
+};
+class AttrError : public UserError {
+ public:
+  using UserError::UserError;
+};
+class IndexError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+// Files, memory, the operating system.
+class SystemError : public Error {
+ public:
+  using Error::Error;
+};
+
+// An invariant of gluino itself is broken; the message asks for a report.
+class InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& what) : Error("this is a bug in gluino: " + what) {}
+};
+
+}  // namespace gluino

@@ -1,0 +1,314 @@
+// One operator = one place: everything gluino knows about an operator stands in one definition.
+// No pass, plan, executor or binding names an operator; they ask these properties.
+#pragma once
+#include <span>
+
+#include "gluino/attrs.h"
+#include "gluino/expr.h"
+#include "gluino/tensor.h"
+
+namespace gluino {
+
+struct OpDef;
+
+// Which dtypes the (promoting) inputs may have.
+enum class DTypeSet : uint8_t { floating, numeric, any };
+
+// What a kernel sees: inputs, outputs already allocated with the inferred shapes and dtypes, and the mode.
+class KernelContext {
+ public:
+  KernelContext(const OpDef& op, std::span<const Tensor> inputs, std::span<Tensor> outputs, bool training)
+      : op_(op), inputs_(inputs), outputs_(outputs), training_(training) {}
+  const OpDef& op() const { return op_; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Tensor& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  Tensor& out(int i = 0) { return outputs_[static_cast<size_t>(i)]; }
+  Tensor state(int i) const { return inputs_[static_cast<size_t>(i)]; }  // an input declared with .state(): may be written
+  template <class T>
+  const T* data(int i) const {
+    return in(i).data<T>();
+  }
+  template <class T>
+  T* out_data(int i = 0) {
+    return out(i).mutable_data<T>();
+  }
+  bool training() const { return training_; }
+  // For operators with .dynamic_shape(): the kernel makes the output itself.
+  void set_out(int i, Tensor t) { outputs_[static_cast<size_t>(i)] = std::move(t); }
+
+ private:
+  const OpDef& op_;
+  std::span<const Tensor> inputs_;
+  std::span<Tensor> outputs_;
+  bool training_;
+};
+
+// Which values of the forward call a gradient reads; nothing else is kept alive for backward.
+struct Uses {
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  bool all_inputs = false;  // for variadic operators
+};
+
+// What a gradient is written against. It answers with Tensors of either kind, so gradients trace, fuse and
+// differentiate again.
+class Gradient {
+ public:
+  Gradient(const OpDef& op, Tensors inputs, Tensors outputs, Tensors heads, Tensors likes, std::vector<bool> wanted)
+      : op_(op), inputs_(std::move(inputs)), outputs_(std::move(outputs)), heads_(std::move(heads)), likes_(std::move(likes)), wanted_(std::move(wanted)) {}
+  int num_inputs() const { return static_cast<int>(likes_.size()); }
+  const Tensor& in(int i) const;   // must be declared in Uses
+  const Tensor& out(int i) const;  // must be declared in Uses
+  const Tensor& head(int i = 0) const { return heads_[static_cast<size_t>(i)]; }  // zeros where nothing flowed in
+  // Has the shape and dtype of input i but no readable value: for operators that take a shape from a tensor.
+  const Tensor& like(int i) const { return likes_[static_cast<size_t>(i)]; }
+  bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }  // false: the result for input i is thrown away
+
+ private:
+  const OpDef& op_;
+  Tensors inputs_, outputs_, heads_, likes_;
+  std::vector<bool> wanted_;
+};
+
+struct InputSpec {
+  std::string name;
+  bool own_dtype = false;   // indices, labels, lengths: takes no part in dtype promotion
+  bool shape_only = false;  // only the shape is read, never the value
+  bool is_state = false;    // an auxiliary state, which the kernel may update
+  std::function<bool(const void* attrs)> present;  // empty: always
+};
+
+// An input of a sample call: uniform in [low, high), or whole numbers in it.
+struct SampleInput {
+  SampleInput() = default;
+  SampleInput(std::initializer_list<int64_t> s) : shape(s) {}
+  SampleInput(Shape s, double lo, double hi, bool whole = false) : shape(std::move(s)), low(lo), high(hi), integer(whole) {}
+  Shape shape;
+  double low = -2, high = 2;
+  bool integer = false;
+};
+inline SampleInput uniform_sample(Shape s, double low, double high) { return {std::move(s), low, high, false}; }
+inline SampleInput index_sample(Shape s, int64_t end) { return {std::move(s), 0, static_cast<double>(end), true}; }
+
+struct Sample {
+  std::vector<SampleInput> inputs;
+  Attrs attrs;
+  bool numeric_gradient = true;  // false: the gradient is defined by convention (losses), not by the forward
+};
+
+using OptionalShapes = std::vector<std::optional<Shape>>;
+
+struct OpDef {
+  std::string name, doc;
+  std::vector<std::string> aliases;
+  std::vector<InputSpec> inputs;
+  bool is_variadic = false;  // any number of inputs, all described by inputs[0]
+  std::vector<std::string> output_names{"output"};
+  std::function<int(const void* attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
+
+  std::vector<AttrField> fields;
+  std::vector<std::string> ignored_attrs;  // MXNet had them; accepted and without effect here
+  Attrs default_attrs;
+  std::function<std::shared_ptr<void>(const void*)> copy_attrs;
+
+  DTypeSet dtypes = DTypeSet::floating;
+  std::function<void(const void* attrs, std::span<const Shape> in, std::vector<Shape>& out)> infer_shape;
+  // `promoted` is the common dtype of the inputs without own_dtype. Fills `out`; empty: all outputs are `promoted`.
+  std::function<void(const void* attrs, std::span<const DType> in, DType promoted, std::vector<DType>& out)> infer_dtype;
+  // Fills in input shapes that follow from others (weights from data) or from known outputs.
+  std::function<void(const void* attrs, OptionalShapes& in, const OptionalShapes& out)> complete_inputs;
+
+  std::function<void(const void* attrs, KernelContext&)> kernel;
+  std::function<Expr(const void* attrs, std::span<const Expr>)> expression;  // set for elementwise operators
+  std::vector<DType> kernel_dtypes;  // non-empty: other dtypes are computed in float32 and converted
+
+  std::function<Tensors(const void* attrs, const Gradient&)> gradient;
+  Uses uses;
+  std::string not_differentiable;  // why there is no gradient
+
+  std::vector<Sample> samples;
+  std::vector<std::pair<int, int>> inplace;  // (input, output) pairs that may share memory
+  bool is_view = false;           // output 0 is input 0 with another shape
+  bool is_random = false;         // draws from the device's generator
+  bool is_mode_dependent = false; // behaves differently in training mode
+  bool is_dynamic_shape = false;  // output shapes depend on values
+  bool is_same_shape = false;     // inputs and outputs all have one shape: inference works in every direction
+
+  bool is_elementwise() const { return static_cast<bool>(expression); }
+  int num_outputs(const Attrs& a) const { return num_outputs_of ? num_outputs_of(a.get()) : static_cast<int>(output_names.size()); }
+  int num_visible_outputs(const Attrs& a) const { return num_visible_of ? num_visible_of(a.get()) : num_outputs(a); }
+  // The inputs that a call with these attributes takes; a variadic operator's are all inputs[0].
+  std::vector<const InputSpec*> present_inputs(const Attrs& a) const;
+
+  Attrs parse_attrs(const StringMap& text) const;                                          // raises AttrError
+  Attrs make_attrs(std::span<const std::pair<std::string_view, AttrValue>> values) const;  // raises AttrError
+  StringMap print_attrs(const Attrs& a, bool with_defaults = false) const;
+};
+
+class OpRegistry {
+ public:
+  static OpRegistry& global();
+  void add(OpDef def);  // raises InternalError on a duplicate name or an incomplete definition
+  const OpDef& get(std::string_view name) const;  // raises UserError with the nearest name
+  const OpDef* find(std::string_view name) const;
+  const std::vector<std::unique_ptr<OpDef>>& all() const { return ops_; }
+  std::vector<std::string> names() const;  // with aliases
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+  };
+  std::vector<std::unique_ptr<OpDef>> ops_;
+  std::map<std::string, const OpDef*, std::less<>> by_name_;
+};
+
+// The one dispatch point. Concrete inputs run the kernel now and are recorded when autograd records; symbolic inputs
+// append a node to their graph.
+Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs);
+Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs);  // the first output
+void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, std::span<Tensor> outputs);
+
+using NamedAttrs = std::initializer_list<std::pair<std::string_view, AttrValue>>;
+Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, NamedAttrs attrs = {});
+Tensor call(std::string_view op, std::span<const Tensor> inputs, NamedAttrs attrs = {});
+Tensors call_all(std::string_view op, std::span<const Tensor> inputs, NamedAttrs attrs = {});
+
+// ---- The builder that an operator's definition sees.
+template <class A>
+class OpBuilder {
+ public:
+  explicit OpBuilder(std::string name) {
+    def_.name = std::move(name);
+    AttrFields<A> fields;
+    A::fields(fields);
+    def_.fields = fields.take();
+    def_.default_attrs = std::make_shared<const A>();
+    def_.copy_attrs = [](const void* a) -> std::shared_ptr<void> { return a ? std::make_shared<A>(*static_cast<const A*>(a)) : std::make_shared<A>(); };
+  }
+  OpBuilder& doc(std::string text) { return def_.doc = std::move(text), *this; }
+  template <class... S>
+  OpBuilder& alias(S... names) { return (def_.aliases.push_back(names), ...), *this; }
+  OpBuilder& input(std::string name) { return def_.inputs.push_back({.name = std::move(name)}), *this; }
+  OpBuilder& state(std::string name) { return def_.inputs.push_back({.name = std::move(name), .own_dtype = true, .is_state = true}), *this; }
+  OpBuilder& variadic(std::string name) { return def_.is_variadic = true, input(std::move(name)); }
+  // These three describe the input named just before.
+  OpBuilder& own_dtype() { return def_.inputs.back().own_dtype = true, *this; }
+  OpBuilder& shape_only() { return def_.inputs.back().shape_only = def_.inputs.back().own_dtype = true, *this; }
+  template <class F>
+  OpBuilder& present_if(F f) { return def_.inputs.back().present = [f](const void* a) { return f(as(a)); }, *this; }
+
+  OpBuilder& outputs(std::vector<std::string> names) { return def_.output_names = std::move(names), *this; }
+  template <class F>
+  OpBuilder& num_outputs(F f) { return def_.num_outputs_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
+  template <class F>
+  OpBuilder& visible_outputs(F f) { return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
+  OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
+
+  OpBuilder& dtypes(DTypeSet set) { return def_.dtypes = set, *this; }
+  OpBuilder& kernel_dtypes(std::vector<DType> d) { return def_.kernel_dtypes = std::move(d), *this; }
+  // f(attrs, span<const DType> in, DType promoted) -> DType or std::vector<DType>
+  template <class F>
+  OpBuilder& dtype(F f) {
+    def_.infer_dtype = [f](const void* a, std::span<const DType> in, DType promoted, std::vector<DType>& out) {
+      if constexpr (std::is_same_v<decltype(f(as(a), in, promoted)), DType>) std::fill(out.begin(), out.end(), f(as(a), in, promoted));
+      else out = f(as(a), in, promoted);
+    };
+    return *this;
+  }
+  // f(attrs, span<const Shape> in) -> Shape (of every output) or std::vector<Shape>
+  template <class F>
+  OpBuilder& shape(F f) {
+    def_.infer_shape = [f](const void* a, std::span<const Shape> in, std::vector<Shape>& out) {
+      if constexpr (std::is_convertible_v<decltype(f(as(a), in)), Shape>) std::fill(out.begin(), out.end(), Shape(f(as(a), in)));
+      else out = f(as(a), in);
+    };
+    return *this;
+  }
+  // f(attrs, OptionalShapes& in, const OptionalShapes& out)
+  template <class F>
+  OpBuilder& complete(F f) { return def_.complete_inputs = [f](const void* a, OptionalShapes& in, const OptionalShapes& out) { f(as(a), in, out); }, *this; }
+  // All inputs and outputs have the shape of the first.
+  OpBuilder& same_shape() {
+    def_.is_same_shape = true;
+    if (!def_.infer_shape) def_.infer_shape = require_same_shape;
+    return *this;
+  }
+
+  // f(attrs, KernelContext&)
+  template <class F>
+  OpBuilder& kernel(F f) { return def_.kernel = [f](const void* a, KernelContext& k) { f(as(a), k); }, *this; }
+  // f([attrs,] Expr...): what happens to one element. Inputs broadcast unless same_shape() was said.
+  template <class F>
+  OpBuilder& scalar(F f) {
+    def_.expression = [f](const void* a, std::span<const Expr> x) -> Expr { return invoke_scalar(f, as(a), x); };
+    if (!def_.infer_shape) def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) { out[0] = broadcast_shapes(in); };
+    return *this;
+  }
+
+  template <class F>
+  OpBuilder& gradient(Uses uses, F f) {
+    def_.uses = std::move(uses);
+    def_.gradient = [f](const void* a, const Gradient& g) -> Tensors {
+      if constexpr (std::is_invocable_v<F, const A&, const Gradient&>) return f(as(a), g);
+      else return f(g);
+    };
+    return *this;
+  }
+  OpBuilder& not_differentiable(std::string why) { return def_.not_differentiable = std::move(why), *this; }
+
+  OpBuilder& sample(std::vector<SampleInput> inputs, A attrs = {}) {
+    return def_.samples.push_back({std::move(inputs), std::make_shared<const A>(std::move(attrs)), true}), *this;
+  }
+  // The gradient is defined by convention, so it is not compared with a numeric one.
+  OpBuilder& sample_without_gradient(std::vector<SampleInput> inputs, A attrs = {}) {
+    sample(std::move(inputs), std::move(attrs));
+    def_.samples.back().numeric_gradient = false;
+    return *this;
+  }
+
+  OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
+  OpBuilder& view() { return def_.is_view = true, *this; }
+  OpBuilder& random() { return def_.is_random = true, *this; }
+  OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
+  OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }
+
+  OpDef take() { return std::move(def_); }
+
+ private:
+  static const A& as(const void* a) {
+    static const A defaults{};
+    return a ? *static_cast<const A*>(a) : defaults;
+  }
+  template <class F>
+  static Expr invoke_scalar(const F& f, const A& a, std::span<const Expr> x) {
+    if constexpr (std::is_invocable_v<F, const A&, Expr>) return f(a, x[0]);
+    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr>) return f(a, x[0], x[1]);
+    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr, Expr>) return f(a, x[0], x[1], x[2]);
+    else if constexpr (std::is_invocable_v<F, Expr>) return f(x[0]);
+    else if constexpr (std::is_invocable_v<F, Expr, Expr>) return f(x[0], x[1]);
+    else if constexpr (std::is_invocable_v<F, Expr, Expr, Expr>) return f(x[0], x[1], x[2]);
+    else return f(a, x);
+  }
+  static void require_same_shape(const void*, std::span<const Shape> in, std::vector<Shape>& out) {
+    for (size_t i = 1; i < in.size(); ++i)
+      if (!(in[i] == in[0]))
+        throw ShapeError("inputs have shapes " + in[0].str() + " and " + in[i].str() + ", but this operator does not broadcast: they must be the same");
+    std::fill(out.begin(), out.end(), in[0]);
+  }
+  OpDef def_;
+};
+
+// Defines and registers an operator: GLUINO_OP(softplus, SoftplusAttrs) { op.doc("...")...; }
+#define GLUINO_OP(opname, AttrsType)                                     \
+  static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op); \
+  [[maybe_unused]] static const bool gluino_registered_##opname = [] {   \
+    ::gluino::OpBuilder<AttrsType> builder(#opname);                     \
+    gluino_define_##opname(builder);                                     \
+    ::gluino::OpRegistry::global().add(builder.take());                  \
+    return true;                                                         \
+  }();                                                                   \
+  static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op)
+
+}  // namespace gluino

@@ -1,0 +1,226 @@
+// Walks the tape from the heads to the leaves. Uses only OpDef::gradient.
+#include <cstring>
+#include <queue>
+#include <unordered_map>
+
+#include "autograd/tape.h"
+#include "base/format.h"
+#include "gluino/autograd.h"
+#include "op/infer.h"
+#include "op/mode.h"
+
+namespace gluino::autograd {
+namespace {
+
+Tensor zeros_of(const TensorMeta& m) { return zeros(m.shape, {m.dtype, m.device}); }
+
+class Walk {
+ public:
+  Walk(const BackwardOptions& options, const Tensors& variables) : options_(options), results_(variables.size()) {
+    for (size_t i = 0; i < variables.size(); ++i) {
+      TapeEntry* e = entry_of(variables[i]);
+      if (!e) raise<UserError>("grad: variable {} was neither recorded nor given attach_grad()", i);
+      wanted_[key(*e)].push_back(i);
+    }
+  }
+
+  void add_head(const Tensor& head, const Tensor& head_grad) {
+    TapeEntry* e = entry_of(head);
+    if (!e) raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()", impl_of(head).shape);
+    Tensor g = head_grad.defined() ? head_grad : ones(impl_of(head).shape, {head.dtype(), head.device()});
+    if (!(impl_of(g).shape == impl_of(head).shape))
+      raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
+    accumulate(*e, std::move(g));
+  }
+
+  void run() {
+    while (!queue_.empty()) {
+      const Ref<TapeNode> node = queue_.top().node;
+      queue_.pop();
+      step(*node);
+    }
+    for (auto& [entry, gradient] : leaves_) write_leaf(*entry, gradient);
+  }
+
+  Tensors take_results(const Tensors& variables) {
+    for (size_t i = 0; i < results_.size(); ++i)
+      if (!results_[i].defined()) results_[i] = zeros_of(meta_of(variables[i]));
+    return std::move(results_);
+  }
+
+ private:
+  struct Key {
+    const void* object;
+    int index;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const { return std::hash<const void*>()(k.object) * 31 + static_cast<size_t>(k.index); }
+  };
+  static Key key(const TapeEntry& e) { return e.is_leaf() ? Key{&e, 0} : Key{e.node.get(), e.index}; }
+
+  struct Item {
+    Ref<TapeNode> node;
+    bool operator<(const Item& o) const { return node->sequence < o.node->sequence; }
+  };
+
+  static Tensor add(const Tensor& a, const Tensor& b) { return gluino::call("elemwise_add", {a, b}); }
+
+  void accumulate(TapeEntry& e, Tensor gradient) {
+    if (e.is_leaf()) {
+      if (e.req == GradReq::null && wanted_.empty()) return;
+      for (auto& [known, sum] : leaves_)
+        if (known.get() == &e) {
+          sum = add(sum, gradient);
+          return;
+        }
+      leaves_.emplace_back(Ref<TapeEntry>(&e), std::move(gradient));
+      return;
+    }
+    auto [it, fresh] = heads_.try_emplace(e.node.get());
+    if (fresh) {
+      it->second.resize(e.node->output_metas.size());
+      queue_.push({e.node});
+    }
+    Tensor& slot = it->second[static_cast<size_t>(e.index)];
+    slot = slot.defined() ? add(slot, gradient) : std::move(gradient);
+  }
+
+  void step(TapeNode& node) {
+    if (node.released)
+      raise<UserError>("backward: what was recorded for {} has already been released; pass retain_graph = true to the first backward",
+                       node.op ? node.op->name : node.name);
+    Tensors heads = std::move(heads_[&node]);
+    heads_.erase(&node);
+    for (size_t i = 0; i < heads.size(); ++i) {
+      if (!heads[i].defined()) heads[i] = zeros_of(node.output_metas[i]);
+      if (const auto it = wanted_.find({&node, static_cast<int>(i)}); it != wanted_.end())
+        for (size_t slot : it->second) results_[slot] = heads[i];
+    }
+    std::vector<bool> wanted(node.inputs.size());
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
+    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom(heads, wanted);
+    if (gradients.size() != node.inputs.size())
+      throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name, gradients.size(), node.inputs.size()));
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (node.inputs[i] && gradients[i].defined()) accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
+    if (!options_.retain_graph) node.release();
+  }
+
+  static Tensor conform(const TapeNode& node, size_t i, Tensor g) {
+    const TensorMeta& m = node.input_metas[i];
+    if (!(impl_of(g).shape == m.shape))
+      throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", node.op ? node.op->name : node.name, i, impl_of(g).shape, m.shape));
+    return impl_of(g).dtype == m.dtype ? std::move(g) : g.astype(m.dtype);
+  }
+
+  Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted) {
+    const OpDef& op = *node.op;
+    if (!op.gradient) return Tensors(node.inputs.size());  // not differentiable: nothing flows back
+    Tensors likes;
+    for (const TensorMeta& m : node.input_metas) likes.push_back(make_shape_only(m.shape, m.dtype, m.device));
+    Tensors ins = node.saved_inputs, outs = node.saved_outputs;
+    ins.resize(node.inputs.size());
+    outs.resize(node.output_metas.size());
+    for (size_t i = 0; i < outs.size(); ++i)
+      if (outs[i].defined() && options_.create_graph) {
+        auto entry = make_ref<TapeEntry>();
+        entry->node = Ref<TapeNode>(&node);
+        entry->index = static_cast<int>(i);
+        outs[i] = make_view(outs[i], impl_of(outs[i]).shape, 0);
+        impl_of(outs[i]).autograd = entry;
+      }
+    try {
+      return op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+    } catch (const UserError&) {
+      rethrow_located("gradient of " + op.name);
+    }
+  }
+
+  void write_leaf(TapeEntry& leaf, Tensor& gradient) {
+    if (const auto it = wanted_.find(key(leaf)); it != wanted_.end())
+      for (size_t slot : it->second) results_[slot] = gradient;
+    if (!wanted_.empty() || leaf.req == GradReq::null) return;
+    detail::TensorImpl& target = impl_of(leaf.leaf_grad);
+    if (leaf.req == GradReq::add) gradient = add(leaf.leaf_grad, gradient);
+    detail::TensorImpl& value = impl_of(gradient);
+    if (options_.create_graph) target.autograd = value.autograd;
+    else target.autograd = nullptr;
+    // A gradient that nobody else holds becomes the leaf's without a copy.
+    if (options_.create_graph || (value.storage->use_count() == 1 && target.storage->use_count() == 1)) {
+      target.storage = value.storage;
+      target.data = value.data;
+    } else {
+      std::memcpy(target.data, value.data, static_cast<size_t>(target.shape.elements() * dtype_bytes(target.dtype)));
+    }
+  }
+
+  BackwardOptions options_;
+  std::priority_queue<Item> queue_;
+  std::unordered_map<TapeNode*, Tensors> heads_;  // gradients that have flowed into each output so far
+  std::vector<std::pair<Ref<TapeEntry>, Tensor>> leaves_;
+  std::unordered_map<Key, std::vector<size_t>, KeyHash> wanted_;  // grad(): where each variable's result goes
+  Tensors results_;
+};
+
+Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+  if (heads.empty()) throw UserError("backward: there is no head");
+  if (!head_grads.empty() && head_grads.size() != heads.size())
+    raise<UserError>("backward: {} head gradients were given for {} heads", head_grads.size(), heads.size());
+  options.retain_graph |= options.create_graph;
+  const Scope scope(options.create_graph, options.train_mode);
+  Walk walk(options, variables);
+  for (size_t i = 0; i < heads.size(); ++i) walk.add_head(heads[i], head_grads.empty() ? Tensor() : head_grads[i]);
+  walk.run();
+  return walk.take_results(variables);
+}
+
+}  // namespace
+
+void backward(const Tensors& heads, const Tensors& head_grads, BackwardOptions options) { run_backward(heads, {}, head_grads, options); }
+
+Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+  if (variables.empty()) throw UserError("grad: there is no variable to differentiate by");
+  return run_backward(heads, variables, head_grads, options);
+}
+
+}  // namespace gluino::autograd
+
+namespace gluino {
+
+using autograd::TapeEntry;
+
+void Tensor::attach_grad(GradReq req) {
+  if (is_symbolic()) throw UserError("attach_grad: a symbolic tensor has no gradient of its own; attach it outside the traced function");
+  if (!is_floating(dtype())) raise<DTypeError>("attach_grad: a {} tensor has no gradient; use a floating dtype", dtype());
+  auto entry = make_ref<TapeEntry>();
+  entry->req = req;
+  if (req != GradReq::null) entry->leaf_grad = zeros(impl_->shape, {impl_->dtype, impl_->device});
+  impl_->autograd = req == GradReq::null ? Ref<TapeEntry>() : entry;
+}
+static TapeEntry* leaf_of(const Tensor& t) {
+  TapeEntry* e = t.defined() ? autograd::entry_of(t) : nullptr;
+  return e && e->is_leaf() ? e : nullptr;
+}
+Tensor Tensor::grad() const {
+  const TapeEntry* leaf = leaf_of(*this);
+  return leaf ? leaf->leaf_grad : Tensor();
+}
+GradReq Tensor::grad_req() const {
+  const TapeEntry* leaf = leaf_of(*this);
+  return leaf ? leaf->req : GradReq::null;
+}
+void Tensor::zero_grad() {
+  Tensor g = grad();
+  if (!g.defined()) return;
+  impl_of(g).autograd = nullptr;
+  std::memset(bytes_of(g), 0, static_cast<size_t>(g.nbytes()));
+}
+void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
+Tensor Tensor::detach() const {
+  if (is_symbolic()) return call("BlockGrad", {*this});
+  bytes_of(*this);
+  return make_view(*this, impl_->shape, 0);
+}
+
+}  // namespace gluino

@@ -1,0 +1,148 @@
+#include "autograd/tape.h"
+
+#include <atomic>
+
+#include "gluino/autograd.h"
+#include "op/mode.h"
+
+namespace gluino::autograd {
+namespace {
+
+std::atomic<uint64_t> next_sequence{1};
+
+// A second handle on the same memory that later in-place rebinding of the first does not reach.
+Tensor snapshot(const Tensor& t, Ref<AutogradEntry> entry) {
+  const detail::TensorImpl& from = impl_of(t);
+  auto impl = make_ref<detail::TensorImpl>(from.shape, from.dtype, from.device);
+  impl->storage = from.storage;
+  impl->data = from.data;
+  impl->symbolic = from.symbolic;
+  impl->autograd = std::move(entry);
+  return Tensor(std::move(impl));
+}
+
+Ref<TapeNode> make_node(std::span<const Tensor> inputs) {
+  auto node = make_ref<TapeNode>();
+  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  node->inputs.reserve(inputs.size());
+  for (const Tensor& t : inputs) node->inputs.emplace_back(entry_of(t));
+  return node;
+}
+
+void attach_outputs(const Ref<TapeNode>& node, std::span<Tensor> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto entry = make_ref<TapeEntry>();
+    entry->node = node;
+    entry->index = static_cast<int>(i);
+    impl_of(outputs[i]).autograd = entry;
+  }
+}
+
+class Tape final : public TapeHook {
+ public:
+  Tape() { install_tape_hook(this); }
+
+  bool needs_record(std::span<const Tensor> inputs) const override {
+    for (const Tensor& t : inputs)
+      if (impl_of(t).autograd) return true;
+    return false;
+  }
+
+  void record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    Ref<TapeNode> node = make_node(inputs);
+    node->op = &op;
+    node->attrs = attrs;
+    node->input_metas.reserve(inputs.size());
+    for (const Tensor& t : inputs) node->input_metas.push_back(meta_of(t));
+    node->output_metas.reserve(outputs.size());
+    for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
+    if (op.uses.all_inputs || !op.uses.inputs.empty()) {
+      node->saved_inputs.resize(inputs.size());
+      auto save = [&](size_t i) { if (i < inputs.size()) node->saved_inputs[i] = snapshot(inputs[i], impl_of(inputs[i]).autograd); };
+      for (size_t i = 0; op.uses.all_inputs && i < inputs.size(); ++i) save(i);
+      for (int i : op.uses.inputs) save(static_cast<size_t>(i));
+    }
+    if (!op.uses.outputs.empty()) {
+      node->saved_outputs.resize(outputs.size());
+      // Without the entry: it would keep the node alive for ever. backward() puts a new one on.
+      for (int i : op.uses.outputs)
+        if (static_cast<size_t>(i) < outputs.size()) node->saved_outputs[static_cast<size_t>(i)] = snapshot(outputs[static_cast<size_t>(i)], nullptr);
+    }
+    attach_outputs(node, outputs);
+  }
+};
+const Tape tape;
+
+}  // namespace
+
+TensorMeta meta_of(const Tensor& t) { return {impl_of(t).shape, impl_of(t).dtype, impl_of(t).device}; }
+
+TapeEntry* entry_of(const Tensor& t) { return static_cast<TapeEntry*>(impl_of(t).autograd.get()); }
+
+void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward) {
+  Ref<TapeNode> node = make_node(inputs);
+  node->name = std::move(name);
+  node->custom = std::move(backward);
+  for (const Tensor& t : inputs) node->input_metas.push_back(meta_of(t));
+  for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
+  attach_outputs(node, outputs);
+}
+
+void TapeNode::release() {
+  released = true;
+  saved_inputs.clear();
+  saved_outputs.clear();
+  custom = nullptr;
+}
+
+// A long tape is a long chain of nodes: unlinked one by one, so that the stack does not grow with its length.
+TapeNode::~TapeNode() {
+  thread_local std::vector<Ref<TapeEntry>>* pending = nullptr;
+  auto take = [&](std::vector<Ref<TapeEntry>>& into) {
+    for (Ref<TapeEntry>& e : inputs)
+      if (e) into.push_back(std::move(e));
+    for (Tensor& t : saved_inputs)
+      if (t.defined() && t.impl()->use_count() == 1 && t.impl()->autograd) into.push_back(Ref<TapeEntry>(entry_of(t))), t.impl()->autograd = nullptr;
+  };
+  if (pending) {
+    take(*pending);
+    return;
+  }
+  std::vector<Ref<TapeEntry>> list;
+  pending = &list;
+  take(list);
+  while (!list.empty()) {
+    Ref<TapeEntry> last = std::move(list.back());
+    list.pop_back();
+    last = nullptr;  // may add to the list
+  }
+  pending = nullptr;
+}
+
+Scope::Scope(std::optional<bool> recording, std::optional<bool> training)
+    : previous_recording_(mode().recording), previous_training_(mode().training) {
+  if (recording) mode().recording = *recording;
+  if (training) mode().training = *training;
+}
+Scope::~Scope() {
+  mode().recording = previous_recording_;
+  mode().training = previous_training_;
+}
+bool is_recording() { return mode().recording; }
+bool is_training() { return mode().training; }
+
+Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
+  Tensors outputs;
+  {
+    const Scope paused(false, std::nullopt);
+    outputs = function->forward(inputs);
+  }
+  bool on_tape = false;
+  for (const Tensor& t : inputs) on_tape |= static_cast<bool>(impl_of(t).autograd);
+  if (!mode().recording || !on_tape) return outputs;
+  for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
+  record_custom("a user's Function", inputs, outputs, [function](const Tensors& heads, const std::vector<bool>&) { return function->backward(heads); });
+  return outputs;
+}
+
+}  // namespace gluino::autograd

@@ -1,0 +1,51 @@
+// The tape: one node per recorded call, linked from outputs to inputs.
+#pragma once
+#include <functional>
+
+#include "gluino/op.h"
+#include "tensor/impl.h"
+
+namespace gluino::autograd {
+
+class TapeEntry;
+
+struct TensorMeta {
+  Shape shape;
+  DType dtype;
+  Device device;
+};
+TensorMeta meta_of(const Tensor& t);
+
+// Gradients of the inputs from those of the outputs. wanted[i] is false where the result would be thrown away.
+using BackwardFn = std::function<Tensors(const Tensors& heads, const std::vector<bool>& wanted)>;
+
+class TapeNode final : public RefCounted {
+ public:
+  ~TapeNode() override;
+  std::string name;
+  const OpDef* op = nullptr;  // null: `custom` knows the way back
+  Attrs attrs;
+  BackwardFn custom;
+  std::vector<Ref<TapeEntry>> inputs;  // null where no gradient is wanted
+  std::vector<TensorMeta> input_metas, output_metas;
+  Tensors saved_inputs, saved_outputs;  // null where the gradient does not read them
+  uint64_t sequence = 0;                // larger than that of every input's node
+  bool released = false;
+  void release();  // drops what backward needed
+};
+
+// A tensor's place: output `index` of a node, or a leaf with a gradient of its own.
+class TapeEntry final : public AutogradEntry {
+ public:
+  Ref<TapeNode> node;
+  int index = 0;
+  Tensor leaf_grad;  // set for leaves
+  GradReq req = GradReq::null;
+  bool is_leaf() const { return !node; }
+};
+
+TapeEntry* entry_of(const Tensor& t);  // null when the tensor is not on the tape
+// Puts a call on the tape whose way back is a function of its own.
+void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward);
+
+}  // namespace gluino::autograd

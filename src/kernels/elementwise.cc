@@ -1,0 +1,247 @@
+#include "kernels/elementwise.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/primitives.h"
+
+namespace gluino::kernels {
+namespace {
+
+constexpr int64_t kBlock = 512;   // elements a register holds: stays in the first-level cache
+
+// How an operand is read: `same` element for element, `scalar` one value for all, else through `strides`.
+struct Access {
+  enum Kind : uint8_t { same, scalar, strided } kind;
+  std::array<int64_t, Shape::kMaxAxes> strides;  // in elements, per axis of the collapsed output
+};
+
+// Everything that does not depend on the part of the output being computed.
+struct Loop {
+  const Program& program;
+  std::span<const Operand> operands;
+  std::vector<Access> access;
+  std::array<int64_t, Shape::kMaxAxes> extents;  // of the collapsed output
+  int axes = 0;
+  char* out;
+  DType out_dtype;
+  DType type;       // storage type of the program's compute type
+  int64_t width;    // bytes of a computed element
+};
+
+// Merges axes that every operand walks in the same way, and finds out how each operand is read.
+void collapse(Loop& loop, const Shape& shape) {
+  const size_t count = loop.operands.size();
+  loop.access.resize(count);
+  std::vector<std::array<int64_t, Shape::kMaxAxes>> strides(count);
+  for (size_t k = 0; k < count; ++k) {
+    const Shape& s = *loop.operands[k].shape;
+    loop.access[k].kind = s == shape ? Access::same : s.elements() == 1 ? Access::scalar : Access::strided;
+    int64_t step = 1;
+    for (int i = shape.ndim() - 1, j = s.ndim() - 1; i >= 0; --i, --j) {
+      const int64_t extent = j >= 0 ? s[j] : 1;
+      strides[k][static_cast<size_t>(i)] = extent == 1 ? 0 : step;
+      step *= extent;
+    }
+  }
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (shape[i] == 1) continue;
+    bool merge = loop.axes > 0;
+    for (size_t k = 0; merge && k < count; ++k) {
+      const int64_t outer = loop.access[k].strides[static_cast<size_t>(loop.axes - 1)];
+      merge = outer == strides[k][static_cast<size_t>(i)] * shape[i];
+    }
+    if (!merge) {
+      loop.extents[static_cast<size_t>(loop.axes++)] = 1;
+    }
+    const auto axis = static_cast<size_t>(loop.axes - 1);
+    loop.extents[axis] *= shape[i];
+    for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][static_cast<size_t>(i)];
+  }
+}
+
+// Gathers `n` elements of a broadcast operand, starting at output position `begin`, into dst.
+template <class T>
+void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begin, int64_t n, T* dst) {
+  std::array<int64_t, Shape::kMaxAxes> position{};
+  int64_t offset = 0, rest = begin;
+  for (int i = loop.axes - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    position[k] = rest % loop.extents[k];
+    rest /= loop.extents[k];
+    offset += position[k] * a.strides[k];
+  }
+  const auto last = static_cast<size_t>(loop.axes - 1);
+  while (n > 0) {
+    const int64_t run = std::min(n, loop.extents[last] - position[last]);
+    if (a.strides[last] == 1) {
+      std::memcpy(dst, data + offset, static_cast<size_t>(run) * sizeof(T));
+    } else if (a.strides[last] == 0) {
+      std::fill(dst, dst + run, data[offset]);
+    } else {
+      for (int64_t i = 0; i < run; ++i) dst[i] = data[offset + i * a.strides[last]];
+    }
+    dst += run;
+    n -= run;
+    position[last] += run;
+    offset += run * a.strides[last];
+    for (size_t k = last; k > 0 && position[k] == loop.extents[k]; --k) {
+      offset += a.strides[k - 1] - position[k] * a.strides[k];
+      position[k] = 0;
+      ++position[k - 1];
+    }
+  }
+}
+
+void gather(const Loop& loop, size_t operand, int64_t begin, int64_t n, void* dst) {
+  const Operand& o = loop.operands[operand];
+  const Access& a = loop.access[operand];
+  switch (dtype_bytes(o.dtype)) {
+    case 1: return gather_typed(loop, a, static_cast<const uint8_t*>(o.data), begin, n, static_cast<uint8_t*>(dst));
+    case 2: return gather_typed(loop, a, static_cast<const uint16_t*>(o.data), begin, n, static_cast<uint16_t*>(dst));
+    case 4: return gather_typed(loop, a, static_cast<const uint32_t*>(o.data), begin, n, static_cast<uint32_t*>(dst));
+    default: return gather_typed(loop, a, static_cast<const uint64_t*>(o.data), begin, n, static_cast<uint64_t*>(dst));
+  }
+}
+
+void fill_constant(double value, DType type, void* dst, int64_t n) {
+  switch (type) {
+    case DType::float32: std::fill_n(static_cast<float*>(dst), n, static_cast<float>(value)); return;
+    case DType::float64: std::fill_n(static_cast<double*>(dst), n, value); return;
+    case DType::int32: std::fill_n(static_cast<int32_t*>(dst), n, static_cast<int32_t>(static_cast<int64_t>(value))); return;
+    default: std::fill_n(static_cast<int64_t*>(dst), n, static_cast<int64_t>(value)); return;
+  }
+}
+
+// Registers: instruction i writes to slot[i]; a slot is free again after its value's last use.
+struct Registers {
+  std::array<uint8_t, Program::kMaxInstructions> slot{};
+  int count = 0;
+};
+Registers allocate_registers(const Program& p) {
+  std::array<int, Program::kMaxInstructions> last_use{};
+  for (int i = 0; i < p.size(); ++i)
+    if (p[i].fn != ScalarFn::input)
+      for (int k = 0; k < arity(p[i].fn); ++k) last_use[p[i].args[k]] = i;
+  Registers r;
+  std::array<bool, Program::kMaxInstructions> busy{};
+  for (int i = 0; i < p.size(); ++i) {
+    // Leaves keep their slot: constants are filled once, inputs may be read in place.
+    const bool is_leaf = arity(p[i].fn) == 0;
+    if (!is_leaf)
+      for (int k = 0; k < arity(p[i].fn); ++k) {
+        const int arg = p[i].args[k];
+        if (last_use[static_cast<size_t>(arg)] == i && arity(p[arg].fn) > 0) busy[r.slot[static_cast<size_t>(arg)]] = false;
+      }
+    int s = 0;
+    while (busy[static_cast<size_t>(s)]) ++s;
+    busy[static_cast<size_t>(s)] = true;
+    r.slot[static_cast<size_t>(i)] = static_cast<uint8_t>(s);
+    r.count = std::max(r.count, s + 1);
+  }
+  return r;
+}
+
+void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end) {
+  const Program& p = loop.program;
+  const auto& kernels = primitives().scalar;
+  const auto type = static_cast<size_t>(p.type());
+  const int64_t block = std::min(kBlock, end - begin);
+  const int64_t stride = (block * loop.width + 63) / 64 * 64;
+  // One register more, for operands that must be gathered before they are converted.
+  const size_t bytes = static_cast<size_t>(stride * registers.count + kBlock * 8 + 64);
+  alignas(64) char small[4096 * 2];
+  std::vector<char> large;
+  char* base = small;
+  if (bytes > sizeof small) {
+    large.resize(bytes);
+    base = large.data();
+  }
+  char* scratch = base + stride * registers.count;
+  std::array<const char*, Program::kMaxInstructions> value;
+  for (int i = 0; i < p.size(); ++i) {
+    char* reg = base + stride * registers.slot[static_cast<size_t>(i)];
+    value[static_cast<size_t>(i)] = reg;
+    if (p[i].fn == ScalarFn::constant) {
+      fill_constant(p[i].value, loop.type, reg, block);
+    } else if (p[i].fn == ScalarFn::input && loop.access[p[i].args[0]].kind == Access::scalar) {
+      const Operand& o = loop.operands[p[i].args[0]];
+      convert(o.data, o.dtype, reg, loop.type, 1);
+      for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, static_cast<size_t>(loop.width));
+    }
+  }
+  const int64_t out_width = dtype_bytes(loop.out_dtype);
+  const bool direct = loop.out_dtype == loop.type;
+  for (int64_t at = begin; at < end; at += block) {
+    const int64_t n = std::min(block, end - at);
+    char* out = loop.out + at * out_width;
+    for (int i = 0; i < p.size(); ++i) {
+      const Instruction& in = p[i];
+      const auto k = static_cast<size_t>(i);
+      char* reg = base + stride * registers.slot[k];
+      if (in.fn == ScalarFn::constant) continue;
+      if (in.fn == ScalarFn::input) {
+        const Operand& o = loop.operands[in.args[0]];
+        const Access::Kind kind = loop.access[in.args[0]].kind;
+        if (kind == Access::same) {
+          const char* source = static_cast<const char*>(o.data) + at * dtype_bytes(o.dtype);
+          if (o.dtype == loop.type) value[k] = source;
+          else convert(source, o.dtype, reg, loop.type, n);
+        } else if (kind == Access::strided) {
+          if (o.dtype == loop.type) {
+            gather(loop, in.args[0], at, n, reg);
+          } else {
+            gather(loop, in.args[0], at, n, scratch);
+            convert(scratch, o.dtype, reg, loop.type, n);
+          }
+        }
+        continue;
+      }
+      const bool last = i == p.size() - 1;
+      char* target = last && direct ? out : reg;
+      kernels[static_cast<int>(in.fn)][type](value[in.args[0]], value[in.args[1]], value[in.args[2]], target, n);
+      value[k] = target;
+    }
+    const char* result = value[static_cast<size_t>(p.size() - 1)];
+    if (result != out) convert(result, loop.type, out, loop.out_dtype, n);
+  }
+}
+
+// One instruction on whole arrays of the computed type: no registers, no blocks.
+bool run_direct(const Program& p, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
+  const Instruction& last = p[p.size() - 1];
+  const int n_args = arity(last.fn);
+  const DType type = storage_of(p.type());
+  if (n_args == 0 || p.size() != n_args + 1 || out_dtype != type) return false;
+  const char* data[3] = {nullptr, nullptr, nullptr};
+  for (int k = 0; k < n_args; ++k) {
+    const Instruction& leaf = p[last.args[k]];
+    if (leaf.fn != ScalarFn::input) return false;
+    const Operand& o = operands[leaf.args[0]];
+    if (o.dtype != type || !(o.shape == &shape || *o.shape == shape)) return false;
+    data[k] = static_cast<const char*>(o.data);
+  }
+  const ScalarKernel kernel = primitives().scalar[static_cast<int>(last.fn)][static_cast<size_t>(p.type())];
+  const int64_t width = dtype_bytes(type);
+  parallel_for(shape.elements(), kParallelGrain, [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * width;
+    kernel(data[0] + at, data[1] ? data[1] + at : nullptr, data[2] ? data[2] + at : nullptr, static_cast<char*>(out) + at, end - begin);
+  });
+  return true;
+}
+
+}  // namespace
+
+void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
+  const int64_t n = shape.elements();
+  if (n == 0 || run_direct(program, operands, out, out_dtype, shape)) return;
+  Loop loop{.program = program, .operands = operands, .access = {}, .extents = {}, .out = static_cast<char*>(out),
+            .out_dtype = out_dtype, .type = storage_of(program.type()), .width = dtype_bytes(storage_of(program.type()))};
+  collapse(loop, shape);
+  const Registers registers = allocate_registers(program);
+  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end); });
+}
+
+}  // namespace gluino::kernels

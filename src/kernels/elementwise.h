@@ -1,0 +1,20 @@
+// Runs a scalar Program over whole arrays with broadcasting: the one elementwise kernel.
+#pragma once
+#include <span>
+
+#include "gluino/dtype.h"
+#include "gluino/expr.h"
+#include "gluino/shape.h"
+
+namespace gluino::kernels {
+
+struct Operand {
+  const void* data;
+  DType dtype;
+  const Shape* shape;  // broadcasts to the output's
+};
+
+// out = program(operands); out has shape `shape` and may be the memory of an operand of the same shape and dtype.
+void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape);
+
+}  // namespace gluino::kernels

@@ -1,0 +1,241 @@
+#include "base/format.h"
+#include "gluino/op.h"
+#include "kernels/elementwise.h"
+#include "kernels/primitives.h"
+#include "op/infer.h"
+#include "op/mode.h"
+#include "tensor/impl.h"
+
+namespace gluino {
+namespace {
+
+TapeHook* tape_hook = nullptr;
+TraceHook* trace_hook = nullptr;
+thread_local Mode tls_mode;
+
+constexpr size_t kMaxFastInputs = 8;
+
+[[noreturn]] void missing_input(const OpDef& op, size_t i) {
+  const InputSpec& spec = op.inputs[std::min(i, op.inputs.size() - 1)];
+  raise<UserError>("input '{}' is a null tensor", spec.name);
+}
+
+// Checks the handles and tells whether any is symbolic.
+bool any_symbolic(const OpDef& op, std::span<const Tensor> inputs) {
+  bool symbolic = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) missing_input(op, i);
+    const detail::TensorImpl& t = impl_of(inputs[i]);
+    symbolic |= static_cast<bool>(t.symbolic);
+    if (t.device != impl_of(inputs[0]).device)
+      raise<UserError>("inputs are on {} and {}; move one with to(device)", impl_of(inputs[0]).device.str(), t.device.str());
+  }
+  return symbolic;
+}
+
+Device device_for(std::span<const Tensor> inputs) { return inputs.empty() ? current_device() : impl_of(inputs[0]).device; }
+
+void run_expression(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, const Tensor& out) {
+  Program program(kernels::compute_type(promoted));
+  std::array<kernels::Operand, kMaxFastInputs> few;
+  std::vector<kernels::Operand> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
+  kernels::Operand* operands = many.empty() ? few.data() : many.data();
+  std::vector<Expr> exprs;
+  alignas(Expr) char space[sizeof(Expr) * kMaxFastInputs];
+  Expr* x = reinterpret_cast<Expr*>(space);
+  if (inputs.size() > kMaxFastInputs) {
+    exprs.reserve(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) exprs.push_back(Expr::input(program, static_cast<int>(i)));
+    x = exprs.data();
+  } else {
+    for (size_t i = 0; i < inputs.size(); ++i) new (x + i) Expr(Expr::input(program, static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const detail::TensorImpl& t = impl_of(inputs[i]);
+    operands[i] = {bytes_of(inputs[i]), t.dtype, &t.shape};
+  }
+  op.expression(attrs.get(), {x, inputs.size()});
+  const detail::TensorImpl& o = impl_of(out);
+  kernels::run_elementwise(program, {operands, inputs.size()}, o.data, o.dtype, o.shape);
+}
+
+bool kernel_takes(const OpDef& op, DType dtype) {
+  return op.kernel_dtypes.empty() || std::find(op.kernel_dtypes.begin(), op.kernel_dtypes.end(), dtype) != op.kernel_dtypes.end();
+}
+
+Tensor converted(const Tensor& t, DType dtype) {
+  const detail::TensorImpl& from = impl_of(t);
+  if (from.dtype == dtype) return t;
+  Tensor out = make_tensor(from.shape, dtype, from.device);
+  kernels::convert(bytes_of(t), from.dtype, impl_of(out).data, dtype, from.shape.elements());
+  return out;
+}
+
+// For kernels written for few dtypes: converts the promoting inputs, runs, converts the outputs back.
+void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
+  const DType compute = kernel_takes(op, promoted) ? promoted : DType::float32;
+  Tensors in, out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& spec = op.inputs[op.is_variadic ? 0 : i];
+    in.push_back(spec.own_dtype && !spec.is_state ? inputs[i] : converted(inputs[i], compute));
+  }
+  for (const Tensor& o : outputs) {
+    const detail::TensorImpl& t = impl_of(o);
+    out.push_back(t.dtype == promoted && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
+  }
+  KernelContext context(op, in, out, tls_mode.training);
+  op.kernel(attrs.get(), context);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!out[i].is_same(outputs[i])) {
+      const detail::TensorImpl& t = impl_of(outputs[i]);
+      kernels::convert(bytes_of(out[i]), impl_of(out[i]).dtype, t.data, t.dtype, t.shape.elements());
+    }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (op.inputs[op.is_variadic ? 0 : i].is_state && !in[i].is_same(inputs[i])) {
+      const detail::TensorImpl& t = impl_of(inputs[i]);
+      kernels::convert(bytes_of(in[i]), impl_of(in[i]).dtype, t.data, t.dtype, t.shape.elements());
+    }
+}
+
+void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
+  if (op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
+  if (op.is_view && !op.kernel) {
+    const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
+    if (to.data != from.data) std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
+    return;
+  }
+  if (!op.kernel_dtypes.empty()) {
+    bool uniform = kernel_takes(op, promoted);
+    for (size_t i = 0; uniform && i < inputs.size(); ++i) {
+      const InputSpec& spec = op.inputs[op.is_variadic ? 0 : i];
+      uniform = (spec.own_dtype && !spec.is_state) || impl_of(inputs[i]).dtype == promoted;
+    }
+    if (!uniform) return run_converted(op, attrs, inputs, promoted, outputs);
+  }
+  KernelContext context(op, inputs, outputs, tls_mode.training);
+  op.kernel(attrs.get(), context);
+}
+
+// Elementwise call with one output: no vectors on the way.
+Tensor run_elementwise_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  std::array<DType, kMaxFastInputs> types;
+  bool same_shape = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types[i] = impl_of(inputs[i]).dtype;
+    same_shape &= impl_of(inputs[i]).shape == impl_of(inputs[0]).shape;
+  }
+  const DType promoted = promote_inputs(op, {types.data(), inputs.size()});
+  DType out_type = promoted;
+  if (op.infer_dtype) {
+    std::vector<DType> out{promoted};
+    op.infer_dtype(attrs.get(), {types.data(), inputs.size()}, promoted, out);
+    out_type = out[0];
+  }
+  Tensor out;
+  if (same_shape) {
+    out = make_tensor(impl_of(inputs[0]).shape, out_type, impl_of(inputs[0]).device);
+  } else {
+    std::vector<Shape> shapes, result(1);
+    for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
+    op.infer_shape(attrs.get(), shapes, result);
+    out = make_tensor(result[0], out_type, impl_of(inputs[0]).device);
+  }
+  run_expression(op, attrs, inputs, promoted, out);
+  return out;
+}
+
+void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, Tensors& outputs) {
+  check_input_count(op, attrs, static_cast<int>(inputs.size()));
+  std::vector<DType> in_types, out_types;
+  std::vector<Shape> in_shapes, out_shapes;
+  for (const Tensor& t : inputs) {
+    in_types.push_back(impl_of(t).dtype);
+    in_shapes.push_back(impl_of(t).shape);
+  }
+  infer_dtypes(op, attrs, in_types, out_types);
+  outputs.resize(out_types.size());
+  if (op.is_dynamic_shape) {
+    KernelContext context(op, inputs, outputs, tls_mode.training);
+    op.kernel(attrs.get(), context);
+    return;
+  }
+  infer_shapes(op, attrs, in_shapes, out_shapes);
+  const Device device = device_for(inputs);
+  if (op.is_view) {
+    bytes_of(inputs[0]);
+    outputs[0] = make_view(inputs[0], out_shapes[0], 0);
+    return;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = make_tensor(out_shapes[i], out_types[i], device);
+  run_kernel(op, attrs, inputs, promote_inputs(op, in_types), outputs);
+}
+
+bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
+
+}  // namespace
+
+Mode& mode() { return tls_mode; }
+void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
+void install_trace_hook(TraceHook* hook) { trace_hook = hook; }
+
+Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  if (!op.is_elementwise() || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
+    return apply(op, inputs, attrs)[0];
+  try {
+    if (any_symbolic(op, inputs)) return trace_hook->record(op, attrs, inputs)[0];
+    Tensor out = run_elementwise_eager(op, inputs, attrs);
+    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
+    return out;
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  try {
+    if (any_symbolic(op, inputs) || (tls_mode.tracing && inputs.empty())) return trace_hook->record(op, attrs, inputs);
+    Tensors outputs;
+    run_eager(op, inputs, attrs, outputs);
+    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);
+    return outputs;
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, std::span<Tensor> outputs) {
+  try {
+    std::array<DType, kMaxFastInputs> few;
+    std::vector<DType> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
+    DType* types = many.empty() ? few.data() : many.data();
+    for (size_t i = 0; i < inputs.size(); ++i) types[i] = impl_of(inputs[i]).dtype;
+    run_kernel(op, attrs, inputs, promote_inputs(op, {types, inputs.size()}), outputs);
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+Tensor call(std::string_view name, std::span<const Tensor> inputs, NamedAttrs attrs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  return apply_one(op, inputs, op.make_attrs({attrs.begin(), attrs.size()}));
+}
+Tensor call(std::string_view name, std::initializer_list<Tensor> inputs, NamedAttrs attrs) {
+  return call(name, std::span<const Tensor>(inputs.begin(), inputs.size()), attrs);
+}
+Tensors call_all(std::string_view name, std::span<const Tensor> inputs, NamedAttrs attrs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  return apply(op, inputs, op.make_attrs({attrs.begin(), attrs.size()}));
+}
+
+const Tensor& Gradient::in(int i) const {
+  const Tensor& t = inputs_[static_cast<size_t>(i)];
+  if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads input {}, which its Uses do not name", op_.name, i));
+  return t;
+}
+const Tensor& Gradient::out(int i) const {
+  const Tensor& t = outputs_[static_cast<size_t>(i)];
+  if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads output {}, which its Uses do not name", op_.name, i));
+  return t;
+}
+
+}  // namespace gluino

@@ -1,0 +1,116 @@
+#include "base/format.h"
+#include "gluino/op.h"
+
+namespace gluino {
+
+OpRegistry& OpRegistry::global() {
+  static auto* registry = new OpRegistry;  // leaked: operators are used until the very end of the process
+  return *registry;
+}
+
+// An operator that forgot a part is an error when the library starts, not a user's surprise.
+static void check_complete(const OpDef& op) {
+  auto need = [&](bool ok, const char* what) {
+    if (!ok) throw InternalError(fmt::format("operator {} defines no {}", op.name, what));
+  };
+  need(!op.doc.empty(), "doc");
+  need(static_cast<bool>(op.infer_shape) || op.is_dynamic_shape, "shape rule");
+  need(op.kernel || op.expression || op.is_view, "kernel and no scalar expression");
+  need(op.gradient || !op.not_differentiable.empty(), "gradient and no reason for having none");
+  need(!op.samples.empty(), "sample");
+  for (const AttrField& f : op.fields) need(!f.doc.empty(), "doc of an attribute");
+}
+
+void OpRegistry::add(OpDef def) {
+  if (def.is_elementwise() && def.inplace.empty())
+    for (int i = 0; i < static_cast<int>(def.inputs.size()); ++i) def.inplace.emplace_back(i, 0);
+  check_complete(def);
+  auto owned = std::make_unique<OpDef>(std::move(def));
+  const OpDef* op = owned.get();
+  auto insert = [&](const std::string& name) {
+    if (!by_name_.emplace(name, op).second) throw InternalError(fmt::format("two operators are named '{}'", name));
+  };
+  insert(op->name);
+  for (const std::string& alias : op->aliases) insert(alias);
+  ops_.push_back(std::move(owned));
+}
+
+const OpDef* OpRegistry::find(std::string_view name) const {
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : it->second;
+}
+
+const OpDef& OpRegistry::get(std::string_view name) const {
+  if (const OpDef* op = find(name)) return *op;
+  raise<UserError>("no operator is named '{}'{}", name, did_you_mean(name, names()));
+}
+
+std::vector<std::string> OpRegistry::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, op] : by_name_) all.push_back(name);
+  return all;
+}
+
+std::vector<const InputSpec*> OpDef::present_inputs(const Attrs& a) const {
+  std::vector<const InputSpec*> present;
+  for (const InputSpec& i : inputs)
+    if (!i.present || i.present(a.get())) present.push_back(&i);
+  return present;
+}
+
+static const AttrField* find_field(const OpDef& op, std::string_view name) {
+  for (const AttrField& f : op.fields)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+[[noreturn]] static void unknown_attr(const OpDef& op, std::string_view name) {
+  std::vector<std::string> known;
+  for (const AttrField& f : op.fields) known.push_back(f.name);
+  const std::string near = did_you_mean(name, known);
+  raise<AttrError>("{}: there is no attribute '{}'{}{}", op.name, name, near,
+                   near.empty() ? fmt::format("; known are: {}", fmt::join(known, ", ")) : "");
+}
+
+static Attrs build_attrs(const OpDef& op, auto&& assign) {
+  std::shared_ptr<void> attrs = op.copy_attrs(nullptr);
+  std::vector<const AttrField*> given;
+  assign([&](std::string_view name, const AttrValue& value) {
+    const AttrField* field = find_field(op, name);
+    if (!field) {
+      if (std::find(op.ignored_attrs.begin(), op.ignored_attrs.end(), name) != op.ignored_attrs.end()) return;
+      unknown_attr(op, name);
+    }
+    field->set(attrs.get(), fmt::format("{}: attribute '{}'", op.name, name), value);
+    given.push_back(field);
+  });
+  for (const AttrField& f : op.fields)
+    if (f.required && std::find(given.begin(), given.end(), &f) == given.end())
+      raise<AttrError>("{}: attribute '{}' is required: {}", op.name, f.name, f.doc);
+  return attrs;
+}
+
+Attrs OpDef::parse_attrs(const StringMap& text) const {
+  return build_attrs(*this, [&](auto&& set) {
+    for (const auto& [key, value] : text) set(key, AttrValue(value));
+  });
+}
+
+Attrs OpDef::make_attrs(std::span<const std::pair<std::string_view, AttrValue>> values) const {
+  if (values.empty() && std::none_of(fields.begin(), fields.end(), [](const AttrField& f) { return f.required; })) return default_attrs;
+  return build_attrs(*this, [&](auto&& set) {
+    for (const auto& [key, value] : values) set(key, value);
+  });
+}
+
+StringMap OpDef::print_attrs(const Attrs& a, bool with_defaults) const {
+  StringMap text;
+  const void* values = a ? a.get() : default_attrs.get();
+  for (const AttrField& f : fields) {
+    std::string value = f.print(values);
+    if (with_defaults || f.required || value != f.default_text) text.emplace(f.name, std::move(value));
+  }
+  return text;
+}
+
+}  // namespace gluino

@@ -1,0 +1,26 @@
+// Small helpers that many operator definitions share.
+#pragma once
+#include "base/format.h"
+#include "gluino/op.h"
+
+namespace gluino::ops {
+
+// Sums the axes along which an input of the shape of `like` was broadcast.
+Tensor reduce_like(const Tensor& gradient, const Tensor& like);
+
+struct ScalarAttrs {
+  double scalar = 1;
+  bool is_int = true;
+  static void fields(AttrFields<ScalarAttrs>& f) {
+    f.field("scalar", &ScalarAttrs::scalar, "the number on the other side")
+        .field("is_int", &ScalarAttrs::is_int, "whether the number was written as an integer; has no effect");
+  }
+};
+
+// Splits a shape around one axis: outer x extent x inner.
+struct AxisSplit {
+  int64_t outer, extent, inner;
+  AxisSplit(const Shape& s, int axis) : outer(s.elements(0, axis)), extent(s[axis]), inner(s.elements(axis + 1, s.ndim())) {}
+};
+
+}  // namespace gluino::ops

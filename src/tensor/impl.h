@@ -1,0 +1,43 @@
+// TensorImpl: what a Tensor handle points to. Concrete tensors have storage; symbolic ones have a SymbolicValue.
+#pragma once
+#include "gluino/tensor.h"
+#include "tensor/storage.h"
+
+namespace gluino {
+
+// A value of a graph under construction; src/graph derives from it.
+class SymbolicValue : public RefCounted {
+ public:
+  bool has_shape = false, has_dtype = false;
+  virtual std::string describe() const = 0;
+  virtual void on_shape_read(int axis) = 0;  // user code looked at an extent; axis -1: the whole shape
+  virtual Tensor read_value() = 0;           // user code needs the number itself
+};
+
+// A tensor's place on the tape; src/autograd derives from it.
+class AutogradEntry : public RefCounted {};
+
+namespace detail {
+
+class TensorImpl final : public RefCounted {
+ public:
+  TensorImpl(const Shape& s, DType t, Device d) : shape(s), dtype(t), device(d) {}
+  Ref<Storage> storage;  // null for symbolic and shape-only tensors
+  char* data = nullptr;  // the first element
+  Shape shape;
+  DType dtype;
+  Device device;
+  Ref<AutogradEntry> autograd;
+  Ref<SymbolicValue> symbolic;
+};
+
+}  // namespace detail
+
+Tensor make_tensor(const Shape& shape, DType dtype, Device device);                 // uninitialised
+Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset);   // shares the storage, not the tape
+Tensor make_shape_only(const Shape& shape, DType dtype, Device device);
+inline detail::TensorImpl& impl_of(const Tensor& t) { return *t.impl(); }
+// Memory of a concrete tensor; raises for null, symbolic and shape-only ones.
+char* bytes_of(const Tensor& t);
+
+}  // namespace gluino

@@ -1,0 +1,133 @@
+#include "tensor/pool.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "base/format.h"
+#include "tensor/storage.h"
+
+namespace gluino {
+namespace {
+
+// Size classes: four per power of two, so that at most a quarter of a block is unused.
+int size_class(int64_t bytes) {
+  const uint64_t n = static_cast<uint64_t>(bytes < kAlignment ? kAlignment : bytes);
+  const int log = std::bit_width(n - 1) - 1;  // 2^log < n <= 2^(log + 1)
+  const int quarter = static_cast<int>((n - 1 - (uint64_t{1} << log)) >> (log - 2));
+  return log * 4 + quarter;
+}
+int64_t class_bytes(int c) { return (int64_t{4} + c % 4 + 1) << (c / 4 - 2); }
+constexpr int kClasses = 64 * 4;
+constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
+constexpr size_t kThreadCacheDepth = 32;
+
+struct Pool {
+  std::mutex mutex;
+  std::array<std::vector<void*>, kClasses> free;
+  std::atomic<int64_t> live{0}, peak{0}, cached{0}, allocations{0};
+};
+
+// Leaked on purpose: tensors in static objects may be freed after everything else.
+Pool& pool(Device device) {
+  static auto* pools = new std::array<Pool, Device::kMaxDevices>;
+  return (*pools)[static_cast<size_t>(device.id())];
+}
+
+// A small stack of free blocks per size class; what does not fit, and what a dying thread holds, goes to the pool.
+struct ThreadCache {
+  std::array<std::array<void*, kThreadCacheDepth>, kSmallClasses> blocks;
+  std::array<uint8_t, kSmallClasses> count{};
+  bool alive = true;
+  ~ThreadCache() {
+    alive = false;
+    for (int c = 0; c < kSmallClasses; ++c)
+      for (int i = 0; i < count[static_cast<size_t>(c)]; ++i) std::free(blocks[static_cast<size_t>(c)][static_cast<size_t>(i)]);
+  }
+};
+thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that nearly everybody uses
+
+void count_allocation(Pool& p, int64_t bytes) {
+  const int64_t live = p.live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = p.peak.load(std::memory_order_relaxed);
+  while (live > peak && !p.peak.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+  p.allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void* pool_allocate(int64_t bytes, Device device) {
+  if (bytes < 0 || bytes > (int64_t{1} << 46)) raise<SystemError>("cannot allocate {} bytes on {}", bytes, device.str());
+  Pool& p = pool(device);
+  const int c = size_class(bytes);
+  const auto k = static_cast<size_t>(c);
+  void* data = nullptr;
+  if (c < kSmallClasses && device.id() == 0 && thread_cache.alive && thread_cache.count[k] > 0) {
+    data = thread_cache.blocks[k][--thread_cache.count[k]];
+    p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
+  } else {
+    std::lock_guard lock(p.mutex);
+    if (!p.free[k].empty()) {
+      data = p.free[k].back();
+      p.free[k].pop_back();
+      p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
+    }
+  }
+  if (!data && posix_memalign(&data, kAlignment, static_cast<size_t>(class_bytes(c))) != 0)
+    raise<SystemError>("out of memory: {} bytes on {} ({} bytes are live)", bytes, device.str(), p.live.load());
+  count_allocation(p, bytes);
+  return data;
+}
+
+void pool_free(void* data, int64_t bytes, Device device) {
+  Pool& p = pool(device);
+  p.live.fetch_sub(bytes, std::memory_order_relaxed);
+  const int c = size_class(bytes);
+  const auto k = static_cast<size_t>(c);
+  p.cached.fetch_add(class_bytes(c), std::memory_order_relaxed);
+  if (c < kSmallClasses && device.id() == 0 && thread_cache.alive && thread_cache.count[k] < kThreadCacheDepth) {
+    thread_cache.blocks[k][thread_cache.count[k]++] = data;
+    return;
+  }
+  std::lock_guard lock(p.mutex);
+  p.free[k].push_back(data);
+}
+
+MemoryStats memory_stats(Device device) {
+  const Pool& p = pool(device);
+  return {p.live.load(), p.peak.load(), p.cached.load(), p.allocations.load()};
+}
+
+void reset_peak(Device device) {
+  Pool& p = pool(device);
+  p.peak.store(p.live.load());
+}
+
+void release_cached_memory(Device device) {
+  Pool& p = pool(device);
+  std::lock_guard lock(p.mutex);
+  for (int c = 0; c < kClasses; ++c) {
+    auto& blocks = p.free[static_cast<size_t>(c)];
+    p.cached.fetch_sub(class_bytes(c) * static_cast<int64_t>(blocks.size()));
+    for (void* block : blocks) std::free(block);
+    blocks.clear();
+  }
+}
+
+Storage::Storage(int64_t bytes, Device device)
+    : data_(static_cast<char*>(pool_allocate(bytes, device))), bytes_(bytes), device_(device) {}
+Storage::Storage(void* data, int64_t bytes, Device device, std::function<void()> deleter)
+    : data_(static_cast<char*>(data)), bytes_(bytes), device_(device), deleter_(std::move(deleter)) {}
+Storage::~Storage() {
+  if (deleter_) {
+    deleter_();
+  } else {
+    pool_free(data_, bytes_, device_);
+  }
+}
+
+}  // namespace gluino

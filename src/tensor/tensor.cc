@@ -1,0 +1,208 @@
+#include "gluino/tensor.h"
+
+#include <cstring>
+
+#include "base/format.h"
+#include "kernels/primitives.h"
+#include "tensor/impl.h"
+
+namespace gluino {
+
+void detail::retain_ref(TensorImpl* impl) { impl->retain(); }
+void detail::release_ref(TensorImpl* impl) { impl->release(); }
+
+Tensor make_tensor(const Shape& shape, DType dtype, Device device) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(shape.elements(), int64_t{dtype_bytes(dtype)}, &bytes)) raise<ShapeError>("a tensor of shape {} is too large", shape);
+  auto impl = make_ref<detail::TensorImpl>(shape, dtype, device);
+  impl->storage = make_ref<Storage>(bytes, device);
+  impl->data = impl->storage->data();
+  return Tensor(std::move(impl));
+}
+
+Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset) {
+  const detail::TensorImpl& b = impl_of(base);
+  auto impl = make_ref<detail::TensorImpl>(shape, b.dtype, b.device);
+  impl->storage = b.storage;
+  impl->data = b.data + element_offset * dtype_bytes(b.dtype);
+  return Tensor(std::move(impl));
+}
+
+Tensor make_shape_only(const Shape& shape, DType dtype, Device device) { return Tensor(make_ref<detail::TensorImpl>(shape, dtype, device)); }
+
+static const detail::TensorImpl& checked(const Tensor& t) {
+  if (!t.defined()) throw UserError("a null tensor has no value; it was never assigned");
+  return impl_of(t);
+}
+
+char* bytes_of(const Tensor& t) {
+  const detail::TensorImpl& i = checked(t);
+  if (!i.storage) throw UserError(i.symbolic ? "a symbolic tensor has no memory; its value is known only when the graph runs" : "a shape-only tensor has no value");
+  return i.data;
+}
+
+bool Tensor::is_symbolic() const { return impl_ && impl_->symbolic; }
+
+const Shape& Tensor::shape() const {
+  const detail::TensorImpl& i = checked(*this);
+  if (i.symbolic) i.symbolic->on_shape_read(-1);
+  return i.shape;
+}
+int64_t Tensor::extent(int64_t axis) const {
+  const detail::TensorImpl& i = checked(*this);
+  const int a = normalize_axis(axis, i.shape);
+  if (i.symbolic) i.symbolic->on_shape_read(a);
+  return i.shape[a];
+}
+int Tensor::ndim() const {
+  const detail::TensorImpl& i = checked(*this);
+  if (i.symbolic && !i.symbolic->has_shape) i.symbolic->on_shape_read(-1);
+  return i.shape.ndim();
+}
+int64_t Tensor::size() const { return shape().elements(); }
+DType Tensor::dtype() const { return checked(*this).dtype; }
+Device Tensor::device() const { return checked(*this).device; }
+
+void* Tensor::raw_data(DType expected) const {
+  const detail::TensorImpl& i = checked(*this);
+  if (i.dtype != expected) raise<DTypeError>("data<{}>() was asked of a {} tensor; call astype({}) first", expected, i.dtype, expected);
+  return bytes_of(*this);
+}
+
+// The concrete tensor behind a handle: a symbolic one is computed now.
+static Tensor concrete(const Tensor& t) { return checked(t).symbolic ? impl_of(t).symbolic->read_value() : t; }
+
+template <class T>
+T Tensor::item() const {
+  const Tensor value = concrete(*this);
+  const detail::TensorImpl& i = impl_of(value);
+  if (i.shape.elements() != 1) raise<ShapeError>("item() needs a tensor of one element, this one has shape {}", i.shape);
+  T out;
+  kernels::convert(bytes_of(value), i.dtype, &out, dtype_of<T>, 1);
+  return out;
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  const Tensor value = concrete(*this);
+  const detail::TensorImpl& i = impl_of(value);
+  const int64_t n = i.shape.elements();
+  std::vector<T> out(static_cast<size_t>(n));
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<uint8_t> bytes = astype(DType::boolean).template to_vector<uint8_t>();
+    for (size_t k = 0; k < out.size(); ++k) out[k] = bytes[k] != 0;
+  } else {
+    kernels::convert(bytes_of(value), i.dtype, out.data(), dtype_of<T>, n);
+  }
+  return out;
+}
+
+#define GLUINO_INSTANTIATE(T)                \
+  template T Tensor::item<T>() const;        \
+  template std::vector<T> Tensor::to_vector<T>() const; \
+  template Tensor from_data<T>(const T*, const Shape&, TensorOptions);
+GLUINO_INSTANTIATE(float)
+GLUINO_INSTANTIATE(double)
+GLUINO_INSTANTIATE(float16)
+GLUINO_INSTANTIATE(bfloat16)
+GLUINO_INSTANTIATE(int8_t)
+GLUINO_INSTANTIATE(uint8_t)
+GLUINO_INSTANTIATE(int32_t)
+GLUINO_INSTANTIATE(int64_t)
+GLUINO_INSTANTIATE(bool)
+#undef GLUINO_INSTANTIATE
+
+Tensor::operator bool() const {
+  const Tensor value = concrete(*this);
+  if (impl_of(value).shape.elements() != 1)
+    raise<UserError>("the truth of a tensor of shape {} is ambiguous; reduce it to one element first", impl_of(value).shape);
+  return value.item<double>() != 0;
+}
+
+void Tensor::copy_to(void* destination) const {
+  const Tensor value = concrete(*this);
+  const detail::TensorImpl& i = impl_of(value);
+  std::memcpy(destination, bytes_of(value), static_cast<size_t>(i.shape.elements() * dtype_bytes(i.dtype)));
+}
+
+Tensor::Tensor(double scalar) : Tensor(make_tensor({}, DType::float32, current_device())) { *mutable_data<float>() = static_cast<float>(scalar); }
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  for (int64_t extent : shape)
+    if (extent < 0) raise<ShapeError>("a tensor cannot have shape {}", shape);
+  return make_tensor(shape, options.dtype.value_or(DType::float32), options.device.value_or(current_device()));
+}
+
+template <class T>
+Tensor from_data(const T* data, const Shape& shape, TensorOptions options) {
+  Tensor t = empty(shape, {options.dtype.value_or(dtype_of<T>), options.device});
+  kernels::convert(data, dtype_of<T>, impl_of(t).data, t.dtype(), shape.elements());
+  return t;
+}
+
+template <class T>
+Tensor from_vector(const std::vector<T>& values, std::optional<Shape> shape, TensorOptions options) {
+  const Shape s = shape.value_or(Shape{static_cast<int64_t>(values.size())});
+  if (s.elements() != static_cast<int64_t>(values.size())) raise<ShapeError>("from_vector: {} values do not fill shape {}", values.size(), s);
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<uint8_t> bytes(values.begin(), values.end());
+    return from_data(bytes.data(), s, {options.dtype.value_or(DType::boolean), options.device});
+  } else {
+    return from_data(values.data(), s, options);
+  }
+}
+#define GLUINO_INSTANTIATE(T) template Tensor from_vector<T>(const std::vector<T>&, std::optional<Shape>, TensorOptions);
+GLUINO_INSTANTIATE(float)
+GLUINO_INSTANTIATE(double)
+GLUINO_INSTANTIATE(float16)
+GLUINO_INSTANTIATE(bfloat16)
+GLUINO_INSTANTIATE(int8_t)
+GLUINO_INSTANTIATE(uint8_t)
+GLUINO_INSTANTIATE(int32_t)
+GLUINO_INSTANTIATE(int64_t)
+GLUINO_INSTANTIATE(bool)
+#undef GLUINO_INSTANTIATE
+
+static void flatten_nested(const std::vector<NestedList>& items, int depth, Shape& shape, std::vector<double>& values) {
+  const auto extent = static_cast<int64_t>(items.size());
+  if (shape.ndim() == depth) shape.push_back(extent);
+  if (shape[depth] != extent) raise<ShapeError>("tensor: rows have {} and {} elements", shape[depth], extent);
+  for (const NestedList& item : items) {
+    if (item.is_list) {
+      flatten_nested(item.items, depth + 1, shape, values);
+    } else {
+      if (shape.ndim() != depth + 1) throw ShapeError("tensor: numbers and lists are mixed on one level");
+      values.push_back(item.value);
+    }
+  }
+}
+
+Tensor tensor(std::initializer_list<NestedList> values, TensorOptions options) {
+  Shape shape;
+  std::vector<double> flat;
+  flatten_nested(std::vector<NestedList>(values), 0, shape, flat);
+  if (shape.elements() != static_cast<int64_t>(flat.size())) throw ShapeError("tensor: the lists are not all equally deep");
+  return from_data(flat.data(), shape, {options.dtype.value_or(DType::float32), options.device});
+}
+
+bool array_equal(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!(x[i] == y[i] || (x[i] != x[i] && y[i] != y[i]))) return false;
+  return true;
+}
+
+bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  if (!(a.shape() == b.shape())) return false;
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == y[i] || (equal_nan && x[i] != x[i] && y[i] != y[i])) continue;
+    if (!(std::abs(x[i] - y[i]) <= atol + rtol * std::abs(y[i]))) return false;
+  }
+  return true;
+}
+
+void waitall() {}
+
+}  // namespace gluino
