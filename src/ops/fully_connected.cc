@@ -1,5 +1,5 @@
 // The dense layer.
-#include "kernels/dense.h"
+#include "kernels/gemm.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -43,7 +43,7 @@ static void fully_connected_kernel(const FullyConnectedAttrs& a, KernelContext& 
     T* out = k.out_data<T>();
     if (!a.no_bias)
       for (int64_t i = 0; i < rows; ++i) std::copy_n(k.data<T>(2), a.num_hidden, out + i * a.num_hidden);
-    kernels::matrix_product<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out, a.num_hidden);
+    kernels::gemm<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out, a.num_hidden);
   });
 }
 
