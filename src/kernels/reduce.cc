@@ -1,0 +1,239 @@
+#include "kernels/reduce.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/primitives.h"
+
+namespace gluino::kernels {
+
+namespace baseline { extern const ReduceTable kReduceTable; }
+namespace avx2 { extern const ReduceTable kReduceTable; }
+namespace avx512 { extern const ReduceTable kReduceTable; }
+
+const ReduceTable& reduce_table() {
+  static const ReduceTable& table = [&]() -> const ReduceTable& {
+    const std::string_view isa = primitives().name;
+    return isa == "avx512" ? avx512::kReduceTable : isa == "avx2" ? avx2::kReduceTable : baseline::kReduceTable;
+  }();
+  return table;
+}
+
+namespace {
+
+constexpr int64_t kChunk = 1024;          // outputs accumulated at a time
+constexpr int64_t kSplitElements = 65536; // least work of one part when a reduction itself is split
+
+template <class T>
+using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
+template <class A>
+A identity(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::prod: case ReduceOp::nanprod: return 1;
+    case ReduceOp::max: return std::is_integral_v<A> ? std::numeric_limits<A>::lowest() : static_cast<A>(-INFINITY);
+    case ReduceOp::min: return std::is_integral_v<A> ? std::numeric_limits<A>::max() : static_cast<A>(INFINITY);
+    default: return 0;
+  }
+}
+// Overflow of integers wraps: computed unsigned.
+template <class A>
+A combine(ReduceOp op, A a, A x) {
+  using U = std::conditional_t<std::is_integral_v<A>, uint64_t, A>;
+  switch (op) {
+    case ReduceOp::prod: case ReduceOp::nanprod: return static_cast<A>(static_cast<U>(a) * static_cast<U>(x));
+    case ReduceOp::max: return x > a || x != x ? x : a;
+    case ReduceOp::min: return x < a || x != x ? x : a;
+    default: return static_cast<A>(static_cast<U>(a) + static_cast<U>(x));
+  }
+}
+
+// Rows of any element type. The 16-bit floats are widened block by block.
+template <class T, class F>
+void for_float_blocks(const T* x, int64_t n, F&& f) {
+  constexpr int64_t kBlock = 512;
+  alignas(64) float block[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    convert(x + i, dtype_of<T>, block, DType::float32, count);
+    f(block, i, count);
+  }
+}
+template <class T>
+Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n) {
+  const auto f = static_cast<size_t>(op);
+  if constexpr (std::is_same_v<T, float>) return reduce_table().row_f32[f](x, n);
+  else if constexpr (std::is_same_v<T, double>) return reduce_table().row_f64[f](x, n);
+  else if constexpr (std::is_integral_v<T>) {
+    int64_t acc = identity<int64_t>(op);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t v = x[i];
+      acc = combine(op, acc, op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
+    }
+    return acc;
+  } else {
+    double acc = identity<double>(op);
+    for_float_blocks(x, n, [&](const float* b, int64_t, int64_t count) { acc = combine(op, acc, reduce_table().row_f32[f](b, count)); });
+    return acc;
+  }
+}
+template <class T>
+void reduce_rows(ReduceOp op, const T* x, int64_t n, Accumulator<T>* acc) {
+  const auto f = static_cast<size_t>(op);
+  if constexpr (std::is_same_v<T, float>) reduce_table().rows_f32[f](x, n, acc);
+  else if constexpr (std::is_same_v<T, double>) reduce_table().rows_f64[f](x, n, acc);
+  else if constexpr (std::is_integral_v<T>) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t v = x[i];
+      acc[i] = combine(op, acc[i], op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
+    }
+  } else {
+    for_float_blocks(x, n, [&](const float* b, int64_t at, int64_t count) { reduce_table().rows_f32[f](b, count, acc + at); });
+  }
+}
+
+// Neighbouring axes of the same kind are one group; kinds alternate.
+struct Group {
+  int64_t extent, stride;
+};
+struct Groups {
+  std::vector<Group> kept, reduced;
+  bool last_reduced = true;
+  int64_t outputs = 1, per_output = 1;
+  Groups(const Shape& shape, const bool* is_reduced) {
+    int64_t stride = 1;
+    bool previous = false, any = false;
+    for (int i = shape.ndim() - 1; i >= 0; --i) {
+      if (shape[i] == 1) continue;
+      auto& list = is_reduced[i] ? reduced : kept;
+      if (!any) last_reduced = is_reduced[i];
+      if (any && previous == is_reduced[i]) list.back().extent *= shape[i];
+      else list.push_back({shape[i], stride});
+      any = true;
+      previous = is_reduced[i];
+      stride *= shape[i];
+      (is_reduced[i] ? per_output : outputs) *= shape[i];
+    }
+    if (reduced.empty()) reduced.push_back({1, 1});  // so that "the outermost reduced group" exists
+    if (kept.empty()) kept.push_back({1, 1});
+  }
+};
+
+template <class T>
+class Reducer {
+ public:
+  using A = Accumulator<T>;
+  Reducer(ReduceOp op, const Groups& g, const T* in) : op_(op), g_(g), in_(in) {}
+
+  // acc[o - begin] for the outputs [begin, end), taking only [from, to) of the outermost reduced group.
+  void run(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) const {
+    std::fill(acc, acc + (end - begin), identity<A>(op_));
+    if (g_.last_reduced) {
+      for (int64_t o = begin; o < end; ++o) reduce_one(in_ + offset(o, 0), from, to, acc[o - begin]);
+      return;
+    }
+    const int64_t n = g_.kept[0].extent;
+    for (int64_t o = begin; o < end;) {
+      const int64_t column = o % n, count = std::min(n - column, end - o);
+      const T* base = in_ + offset(o / n, 1) + column;
+      visit_reduced(0, from, to, [&](int64_t at) { reduce_rows(op_, base + at, count, acc + (o - begin)); });
+      o += count;
+    }
+  }
+
+ private:
+  // Where the kept groups from `first` on put output number o.
+  int64_t offset(int64_t o, size_t first) const {
+    int64_t at = 0;
+    for (size_t i = first; i < g_.kept.size(); ++i) {
+      if (i + 1 == g_.kept.size()) return at + o * g_.kept[i].stride;
+      at += o % g_.kept[i].extent * g_.kept[i].stride;
+      o /= g_.kept[i].extent;
+    }
+    return at;
+  }
+  void reduce_one(const T* base, int64_t from, int64_t to, A& acc) const {
+    if (g_.reduced.size() == 1) {
+      acc = combine(op_, acc, reduce_row(op_, base + from, to - from));
+      return;
+    }
+    visit_reduced(1, from, to, [&](int64_t at) { acc = combine(op_, acc, reduce_row(op_, base + at, g_.reduced[0].extent)); });
+  }
+  // Calls f(offset) for every combination of the reduced groups from `first` on, the outermost restricted to [from, to).
+  template <class F>
+  void visit_reduced(size_t first, int64_t from, int64_t to, F&& f) const {
+    const Group& outer = g_.reduced.back();
+    int64_t inner = 1;
+    for (size_t i = first; i + 1 < g_.reduced.size(); ++i) inner *= g_.reduced[i].extent;
+    for (int64_t r = from; r < to; ++r)
+      for (int64_t j = 0; j < inner; ++j) {
+        int64_t at = r * outer.stride, rest = j;
+        for (size_t i = first; i + 1 < g_.reduced.size(); ++i) {
+          at += rest % g_.reduced[i].extent * g_.reduced[i].stride;
+          rest /= g_.reduced[i].extent;
+        }
+        f(at);
+      }
+  }
+  ReduceOp op_;
+  const Groups& g_;
+  const T* in_;
+};
+
+template <class A>
+void finish_into(ReduceFinish finish, int64_t per_output, A* acc, int64_t n, void* out, DType out_type, int64_t at) {
+  char* target = static_cast<char*>(out) + at * dtype_bytes(out_type);
+  if (finish == ReduceFinish::none) return convert(acc, dtype_of<A>, target, out_type, n);
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = static_cast<double>(acc[i]);
+    values[static_cast<size_t>(i)] = finish == ReduceFinish::divide ? v / static_cast<double>(per_output) : std::sqrt(v);
+  }
+  convert(values.data(), DType::float64, target, out_type, n);
+}
+
+// How many parts the outermost reduced group is split into: depends on shapes only.
+int64_t split_parts(const Groups& g) {
+  if (g.outputs > (g.last_reduced ? 32 : 2048)) return 1;
+  const int64_t parts = g.outputs * g.per_output / kSplitElements;
+  return std::max<int64_t>(1, std::min({parts, g.reduced.back().extent, int64_t{64}}));
+}
+
+template <class T>
+void reduce_typed(ReduceOp op, ReduceFinish finish, const T* in, const Groups& g, void* out, DType out_type) {
+  using A = Accumulator<T>;
+  const Reducer<T> reducer(op, g, in);
+  const int64_t extent = g.reduced.back().extent, parts = split_parts(g), outputs = g.outputs;
+  if (parts == 1) {
+    parallel_for(outputs, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, g.per_output)), [&](int64_t begin, int64_t end) {
+      std::array<A, kChunk> acc;
+      for (int64_t o = begin; o < end; o += kChunk) {
+        const int64_t stop = std::min(end, o + kChunk);
+        reducer.run(o, stop, 0, extent, acc.data());
+        finish_into(finish, g.per_output, acc.data(), stop - o, out, out_type, o);
+      }
+    });
+    return;
+  }
+  std::vector<A> partial(static_cast<size_t>(parts * outputs));
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) reducer.run(0, outputs, extent * p / parts, extent * (p + 1) / parts, partial.data() + p * outputs);
+  });
+  for (int64_t p = 1; p < parts; ++p)
+    for (int64_t o = 0; o < outputs; ++o) partial[static_cast<size_t>(o)] = combine(op, partial[static_cast<size_t>(o)], partial[static_cast<size_t>(p * outputs + o)]);
+  finish_into(finish, g.per_output, partial.data(), outputs, out, out_type, 0);
+}
+
+}  // namespace
+
+void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out, DType out_type) {
+  const Groups groups(shape, reduced);
+  if (groups.outputs == 0) return;
+  visit_dtype(in_type, [&]<class T>(T*) { reduce_typed(op, finish, static_cast<const T*>(in), groups, out, out_type); });
+}
+
+}  // namespace gluino::kernels

@@ -1,0 +1,15 @@
+// Reductions over any set of axes. The result does not depend on the number of threads.
+#pragma once
+#include "gluino/dtype.h"
+#include "gluino/shape.h"
+#include "kernels/reduce_rows.h"
+
+namespace gluino::kernels {
+
+enum class ReduceFinish : uint8_t { none, divide, sqrt };  // divide: by the number of elements reduced
+
+// Reduces `in` of shape `shape` over the axes i with reduced[i]; `out` holds the remaining axes in order.
+// Floats are accumulated in double (blocks of float32 inside), integers in int64.
+void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out, DType out_type);
+
+}  // namespace gluino::kernels

@@ -1,0 +1,2 @@
+#define GLUINO_ISA baseline
+#include "kernels/reduce_rows_impl.h"
