@@ -11,6 +11,8 @@ namespace gluino {
 struct OpDef;
 struct Graph;
 class GraphNode;
+void retain_ref(GraphNode* node);
+void release_ref(GraphNode* node);
 
 // One output of a node.
 struct Value {

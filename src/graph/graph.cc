@@ -8,6 +8,9 @@
 
 namespace gluino {
 
+void retain_ref(GraphNode* node) { node->retain(); }
+void release_ref(GraphNode* node) { node->release(); }
+
 // A deep network is a long chain of nodes: unlinked one by one, so that the stack does not grow with its depth.
 GraphNode::~GraphNode() {
   thread_local std::vector<Value>* pending = nullptr;
