@@ -8,6 +8,9 @@ namespace gluino::ops {
 // Sums the axes along which an input of the shape of `like` was broadcast.
 Tensor reduce_like(const Tensor& gradient, const Tensor& like);
 
+// Inside kernels: t itself, or a converted copy.
+Tensor with_dtype(const Tensor& t, DType dtype);
+
 struct ScalarAttrs {
   double scalar = 1;
   bool is_int = true;
