@@ -262,7 +262,7 @@ GLUINO_OP(Pad, PadAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* in = k.data<T>(0);
           T* out = k.out_data<T>();
-          const T constant = static_cast<T>(static_cast<float>(a.constant_value));
+          const T constant = element<T>(a.constant_value);
           const Shape &data = k.in(0).shape(), &padded = k.out().shape();
           const int64_t before = a.pad_width[a.pad_width.ndim() - 2], width = padded.back(), middle = data.back();
           visit_padded_rows(a, data, padded, true, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {

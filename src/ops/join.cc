@@ -145,9 +145,8 @@ static void run_split(KernelContext& k, int axis, const std::vector<int64_t>& st
 static Tensor join_heads(const Gradient& g, int parts, int axis, bool squeezed) {
   Tensors heads;
   for (int i = 0; i < parts; ++i) heads.push_back(g.head(i));
-  const Tensor joined = squeezed && g.like(0).ndim() > 1 ? call("stack", heads, {{"num_args", int64_t{parts}}, {"axis", int64_t{axis}}})
-                                                         : call("Concat", heads, {{"num_args", int64_t{parts}}, {"dim", int64_t{axis}}});
-  return joined;
+  return squeezed && g.like(0).ndim() > 1 ? call("stack", heads, {{"num_args", int64_t{parts}}, {"axis", int64_t{axis}}})
+                                          : call("Concat", heads, {{"num_args", int64_t{parts}}, {"dim", int64_t{axis}}});
 }
 
 struct SliceChannelAttrs {
