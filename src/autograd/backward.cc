@@ -104,7 +104,7 @@ class Walk {
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name, gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (node.inputs[i] && gradients[i].defined()) accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
-    if (!options_.retain_graph) node.release();
+    if (!options_.retain_graph) node.drop_saved();
   }
 
   static Tensor conform(const TapeNode& node, size_t i, Tensor g) {

@@ -88,7 +88,7 @@ void record_custom(std::string name, std::span<const Tensor> inputs, std::span<T
   attach_outputs(node, outputs);
 }
 
-void TapeNode::release() {
+void TapeNode::drop_saved() {
   released = true;
   saved_inputs.clear();
   saved_outputs.clear();

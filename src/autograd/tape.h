@@ -31,7 +31,7 @@ class TapeNode final : public RefCounted {
   Tensors saved_inputs, saved_outputs;  // null where the gradient does not read them
   uint64_t sequence = 0;                // larger than that of every input's node
   bool released = false;
-  void release();  // drops what backward needed
+  void drop_saved();  // backward has run and nobody asked to keep what it needed
 };
 
 // A tensor's place: output `index` of a node, or a leaf with a gradient of its own.

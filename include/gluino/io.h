@@ -1,0 +1,32 @@
+// Files of tensors: MXNet's .params of every era, NumPy's .npy and .npz.
+#pragma once
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gluino/tensor.h"
+
+namespace gluino {
+
+// Tensors in the order of the file; names are empty in a file without names.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz or .npy. Sparse arrays become dense.
+NamedTensors load_tensors(const std::string& path);
+// Writes .npz or .npy when the path ends so, else .params as MXNet 1.9 reads it. Written to a temporary name and renamed.
+void save_tensors(const std::string& path, const NamedTensors& tensors);
+
+// The same on bytes in memory; `what` names them in error messages.
+NamedTensors read_tensors(std::string_view bytes, const std::string& what);
+NamedTensors read_params(std::string_view bytes, const std::string& what);
+NamedTensors read_npz(std::string_view bytes, const std::string& what);
+Tensor read_npy(std::string_view bytes, const std::string& what);
+std::string write_params(const NamedTensors& tensors);
+std::string write_npz(const NamedTensors& tensors);
+std::string write_npy(const Tensor& tensor);
+
+// nullptr when no tensor has that name.
+const Tensor* find_tensor(const NamedTensors& tensors, std::string_view name);
+
+}  // namespace gluino

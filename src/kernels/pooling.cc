@@ -1,0 +1,166 @@
+#include "kernels/pooling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/parallel.h"
+
+namespace gluino::kernels {
+namespace {
+
+// The part of a window that lies inside the data, and how many elements avg divides by.
+struct Window {
+  Spatial begin, end;
+  int64_t divisor;
+};
+
+Window window_at(const PoolGeometry& g, int64_t position) {
+  const Spatial at{position / (g.out[1] * g.out[2]), position / g.out[2] % g.out[1], position % g.out[2]};
+  Window w;
+  int64_t padded = 1, inside = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t begin = at[i] * g.stride[i] - g.pad[i], end = std::min(begin + g.kernel[i], g.in[i] + g.pad[i]);
+    w.begin[i] = std::max<int64_t>(begin, 0);
+    w.end[i] = std::min(end, g.in[i]);
+    padded *= end - begin;
+    inside *= std::max<int64_t>(w.end[i] - w.begin[i], 0);
+  }
+  w.divisor = g.count_include_pad ? padded : inside;
+  return w;
+}
+
+// Calls f(offset) for the elements of a window in row-major order; offsets are positions times `unit`.
+template <class F>
+inline void for_window(const PoolGeometry& g, const Window& w, int64_t unit, F&& f) {
+  for (int64_t z = w.begin[0]; z < w.end[0]; ++z)
+    for (int64_t y = w.begin[1]; y < w.end[1]; ++y)
+      for (int64_t x = w.begin[2]; x < w.end[2]; ++x) f(((z * g.in[1] + y) * g.in[2] + x) * unit);
+}
+
+// Calls f(data offset, out offset) for every (image, channel) plane, in parallel; `unit` is the distance of neighbours.
+template <class F>
+void for_each_plane(const PoolGeometry& g, F&& f) {
+  const int64_t work = std::max<int64_t>(g.out_area() * g.kernel[0] * g.kernel[1] * g.kernel[2], 1);
+  parallel_for(g.batch * g.channels, kParallelGrain / work + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / g.channels, c = i % g.channels;
+      if (g.channels_last) f(n * g.channels * g.in_area() + c, n * g.channels * g.out_area() + c);
+      else f(i * g.in_area(), i * g.out_area());
+    }
+  });
+}
+
+int64_t unit_of(const PoolGeometry& g) { return g.channels_last ? g.channels : 1; }
+
+template <class T>
+T power(T x, int p) {
+  T result = 1;
+  for (int i = 0; i < p; ++i) result *= x;
+  return result;
+}
+template <class T>
+T root(T x, int p) {
+  return p == 1 ? x : p == 2 ? std::sqrt(x) : p == 3 ? std::cbrt(x) : std::pow(x, T(1) / static_cast<T>(p));
+}
+
+template <class T>
+T pool_window(const PoolGeometry& g, const Window& w, int64_t unit, const T* x) {
+  T result = g.kind == PoolKind::max ? std::numeric_limits<T>::lowest() : T(0);
+  if (g.kind == PoolKind::max) {
+    for_window(g, w, unit, [&](int64_t i) { result = x[i] > result || x[i] != x[i] ? x[i] : result; });
+  } else if (g.kind == PoolKind::lp) {
+    for_window(g, w, unit, [&](int64_t i) { result += power(std::abs(x[i]), g.p); });
+    result = root(result, g.p);
+  } else {
+    for_window(g, w, unit, [&](int64_t i) { result += x[i]; });
+    if (g.kind == PoolKind::avg) result /= static_cast<T>(std::max<int64_t>(w.divisor, 1));
+  }
+  return result;
+}
+
+// The first element of the window that equals the pooled value; -1 for an empty window.
+template <class T>
+int64_t chosen(const PoolGeometry& g, const Window& w, int64_t unit, const T* x, T value) {
+  int64_t found = -1;
+  for_window(g, w, unit, [&](int64_t i) {
+    if (found < 0 && x[i] == value) found = i;
+  });
+  return found;
+}
+
+// Max over the inner row of a window for all outputs of a row at once.
+template <class T>
+void max_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0) {
+  const int64_t width = g.in[2], s = g.stride[2];
+  std::fill_n(out, g.out[2], std::numeric_limits<T>::lowest());
+  for (int64_t z = std::max<int64_t>(z0, 0); z < std::min(z0 + g.kernel[0], g.in[0]); ++z)
+    for (int64_t y = std::max<int64_t>(y0, 0); y < std::min(y0 + g.kernel[1], g.in[1]); ++y)
+      for (int64_t tap = 0; tap < g.kernel[2]; ++tap) {
+        const int64_t shift = tap - g.pad[2];
+        const int64_t first = shift < 0 ? (-shift + s - 1) / s : 0, last = shift >= width ? 0 : std::min(g.out[2], (width - 1 - shift) / s + 1);
+        const T* row = x + (z * g.in[1] + y) * width + shift;
+        for (int64_t o = first; o < last; ++o) {
+          const T v = row[o * s];
+          out[o] = v > out[o] || v != v ? v : out[o];
+        }
+      }
+}
+
+}  // namespace
+
+template <class T>
+void pool(const PoolGeometry& g, const T* data, T* out) {
+  const int64_t unit = unit_of(g);
+  for_each_plane(g, [&](int64_t from, int64_t to) {
+    if (g.kind == PoolKind::max && unit == 1) {
+      for (int64_t r = 0; r < g.out[0] * g.out[1]; ++r)
+        max_row(g, data + from, out + to + r * g.out[2], r / g.out[1] * g.stride[0] - g.pad[0], r % g.out[1] * g.stride[1] - g.pad[1]);
+      return;
+    }
+    for (int64_t p = 0; p < g.out_area(); ++p) out[to + p * unit] = pool_window(g, window_at(g, p), unit, data + from);
+  });
+}
+
+template <class T>
+void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
+  const int64_t unit = unit_of(g);
+  std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
+  for_each_plane(g, [&](int64_t from, int64_t to) {
+    const T* x = data + from;
+    T* dx = data_grad + from;
+    for (int64_t p = 0; p < g.out_area(); ++p) {
+      const Window w = window_at(g, p);
+      const T h = head[to + p * unit], y = values[to + p * unit];
+      if (g.kind == PoolKind::max) {
+        if (const int64_t i = chosen(g, w, unit, x, y); i >= 0) dx[i] += h;
+      } else if (g.kind == PoolKind::lp) {
+        const T scale = y == T(0) ? T(0) : h / power(y, g.p - 1);
+        for_window(g, w, unit, [&](int64_t i) { dx[i] += scale * power(std::abs(x[i]), g.p - 1) * (x[i] < 0 ? T(-1) : T(1)); });
+      } else {
+        const T share = g.kind == PoolKind::avg ? h / static_cast<T>(std::max<int64_t>(w.divisor, 1)) : h;
+        for_window(g, w, unit, [&](int64_t i) { dx[i] += share; });
+      }
+    }
+  });
+}
+
+template <class T>
+void pool_pick(const PoolGeometry& g, const T* source, const T* data, const T* values, T* out) {
+  const int64_t unit = unit_of(g);
+  for_each_plane(g, [&](int64_t from, int64_t to) {
+    for (int64_t p = 0; p < g.out_area(); ++p) {
+      const int64_t i = chosen(g, window_at(g, p), unit, data + from, values[to + p * unit]);
+      out[to + p * unit] = i < 0 ? T(0) : source[from + i];
+    }
+  });
+}
+
+template void pool(const PoolGeometry&, const float*, float*);
+template void pool(const PoolGeometry&, const double*, double*);
+template void pool_grad(const PoolGeometry&, const float*, const float*, const float*, float*);
+template void pool_grad(const PoolGeometry&, const double*, const double*, const double*, double*);
+template void pool_pick(const PoolGeometry&, const float*, const float*, const float*, float*);
+template void pool_pick(const PoolGeometry&, const double*, const double*, const double*, double*);
+
+}  // namespace gluino::kernels

@@ -1,0 +1,96 @@
+#include "kernels/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/primitives.h"
+
+namespace gluino::kernels {
+namespace {
+
+template <class T>
+void vector_exp(const T* in, T* out, int64_t n) {
+  constexpr auto type = sizeof(T) == 4 ? ComputeType::f32 : ComputeType::f64;
+  primitives().scalar[static_cast<int>(ScalarFn::exp)][static_cast<int>(type)](in, nullptr, nullptr, out, n);
+}
+
+// One row, in place, of neighbouring elements. Sums run in a fixed order, so the answer does not depend on threads.
+template <class T>
+void softmax_row(T* x, int64_t n, T scale, bool logarithm, T* exps) {
+  T largest = -std::numeric_limits<T>::infinity();
+  for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, x[i]);
+  for (int64_t i = 0; i < n; ++i) x[i] -= largest;
+  vector_exp(x, exps, n);
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += exps[i];
+  if (logarithm) {
+    const T offset = std::log(sum);
+    for (int64_t i = 0; i < n; ++i) x[i] -= offset;
+  } else {
+    const T factor = 1 / sum;
+    for (int64_t i = 0; i < n; ++i) x[i] = exps[i] * factor;
+  }
+}
+
+// Calls f(row, buffer of two rows) for all rows in parallel.
+template <class T, class F>
+void for_each_row(const SoftmaxLayout& l, F&& f) {
+  parallel_for(l.rows(), 8192 / std::max<int64_t>(l.extent, 1) + 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> buffer(static_cast<size_t>(2 * l.extent));
+    for (int64_t r = begin; r < end; ++r) f(r, buffer.data());
+  });
+}
+
+}  // namespace
+
+template <class T>
+void softmax(const SoftmaxLayout& l, const T* data, T* out, T scale, bool logarithm, const int64_t* lengths) {
+  for_each_row<T>(l, [&](int64_t r, T* buffer) {
+    const int64_t base = l.base(r), n = lengths ? std::clamp<int64_t>(lengths[r], 0, l.extent) : l.extent;
+    T* row = l.inner == 1 ? out + base : buffer;
+    for (int64_t i = 0; i < n; ++i) row[i] = data[base + i * l.inner];
+    if (n > 0) softmax_row(row, n, scale, logarithm, buffer + l.extent);
+    if (l.inner != 1)
+      for (int64_t i = 0; i < n; ++i) out[base + i * l.inner] = row[i];
+    for (int64_t i = n; i < l.extent; ++i) out[base + i * l.inner] = 0;
+  });
+}
+
+template <class T>
+void softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale) {
+  for_each_row<T>(l, [&](int64_t r, T*) {
+    const int64_t base = l.base(r), step = l.inner;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < l.extent; ++i) sum += head[base + i * step] * y[base + i * step];
+    for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = scale * y[base + i * step] * (head[base + i * step] - sum);
+  });
+}
+
+template <class T>
+void log_softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale) {
+  for_each_row<T>(l, [&](int64_t r, T* buffer) {
+    const int64_t base = l.base(r), step = l.inner;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < l.extent; ++i) sum += head[base + i * step];
+    for (int64_t i = 0; i < l.extent; ++i) buffer[i] = y[base + i * step];
+    vector_exp(buffer, buffer, l.extent);
+    for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = scale * (head[base + i * step] - buffer[i] * sum);
+  });
+}
+
+template void softmax(const SoftmaxLayout&, const float*, float*, float, bool, const int64_t*);
+template void softmax(const SoftmaxLayout&, const double*, double*, double, bool, const int64_t*);
+template void softmax_grad(const SoftmaxLayout&, const float*, const float*, float*, float);
+template void softmax_grad(const SoftmaxLayout&, const double*, const double*, double*, double);
+template void log_softmax_grad(const SoftmaxLayout&, const float*, const float*, float*, float);
+template void log_softmax_grad(const SoftmaxLayout&, const double*, const double*, double*, double);
+
+}  // namespace gluino::kernels

@@ -1,0 +1,65 @@
+// Helpers that the operators of networks share: attributes over spatial axes, calls with typed attributes, scratch memory.
+#pragma once
+#include <array>
+
+#include "kernels/convolution.h"
+#include "ops/common.h"
+#include "tensor/impl.h"
+
+namespace gluino::ops {
+
+// Calls an operator whose attributes are of the same struct as the caller's.
+template <class A>
+Tensor call_with(std::string_view name, std::initializer_list<Tensor> inputs, A attrs) {
+  return apply_one(OpRegistry::global().get(name), {inputs.begin(), inputs.size()}, std::make_shared<const A>(std::move(attrs)));
+}
+template <class A>
+Tensors call_all_with(std::string_view name, std::initializer_list<Tensor> inputs, A attrs) {
+  return apply(OpRegistry::global().get(name), {inputs.begin(), inputs.size()}, std::make_shared<const A>(std::move(attrs)));
+}
+
+// Calls f with a null pointer of float or double.
+template <class F>
+void visit_real(DType dtype, F&& f) {
+  if (dtype == DType::float64) f(static_cast<double*>(nullptr));
+  else f(static_cast<float*>(nullptr));
+}
+inline std::vector<DType> real_dtypes() { return {DType::float32, DType::float64}; }
+
+// A tuple over the spatial axes: one number per axis, or empty for the fallback everywhere.
+inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fallback, const char* name) {
+  kernels::Spatial s;
+  s.fill(fallback);
+  if (given.empty()) return s;
+  if (given.ndim() != rank) raise<AttrError>("{} = {} has {} numbers, but there are {} spatial axes", name, given, given.ndim(), rank);
+  for (int i = 0; i < rank; ++i) s[static_cast<size_t>(i)] = given[i];
+  return s;
+}
+
+// Whether a layout such as "NHWC" has its channels last; the spatial letters are those of `rank` axes.
+inline bool is_channels_last(const std::optional<std::string>& layout, int rank) {
+  static const char* const first[] = {"NCW", "NCHW", "NCDHW"};
+  static const char* const last[] = {"NWC", "NHWC", "NDHWC"};
+  if (!layout || layout->empty() || *layout == first[rank - 1]) return false;
+  if (*layout == last[rank - 1]) return true;
+  raise<AttrError>("layout '{}' does not fit {} spatial axes; {} or {} does", *layout, rank, first[rank - 1], last[rank - 1]);
+}
+
+// A shape that inference may fill in: absent, or with unknown extents.
+inline bool is_open(const std::optional<Shape>& s) { return !s || !s->is_known(); }
+
+// Scratch memory from the pool of a device.
+class PoolScratch {
+ public:
+  explicit PoolScratch(Device device) : device_(device) {}
+  void* operator()(int64_t bytes) {
+    held_.push_back(make_tensor({bytes}, DType::uint8, device_));
+    return bytes_of(held_.back());
+  }
+
+ private:
+  Device device_;
+  Tensors held_;
+};
+
+}  // namespace gluino::ops
