@@ -19,6 +19,7 @@ static void check_complete(const OpDef& op) {
   need(op.gradient || !op.not_differentiable.empty(), "gradient and no reason for having none");
   need(!op.samples.empty(), "sample");
   for (const AttrField& f : op.fields) need(!f.doc.empty(), "doc of an attribute");
+  need(op.fields.size() <= 64, "room for more than 64 attributes");
 }
 
 void OpRegistry::add(OpDef def) {
@@ -74,18 +75,22 @@ static const AttrField* find_field(const OpDef& op, std::string_view name) {
 
 static Attrs build_attrs(const OpDef& op, auto&& assign) {
   std::shared_ptr<void> attrs = op.copy_attrs(nullptr);
-  std::vector<const AttrField*> given;
+  uint64_t given = 0;  // bit i: field i has a value
   assign([&](std::string_view name, const AttrValue& value) {
     const AttrField* field = find_field(op, name);
     if (!field) {
       if (std::find(op.ignored_attrs.begin(), op.ignored_attrs.end(), name) != op.ignored_attrs.end()) return;
       unknown_attr(op, name);
     }
-    field->set(attrs.get(), fmt::format("{}: attribute '{}'", op.name, name), value);
-    given.push_back(field);
+    try {
+      field->set(attrs.get(), op.name, value);
+    } catch (const AttrError&) {
+      field->set(attrs.get(), fmt::format("{}: attribute '{}'", op.name, name), value);  // again, for a better message
+    }
+    given |= uint64_t{1} << (field - op.fields.data());
   });
   for (const AttrField& f : op.fields)
-    if (f.required && std::find(given.begin(), given.end(), &f) == given.end())
+    if (f.required && !(given >> (&f - op.fields.data()) & 1))
       raise<AttrError>("{}: attribute '{}' is required: {}", op.name, f.name, f.doc);
   return attrs;
 }

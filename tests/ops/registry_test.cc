@@ -120,6 +120,7 @@ TEST_P(Operator, GradientIsTheNumericOne) {
       const autograd::Scope scope(false, training);
       const NumericGradient numeric(op(), sample, seed);
       if (!numeric.applies()) return;
+      if (std::none_of(numeric.inputs().begin(), numeric.inputs().end(), [](const Tensor& t) { return t.dtype() == DType::float64; })) return;
       Tensors inputs = copies(numeric.inputs());
       for (size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].dtype() == DType::float64) inputs[i].attach_grad();

@@ -1,0 +1,62 @@
+# The front door. Every target sets up what it needs: packages, configuration, build.
+PREFIX ?= /usr/local
+BUILD ?= build/release
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+
+.PHONY: help demo test test-release test-asan test-tsan bench lint format install setup configure build clean
+
+help:
+	@echo "make demo | test | bench | lint | format | install PREFIX=... | clean"
+
+setup:
+	@tools/setup.sh
+
+configure: setup
+	@cmake --preset release $(CMAKE_FLAGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build
+	@$(BUILD)/examples/demo
+
+# Everything: the release build's tests, then the unit tests and fuzzers once more under address and undefined-behaviour sanitizers.
+test: test-release test-asan
+
+test-release: build lint-includes
+	@cd $(BUILD) && ctest --output-on-failure
+
+test-asan: setup
+	@cmake --preset asan > build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
+	@cmake --build build/asan -j $(JOBS)
+	@cd build/asan && ctest --output-on-failure -LE slow
+
+test-tsan: setup
+	@cmake --preset tsan > build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
+	@cmake --build build/tsan -j $(JOBS)
+	@cd build/tsan && ctest --output-on-failure -L threads
+
+bench: setup
+	@tools/setup.sh bench
+	@cmake --preset release -DGLUINO_BENCH=ON > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS)
+	@tools/bench.sh $(BUILD)
+
+.PHONY: lint-includes
+lint-includes:
+	@/usr/bin/python3 tools/check_includes.py
+
+lint: configure lint-includes
+	@git ls-files '*.cc' '*.h' | xargs clang-format --dry-run --Werror
+	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p $(BUILD)
+
+format:
+	@tools/setup.sh
+	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,149 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "base/format.h"
+
+namespace gluino {
+
+void retain_ref(GraphNode* node) { node->retain(); }
+void release_ref(GraphNode* node) { node->release(); }
+
+// A deep network is a long chain of nodes: unlinked one by one, so that the stack does not grow with its depth.
+GraphNode::~GraphNode() {
+  thread_local std::vector<Value>* pending = nullptr;
+  if (pending) {
+    for (Value& v : inputs) pending->push_back(std::move(v));
+    return;
+  }
+  std::vector<Value> list = std::move(inputs);
+  pending = &list;
+  while (!list.empty()) {
+    Value last = std::move(list.back());
+    list.pop_back();
+    last.node = nullptr;  // may add to the list
+  }
+  pending = nullptr;
+}
+
+int Graph::add(Node node) {
+  nodes.push_back(std::move(node));
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+void verify(const Graph& graph) {
+  auto check = [&](ValueId v, int limit, const std::string& user) {
+    if (v.node < 0 || v.node >= limit) throw InternalError(fmt::format("graph: {} reads node {}, which does not come before it", user, v.node));
+    const auto& node = graph.nodes[static_cast<size_t>(v.node)];
+    if (v.index < 0 || v.index >= static_cast<int>(node.outputs.size())) throw InternalError(fmt::format("graph: {} reads output {} of {}", user, v.index, node.name));
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& node = graph.nodes[i];
+    for (ValueId v : node.inputs) check(v, static_cast<int>(i), node.name);
+    if (!node.op) continue;
+    if (!node.op->is_variadic && node.inputs.size() != node.op->present_inputs(node.attrs).size())
+      throw InternalError(fmt::format("graph: {} has {} inputs", node.name, node.inputs.size()));
+    if (static_cast<int>(node.outputs.size()) != node.op->num_outputs(node.attrs)) throw InternalError(fmt::format("graph: {} has {} outputs", node.name, node.outputs.size()));
+  }
+  for (ValueId v : graph.outputs) check(v, static_cast<int>(graph.nodes.size()), "the graph's output");
+}
+
+std::vector<bool> find_states(const Graph& graph) {
+  std::vector<bool> is_state(graph.nodes.size(), false);
+  for (const auto& node : graph.nodes) {
+    if (!node.op) continue;
+    const auto specs = node.op->present_inputs(node.attrs);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (specs[node.op->is_variadic ? 0 : i]->is_state && !graph.nodes[static_cast<size_t>(node.inputs[i].node)].op)
+        is_state[static_cast<size_t>(node.inputs[i].node)] = true;
+  }
+  return is_state;
+}
+
+std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index) {
+  if (!op) return node_name;
+  const int count = op->num_outputs(attrs);
+  if (count == 1) return node_name + "_output";
+  if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1) return node_name + "_" + op->output_names[static_cast<size_t>(index)];
+  return fmt::format("{}_output{}", node_name, index);
+}
+
+std::string unique_name(const std::string& hint) {
+  thread_local std::unordered_map<std::string, int> counters;
+  std::string lower;
+  for (char c : hint) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  while (!lower.empty() && lower.front() == '_') lower.erase(0, 1);
+  return fmt::format("{}{}", lower, counters[lower]++);
+}
+
+// ---- attribute scopes
+static StringMap& attr_scope() {
+  thread_local StringMap attrs;
+  return attrs;
+}
+StringMap current_attr_scope() { return attr_scope(); }
+AttrScope::AttrScope(StringMap attrs) : previous_(attr_scope()) {
+  attrs.merge(StringMap(previous_));
+  attr_scope() = std::move(attrs);
+}
+AttrScope::~AttrScope() { attr_scope() = previous_; }
+
+// ---- between the two forms
+
+// Depth first, inputs in order, as MXNet lists arguments; without recursion.
+static std::vector<GraphNode*> topological_order(const std::vector<Value>& outputs) {
+  std::vector<GraphNode*> order;
+  std::set<GraphNode*> seen;
+  std::vector<std::pair<GraphNode*, size_t>> stack;
+  for (const Value& v : outputs) {
+    if (seen.insert(v.node.get()).second) stack.emplace_back(v.node.get(), 0);
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next == node->inputs.size()) {
+        order.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      GraphNode* input = node->inputs[next++].node.get();
+      if (seen.insert(input).second) stack.emplace_back(input, 0);
+    }
+  }
+  return order;
+}
+
+Graph Symbol::graph() const {
+  Graph g;
+  std::unordered_map<const GraphNode*, int> numbers;
+  auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
+  for (const GraphNode* n : topological_order(outputs_)) {
+    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, n->subgraphs, {}};
+    for (const Value& v : n->inputs) node.inputs.push_back(id(v));
+    node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
+    numbers[n] = g.add(std::move(node));
+  }
+  for (const Value& v : outputs_) g.outputs.push_back(id(v));
+  return g;
+}
+
+Symbol Symbol::from_graph(const Graph& graph) {
+  std::vector<Ref<GraphNode>> nodes;
+  auto value = [&](ValueId v) { return Value{nodes[static_cast<size_t>(v.node)], v.index}; };
+  for (const auto& n : graph.nodes) {
+    auto node = make_ref<GraphNode>();
+    node->op = n.op;
+    node->name = n.name;
+    node->attrs = n.attrs;
+    node->user_attrs = n.user_attrs;
+    node->constant = n.constant;
+    node->subgraphs = n.subgraphs;
+    for (ValueId v : n.inputs) node->inputs.push_back(value(v));
+    nodes.push_back(std::move(node));
+  }
+  std::vector<Value> outputs;
+  for (ValueId v : graph.outputs) outputs.push_back(value(v));
+  return Symbol(std::move(outputs));
+}
+
+}  // namespace gluino

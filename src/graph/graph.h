@@ -1,0 +1,74 @@
+// The two forms of a graph. GraphNode: nodes that share their inputs, made by composing and tracing. Graph: the same in
+// a flat list, inputs before users, which passes rewrite and plans are made from.
+#pragma once
+#include "gluino/op.h"
+#include "gluino/symbol.h"
+#include "tensor/impl.h"
+
+namespace gluino {
+
+class GraphNode final : public RefCounted {
+ public:
+  ~GraphNode() override;
+  const OpDef* op = nullptr;  // null: a variable, or a constant when `constant` is set
+  std::string name;
+  Attrs attrs;
+  std::vector<Value> inputs;
+  StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
+  Tensor constant;
+  std::vector<Symbol> subgraphs;  // bodies of control-flow operators
+};
+
+struct ValueId {
+  int node = -1, index = 0;
+  bool operator==(const ValueId&) const = default;
+  auto operator<=>(const ValueId&) const = default;
+};
+
+struct OutputInfo {
+  std::optional<Shape> shape;  // may hold unknown extents
+  std::optional<DType> dtype;
+};
+
+struct Graph {
+  struct Node {
+    const OpDef* op = nullptr;
+    std::string name;
+    Attrs attrs;
+    std::vector<ValueId> inputs;
+    StringMap user_attrs;
+    Tensor constant;
+    std::vector<Symbol> subgraphs;
+    std::vector<OutputInfo> outputs;  // one per output
+    bool is_variable() const { return !op && !constant.defined(); }
+    bool is_constant() const { return !op && constant.defined(); }
+  };
+  std::vector<Node> nodes;  // every input comes before its users
+  std::vector<ValueId> outputs;
+
+  const OutputInfo& info(ValueId v) const { return nodes[static_cast<size_t>(v.node)].outputs[static_cast<size_t>(v.index)]; }
+  OutputInfo& info(ValueId v) { return nodes[static_cast<size_t>(v.node)].outputs[static_cast<size_t>(v.index)]; }
+  int add(Node node);  // returns its number
+
+  std::string str() const;  // the text form
+  static Graph parse(const std::string& text);
+};
+
+// Raises InternalError when inputs do not come before users, numbers are out of range, or input counts are wrong.
+void verify(const Graph& graph);
+
+// Which variables are auxiliary states: they feed an input that the operator may update.
+std::vector<bool> find_states(const Graph& graph);
+std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index);
+std::string to_dot(const Graph& graph);
+
+// A name that no other node of this thread got: "fullyconnected0".
+std::string unique_name(const std::string& hint);
+StringMap current_attr_scope();
+
+// Fills in shapes and dtypes in place, in both directions; `shapes` are given by variable name.
+void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types);
+// True when every shape of every node is fully known.
+bool is_complete(const Graph& graph);
+
+}  // namespace gluino

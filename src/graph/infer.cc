@@ -1,0 +1,190 @@
+// Shape and dtype inference over a whole graph, in both directions, until nothing new is learnt.
+#include <algorithm>
+
+#include "base/format.h"
+#include "graph/graph.h"
+#include "op/infer.h"
+
+namespace gluino {
+namespace {
+
+// What both know; raises ShapeError on a contradiction. Returns whether `into` learnt something.
+bool unify(std::optional<Shape>& into, const std::optional<Shape>& from) {
+  if (!from) return false;
+  if (!into) {
+    into = from;
+    return true;
+  }
+  if (into->ndim() != from->ndim()) raise<ShapeError>("shape {} does not fit shape {}", *into, *from);
+  bool learnt = false;
+  for (int i = 0; i < into->ndim(); ++i) {
+    int64_t& mine = (*into)[i];
+    const int64_t theirs = (*from)[i];
+    if (mine == theirs || theirs == Shape::kUnknown) continue;
+    if (mine != Shape::kUnknown) raise<ShapeError>("shape {} does not fit shape {}", *into, *from);
+    mine = theirs;
+    learnt = true;
+  }
+  return learnt;
+}
+
+bool fully_known(const std::optional<Shape>& s) { return s && s->is_known(); }
+
+// 0 means "to be inferred" in MXNet's files.
+Shape with_unknowns(Shape s) {
+  for (int64_t& extent : s)
+    if (extent <= 0) extent = Shape::kUnknown;
+  return s;
+}
+
+class Inference {
+ public:
+  Inference(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) : graph_(graph), shapes_(shapes), types_(types) {}
+
+  void run() {
+    for (auto& node : graph_.nodes)
+      if (!node.op) start_leaf(node);
+    for (int round = 0; round < 16 && pass(); ++round) {
+    }
+    infer_types();
+  }
+
+ private:
+  void start_leaf(Graph::Node& node) {
+    OutputInfo& info = node.outputs[0];
+    if (node.is_constant()) {
+      info = {impl_of(node.constant).shape, impl_of(node.constant).dtype};
+      return;
+    }
+    if (const auto it = shapes_.find(node.name); it != shapes_.end()) {
+      info.shape = it->second;
+    } else if (const auto attr = node.user_attrs.find("__shape__"); attr != node.user_attrs.end() && !info.shape) {
+      const Shape s = AttrType<Shape>::parse("__shape__ of " + node.name, attr->second);
+      if (!s.empty()) info.shape = with_unknowns(s);
+    }
+  }
+
+  bool pass() {
+    bool learnt = false;
+    for (auto& node : graph_.nodes) {
+      if (!node.op) continue;
+      try {
+        learnt |= visit(node);
+      } catch (const Error&) {
+        rethrow_located(node.op->name == node.name ? node.name : fmt::format("{} '{}'", node.op->name, node.name));
+      }
+    }
+    return learnt;
+  }
+
+  bool visit(Graph::Node& node) {
+    const OpDef& op = *node.op;
+    OptionalShapes in, out;
+    for (ValueId v : node.inputs) in.push_back(graph_.info(v).shape);
+    for (const OutputInfo& o : node.outputs) out.push_back(o.shape);
+    if (op.is_same_shape) {
+      std::optional<Shape> common;
+      for (const auto& s : in) unify(common, s);
+      for (const auto& s : out) unify(common, s);
+      for (auto& s : in) s = common;
+      for (auto& s : out) s = common;
+    }
+    if (op.complete_inputs) op.complete_inputs(node.attrs.get(), in, out);
+    if (!op.is_dynamic_shape) forward(op, node.attrs, in, out);
+    bool learnt = false;
+    for (size_t i = 0; i < in.size(); ++i) learnt |= unify(graph_.info(node.inputs[i]).shape, in[i]);
+    for (size_t i = 0; i < out.size(); ++i) learnt |= unify(node.outputs[i].shape, out[i]);
+    return learnt;
+  }
+
+  void forward(const OpDef& op, const Attrs& attrs, const OptionalShapes& in, OptionalShapes& out) {
+    std::vector<Shape> known;
+    bool complete = true;
+    for (const auto& s : in) {
+      if (!s) return;
+      complete &= s->is_known();
+      known.push_back(*s);
+    }
+    std::vector<Shape> result;
+    if (complete) {
+      infer_shapes(op, attrs, known, result);
+      if (in.empty())
+        for (Shape& s : result) s = with_unknowns(s);
+    } else if (!probe(op, attrs, known, result)) {
+      return;
+    }
+    for (size_t i = 0; i < out.size(); ++i) unify(out[i], result[i]);
+  }
+
+  // Rules are written for known extents. With two different numbers in place of the unknown ones, an output extent
+  // that comes out the same both times does not depend on them; one that differs is unknown.
+  static bool probe(const OpDef& op, const Attrs& attrs, const std::vector<Shape>& in, std::vector<Shape>& result) {
+    std::vector<Shape> first, second;
+    try {
+      infer_shapes(op, attrs, substituted(in, 96), first);
+      infer_shapes(op, attrs, substituted(in, 240), second);
+    } catch (const Error&) {
+      return false;
+    }
+    result = first;
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i].ndim() != second[i].ndim()) return false;
+      for (int k = 0; k < first[i].ndim(); ++k)
+        if (first[i][k] != second[i][k]) result[i][k] = Shape::kUnknown;
+    }
+    return true;
+  }
+  static std::vector<Shape> substituted(std::vector<Shape> shapes, int64_t number) {
+    for (Shape& s : shapes) std::replace(s.begin(), s.end(), Shape::kUnknown, number);
+    return shapes;
+  }
+
+  // Forward only: an unknown input takes the common dtype of its neighbours, and float32 where there is none.
+  void infer_types() {
+    for (auto& node : graph_.nodes)
+      if (node.is_variable()) {
+        if (const auto it = types_.find(node.name); it != types_.end()) node.outputs[0].dtype = it->second;
+        else if (const auto attr = node.user_attrs.find("__dtype__"); attr != node.user_attrs.end() && attr->second != "-1")
+          node.outputs[0].dtype = AttrType<DType>::parse("__dtype__ of " + node.name, attr->second);
+      }
+    for (auto& node : graph_.nodes) {
+      if (!node.op) continue;
+      std::optional<DType> common;
+      const auto specs = node.op->present_inputs(node.attrs);
+      auto own = [&](size_t i) { return !node.op->is_variadic && i < specs.size() && specs[i]->own_dtype; };
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (const auto& d = graph_.info(node.inputs[i]).dtype; d && !own(i)) common = common ? promote(*common, *d) : *d;
+      std::vector<DType> in, out;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        auto& d = graph_.info(node.inputs[i]).dtype;
+        if (!d) d = own(i) ? DType::float32 : common.value_or(DType::float32);
+        in.push_back(*d);
+      }
+      try {
+        gluino::infer_dtypes(*node.op, node.attrs, in, out);
+      } catch (const Error&) {
+        rethrow_located(fmt::format("{} '{}'", node.op->name, node.name));
+      }
+      for (size_t i = 0; i < out.size(); ++i) node.outputs[i].dtype = out[i];
+    }
+    for (auto& node : graph_.nodes)
+      if (!node.op && !node.outputs[0].dtype) node.outputs[0].dtype = DType::float32;
+  }
+
+  Graph& graph_;
+  const ShapeMap& shapes_;
+  const DTypeMap& types_;
+};
+
+}  // namespace
+
+void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) { Inference(graph, shapes, types).run(); }
+
+bool is_complete(const Graph& graph) {
+  for (const auto& node : graph.nodes)
+    for (const OutputInfo& o : node.outputs)
+      if (!fully_known(o.shape)) return false;
+  return true;
+}
+
+}  // namespace gluino

@@ -1,0 +1,236 @@
+// The text form of a graph, made to be read, compared in tests and parsed back:
+//   graph(data: float32 (2, 3), w) {
+//     fc = FullyConnected(data, w) {no_bias=True, num_hidden=4}
+//     return fc, split[1]
+//   }
+#include <charconv>
+#include <map>
+
+#include "base/format.h"
+#include "graph/graph.h"
+
+namespace gluino {
+namespace {
+
+bool is_plain_name(std::string_view s) {
+  if (s.empty() || std::isdigit(static_cast<unsigned char>(s[0]))) return false;
+  for (char c : s)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '/') return false;
+  return s != "return" && s != "graph";
+}
+std::string quoted(std::string_view s) {
+  std::string out = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+std::string name_text(std::string_view s) { return is_plain_name(s) ? std::string(s) : quoted(s); }
+
+std::string info_text(const OutputInfo& info) {
+  if (!info.shape) return info.dtype ? fmt::format(": {}", *info.dtype) : "";
+  return fmt::format(": {}{}", info.dtype ? fmt::format("{} ", *info.dtype) : "", *info.shape);
+}
+
+std::string map_text(const StringMap& m) {
+  std::string out;
+  for (const auto& [key, value] : m) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_name(value) ? value : quoted(value));
+  return out;
+}
+
+std::string value_text(const Graph& g, ValueId v) {
+  const auto& node = g.nodes[static_cast<size_t>(v.node)];
+  return name_text(node.name) + (node.outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph parse() {
+    expect("graph");
+    expect("(");
+    while (!accept(")")) {
+      add_variable();
+      if (!accept(",") && !peek(")")) fail("',' or ')'");
+    }
+    expect("{");
+    while (!accept("return")) add_node();
+    while (!accept("}")) {
+      graph_.outputs.push_back(value());
+      if (!accept(",") && !peek("}")) fail("',' or '}'");
+    }
+    skip_space();
+    if (at_ != text_.size()) fail("the end of the text");
+    return std::move(graph_);
+  }
+
+ private:
+  void add_variable() {
+    Graph::Node node;
+    node.name = word();
+    node.outputs.resize(1);
+    if (accept(":")) {
+      if (!peek("(")) node.outputs[0].dtype = parse_dtype(word());
+      if (peek("(")) node.outputs[0].shape = shape();
+    }
+    if (accept("{")) node.user_attrs = map();
+    define(std::move(node));
+  }
+  void add_node() {
+    Graph::Node node;
+    node.name = word();
+    expect("=");
+    node.op = &OpRegistry::global().get(word());
+    expect("(");
+    while (!accept(")")) {
+      node.inputs.push_back(value());
+      if (!accept(",") && !peek(")")) fail("',' or ')'");
+    }
+    StringMap attrs;
+    if (accept("{")) attrs = map();
+    if (accept("@{")) node.user_attrs = map();
+    node.attrs = node.op->parse_attrs(attrs);
+    node.outputs.resize(static_cast<size_t>(node.op->num_outputs(node.attrs)));
+    if (accept(":")) skip_types();
+    define(std::move(node));
+  }
+  // What follows ':' after a node is for readers; it is inferred again.
+  void skip_types() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+  void define(Graph::Node node) {
+    const std::string name = node.name;
+    if (!numbers_.emplace(name, graph_.add(std::move(node))).second) fail(fmt::format("another name than '{}', which is taken", name));
+  }
+  ValueId value() {
+    const std::string name = word();
+    const auto it = numbers_.find(name);
+    if (it == numbers_.end()) fail(fmt::format("a value that is defined; '{}' is not", name));
+    ValueId v{it->second, 0};
+    if (accept("[")) {
+      v.index = number();
+      expect("]");
+    }
+    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[static_cast<size_t>(v.node)].outputs.size())) fail(fmt::format("an output of '{}'", name));
+    return v;
+  }
+  StringMap map() {
+    StringMap m;
+    while (!accept("}")) {
+      const std::string key = word();
+      expect("=");
+      m[key] = word();
+      if (!accept(",") && !peek("}")) fail("',' or '}'");
+    }
+    return m;
+  }
+  Shape shape() {
+    skip_space();
+    const size_t close = text_.find(')', at_);
+    if (close == std::string_view::npos) fail("')'");
+    std::string inside(text_.substr(at_, close + 1 - at_));
+    at_ = close + 1;
+    for (size_t q; (q = inside.find('?')) != std::string::npos;) inside.replace(q, 1, "-1");
+    return AttrType<Shape>::parse("shape", inside);
+  }
+  int number() {
+    skip_space();
+    int v = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (error != std::errc()) fail("a number");
+    at_ = static_cast<size_t>(end - text_.data());
+    return v;
+  }
+  std::string word() {
+    skip_space();
+    std::string out;
+    if (at_ < text_.size() && text_[at_] == '"') {
+      for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+        if (text_[at_] == '\\') ++at_;
+        if (at_ < text_.size()) out += text_[at_];
+      }
+      if (at_ >= text_.size()) fail("a closing quote");
+      ++at_;
+      return out;
+    }
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.' || text_[at_] == '/')) out += text_[at_++];
+    if (out.empty()) fail("a name");
+    return out;
+  }
+  void skip_space() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool peek(std::string_view token) {
+    skip_space();
+    return text_.substr(at_).starts_with(token);
+  }
+  bool accept(std::string_view token) {
+    if (!peek(token)) return false;
+    const size_t after = at_ + token.size();
+    const bool is_word = std::isalpha(static_cast<unsigned char>(token[0]));
+    if (is_word && after < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[after])) || text_[after] == '_')) return false;
+    at_ = after;
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(fmt::format("'{}'", token));
+  }
+  [[noreturn]] void fail(std::string_view needed) const {
+    const auto line = std::count(text_.begin(), text_.begin() + static_cast<long>(std::min(at_, text_.size())), '\n') + 1;
+    raise<UserError>("graph text, line {}: {} was expected before '{}'", line, needed, text_.substr(std::min(at_, text_.size()), 20));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  Graph graph_;
+  std::map<std::string, int> numbers_;
+};
+
+}  // namespace
+
+std::string Graph::str() const {
+  std::string text = "graph(";
+  bool first = true;
+  for (const Node& n : nodes) {
+    if (n.op) continue;
+    text += fmt::format("{}{}{}{}", first ? "" : ", ", name_text(n.name), info_text(n.outputs[0]), n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
+    first = false;
+  }
+  text += ") {\n";
+  for (const Node& n : nodes) {
+    if (!n.op) continue;
+    text += fmt::format("  {} = {}(", name_text(n.name), n.op->name);
+    for (size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, n.inputs[i]);
+    text += ")";
+    if (const StringMap attrs = n.op->print_attrs(n.attrs); !attrs.empty()) text += " {" + map_text(attrs) + "}";
+    if (!n.user_attrs.empty()) text += " @{" + map_text(n.user_attrs) + "}";
+    text += info_text(n.outputs[0]) + "\n";
+  }
+  text += "  return ";
+  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, outputs[i]);
+  return text + "\n}\n";
+}
+
+Graph Graph::parse(const std::string& text) { return Parser(text).parse(); }
+
+std::string to_dot(const Graph& g) {
+  std::string dot = "digraph gluino {\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];\n";
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const auto& n = g.nodes[i];
+    std::string label = n.op ? n.op->name + "\\n" + n.name : n.name;
+    if (n.op)
+      for (const auto& [key, value] : n.op->print_attrs(n.attrs)) label += fmt::format("\\n{}={}", key, value);
+    const char* style = n.op ? "shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\"" : "shape=ellipse, style=filled, fillcolor=\"#eeeeee\"";
+    dot += fmt::format("  n{} [label={}, {}];\n", i, "\"" + label + "\"", style);
+  }
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    for (ValueId v : g.nodes[i].inputs) {
+      const OutputInfo& info = g.info(v);
+      dot += fmt::format("  n{} -> n{}{};\n", v.node, i, info.shape ? fmt::format(" [label=\"{}\", fontsize=8]", *info.shape) : "");
+    }
+  return dot + "}\n";
+}
+
+}  // namespace gluino

@@ -1,0 +1,176 @@
+// Writes gluino/ops.h: a C++ function for every operator of the registry, with its attributes as designated
+// initialisers. Run by the build; the result is never committed.
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdio>
+#include <set>
+
+#include "gluino/op.h"
+
+namespace {
+
+using gluino::AttrField;
+using gluino::OpDef;
+
+// FullyConnected -> fully_connected, LeakyReLU -> leaky_relu, log_softmax stays.
+std::string snake_case(std::string_view name) {
+  std::string out;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    const bool starts_word = std::isupper(c) && i > 0 && name[i - 1] != '_' &&
+                             (std::islower(static_cast<unsigned char>(name[i - 1])) ||
+                              (i + 1 < name.size() && std::islower(static_cast<unsigned char>(name[i + 1]))));
+    if (starts_word) out += '_';
+    out += static_cast<char>(std::tolower(c));
+  }
+  return out;
+}
+
+std::string camel_case(std::string_view snake) {
+  std::string out;
+  bool upper = true;
+  for (char c : snake) {
+    if (c == '_') {
+      upper = true;
+      continue;
+    }
+    out += static_cast<char>(upper ? std::toupper(static_cast<unsigned char>(c)) : c);
+    upper = false;
+  }
+  return out;
+}
+
+// Names that C++ authors see. What starts with an underscore is for files, except contributed operators.
+std::set<std::string> public_names(const OpDef& op) {
+  // Defined by hand in tensor.h and random.h, or words of C++.
+  static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "and", "or", "not", "xor", "crop"};
+  std::set<std::string> names;
+  std::vector<std::string> all = op.aliases;
+  all.push_back(op.name);
+  for (std::string name : all) {
+    if (name.starts_with("_contrib_")) name = name.substr(9);
+    if (name.starts_with("_")) continue;
+    name = snake_case(name);
+    if (!taken.contains(name)) names.insert(name);
+  }
+  return names;
+}
+
+std::string options_struct(const OpDef& op, const std::string& type) {
+  std::string text = fmt::format("struct {} {{\n", type);
+  for (const AttrField& f : op.fields) {
+    std::string doc = f.doc;
+    if (!f.choices.empty()) {
+      doc += ": ";
+      for (size_t i = 0; i < f.choices.size(); ++i) doc += (i ? ", " : "") + f.choices[i];
+    }
+    if (f.required) text += fmt::format("  Required<{}> {};  // {}\n", f.type, f.name, doc);
+    else text += fmt::format("  {} {} = {};  // {}\n", f.type, f.name, f.default_literal, doc);
+  }
+  return text + "};\n";
+}
+
+bool returns_one(const OpDef& op) { return !op.num_outputs_of && !op.num_visible_of && op.output_names.size() == 1; }
+
+std::string function(const OpDef& op, const std::string& name, const std::string& options) {
+  bool required = false;
+  for (const AttrField& f : op.fields) required |= f.required;
+  std::vector<std::string> parameters;
+  std::string collect;
+  if (op.is_variadic) {
+    parameters.push_back("const Tensors& " + op.inputs[0].name);
+    collect = fmt::format("  const Tensors& inputs = {};\n", op.inputs[0].name);
+  } else {
+    bool optional = false;
+    for (const auto& i : op.inputs) {
+      optional |= static_cast<bool>(i.present);
+      parameters.push_back(fmt::format("const Tensor& {}{}", i.name, optional && !required ? " = {}" : ""));
+    }
+    if (optional) {
+      collect = "  Tensors inputs;\n";
+      for (const auto& i : op.inputs) collect += fmt::format("  if ({0}.defined()) inputs.push_back({0});\n", i.name);
+    } else {
+      std::string list;
+      for (const auto& i : op.inputs) list += (list.empty() ? "" : ", ") + i.name;
+      collect = fmt::format("  const Tensor inputs[] = {{{}}};\n", list);
+    }
+  }
+  if (!op.fields.empty()) parameters.push_back(fmt::format("const {}& options{}", options, required ? "" : " = {}"));
+  const bool one = returns_one(op);
+  std::string text = fmt::format("// {}\ninline {} {}(", op.doc, one ? "Tensor" : "Tensors", name);
+  for (size_t i = 0; i < parameters.size(); ++i) text += (i ? ", " : "") + parameters[i];
+  text += fmt::format(") {{\n  static const OpDef& op = OpRegistry::global().get(\"{}\");\n{}", op.name, collect);
+  std::string attrs = "nullptr";
+  if (!op.fields.empty()) {
+    text += "  const std::pair<std::string_view, AttrValue> attrs[] = {";
+    for (size_t i = 0; i < op.fields.size(); ++i) text += fmt::format("{}{{\"{}\", detail::attr_value(options.{})}}", i ? ", " : "", op.fields[i].name, op.fields[i].name);
+    text += "};\n";
+    attrs = "op.make_attrs(attrs)";
+  }
+  return text + fmt::format("  return {}(op, inputs, {});\n}}\n", one ? "apply_one" : "detail::visible_outputs", attrs);
+}
+
+constexpr const char* kHead = R"(// Written by the build from the registry of operators: one function per operator and alias.
+#pragma once
+#include <cmath>
+
+#include "gluino/op.h"
+
+namespace gluino {
+
+// An option that has no default: leaving it out does not compile.
+template <class T>
+struct Required {
+  template <class U>
+    requires std::is_convertible_v<U, T>
+  Required(U&& v) : value(std::forward<U>(v)) {}
+  T value;
+};
+
+namespace detail {
+template <class T>
+AttrValue attr_value(const T& v) {
+  if constexpr (std::is_same_v<T, int>) return static_cast<int64_t>(v);
+  else return v;
+}
+template <class T>
+AttrValue attr_value(const std::optional<T>& v) {
+  return v ? attr_value(*v) : AttrValue();
+}
+template <class T>
+AttrValue attr_value(const Required<T>& v) {
+  return attr_value(v.value);
+}
+inline Tensors visible_outputs(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  Tensors all = apply(op, inputs, attrs);
+  all.resize(static_cast<size_t>(op.num_visible_outputs(attrs)));
+  return all;
+}
+}  // namespace detail
+
+)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: opgen OUTPUT\n");
+    return 2;
+  }
+  std::string text = kHead;
+  std::set<std::string> written;
+  for (const auto& op : gluino::OpRegistry::global().all()) {
+    std::vector<std::string> names;
+    for (const std::string& n : public_names(*op))
+      if (written.insert(n).second) names.push_back(n);
+    if (names.empty() || op->inputs.empty()) continue;
+    const std::string options = camel_case(snake_case(names.front())) + "Options";
+    if (!op->fields.empty()) text += options_struct(*op, options);
+    for (const std::string& n : names) text += function(*op, n, options) + "\n";
+  }
+  text += "}  // namespace gluino\n";
+  FILE* out = std::fopen(argv[1], "w");
+  if (!out || std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fclose(out) != 0) return 1;
+  return 0;
+}

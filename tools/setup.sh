@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing. With the argument "bench": also what the benchmark compares with.
+set -euo pipefail
+mkdir -p "$(dirname "$0")/../build"
+
+packages=(g++ cmake ninja-build ccache pkg-config clang-format python3
+  libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
+  zlib1g-dev libzip-dev libgtest-dev libbenchmark-dev)
+if [ "${1:-}" = bench ]; then packages+=(libtorch-dev); fi
+
+missing=()
+for p in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq
+$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"
