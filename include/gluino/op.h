@@ -103,7 +103,7 @@ struct OpDef {
   std::string name, doc;
   std::vector<std::string> aliases;
   std::vector<InputSpec> inputs;
-  bool is_variadic = false;  // any number of inputs, all described by inputs[0]
+  bool is_variadic = false;  // any number of inputs; the last of `inputs` describes all further ones
   std::vector<std::string> output_names{"output"};
   std::function<int(const void* attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
 
@@ -140,7 +140,8 @@ struct OpDef {
   bool is_elementwise() const { return static_cast<bool>(expression); }
   int num_outputs(const Attrs& a) const { return num_outputs_of ? num_outputs_of(a.get()) : static_cast<int>(output_names.size()); }
   int num_visible_outputs(const Attrs& a) const { return num_visible_of ? num_visible_of(a.get()) : num_outputs(a); }
-  // The inputs that a call with these attributes takes; a variadic operator's are all inputs[0].
+  const InputSpec& input_spec(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }
+  // The inputs that a call with these attributes takes; a variadic operator repeats the last one.
   std::vector<const InputSpec*> present_inputs(const Attrs& a) const;
 
   Attrs parse_attrs(const StringMap& text) const;                                          // raises AttrError

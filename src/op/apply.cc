@@ -16,8 +16,7 @@ thread_local Mode tls_mode;
 constexpr size_t kMaxFastInputs = 8;
 
 [[noreturn]] void missing_input(const OpDef& op, size_t i) {
-  const InputSpec& spec = op.inputs[std::min(i, op.inputs.size() - 1)];
-  raise<UserError>("input '{}' is a null tensor", spec.name);
+  raise<UserError>("input '{}' is a null tensor", op.input_spec(i).name);
 }
 
 // Checks the handles and tells whether any is symbolic.
@@ -76,7 +75,7 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
   const DType compute = kernel_takes(op, promoted) ? promoted : DType::float32;
   Tensors in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& spec = op.inputs[op.is_variadic ? 0 : i];
+    const InputSpec& spec = op.input_spec(i);
     in.push_back(spec.own_dtype && !spec.is_state ? inputs[i] : converted(inputs[i], compute));
   }
   for (const Tensor& o : outputs) {
@@ -91,7 +90,7 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
       kernels::convert(bytes_of(out[i]), impl_of(out[i]).dtype, t.data, t.dtype, t.shape.elements());
     }
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (op.inputs[op.is_variadic ? 0 : i].is_state && !in[i].is_same(inputs[i])) {
+    if (op.input_spec(i).is_state && !in[i].is_same(inputs[i])) {
       const detail::TensorImpl& t = impl_of(inputs[i]);
       kernels::convert(bytes_of(in[i]), impl_of(in[i]).dtype, t.data, t.dtype, t.shape.elements());
     }
@@ -107,7 +106,7 @@ void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inp
   if (!op.kernel_dtypes.empty()) {
     bool uniform = kernel_takes(op, promoted);
     for (size_t i = 0; uniform && i < inputs.size(); ++i) {
-      const InputSpec& spec = op.inputs[op.is_variadic ? 0 : i];
+      const InputSpec& spec = op.input_spec(i);
       uniform = (spec.own_dtype && !spec.is_state) || impl_of(inputs[i]).dtype == promoted;
     }
     if (!uniform) return run_converted(op, attrs, inputs, promoted, outputs);

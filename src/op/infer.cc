@@ -27,7 +27,7 @@ static void check_dtype(const OpDef& op, const InputSpec& spec, DType dtype) {
 DType promote_inputs(const OpDef& op, std::span<const DType> in) {
   std::optional<DType> common;
   for (size_t i = 0; i < in.size(); ++i) {
-    const InputSpec& spec = op.inputs[op.is_variadic || i >= op.inputs.size() ? 0 : i];
+    const InputSpec& spec = op.input_spec(i);
     if (spec.own_dtype) continue;
     check_dtype(op, spec, in[i]);
     common = common ? promote(*common, in[i]) : in[i];

@@ -8,6 +8,9 @@ namespace gluino::ops {
 // Sums the axes along which an input of the shape of `like` was broadcast.
 Tensor reduce_like(const Tensor& gradient, const Tensor& like);
 
+// Inside kernels: t itself, or a converted copy.
+Tensor with_dtype(const Tensor& t, DType dtype);
+
 struct ScalarAttrs {
   double scalar = 1;
   bool is_int = true;
@@ -16,6 +19,14 @@ struct ScalarAttrs {
         .field("is_int", &ScalarAttrs::is_int, "whether the number was written as an integer; has no effect");
   }
 };
+
+// A number of an attribute as an element.
+template <class T>
+T element(double value) {
+  if constexpr (std::is_same_v<T, bool>) return value != 0;
+  else if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(value);
+  else return T(static_cast<float>(value));
+}
 
 // Splits a shape around one axis: outer x extent x inner.
 struct AxisSplit {

@@ -1,0 +1,16 @@
+#include "ops/common.h"
+
+#include "kernels/primitives.h"
+#include "tensor/impl.h"
+
+namespace gluino::ops {
+
+Tensor with_dtype(const Tensor& t, DType dtype) {
+  const detail::TensorImpl& from = impl_of(t);
+  if (from.dtype == dtype) return t;
+  Tensor out = make_tensor(from.shape, dtype, from.device);
+  kernels::convert(bytes_of(t), from.dtype, bytes_of(out), dtype, from.shape.elements());
+  return out;
+}
+
+}  // namespace gluino::ops
