@@ -205,7 +205,7 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
       .gradient({{1}, {}}, [](const MaskAttrs& a, const Gradient& g) -> Tensors {
         return {call("_contrib_boolean_mask", {g.head(), g.in(1)}, {{"axis", int64_t{a.axis}}}), Tensor(), Tensor()};
       })
-      .sample_without_gradient({{1, 3}, uniform_sample({1}, 1, 2), {1, 3}});
+      .sample_without_gradient({{1, 3}, SampleInput({1}, 1, 2, true), {1, 3}});
 }
 
 GLUINO_OP(_contrib_index_copy, NoAttrs) {

@@ -246,9 +246,9 @@ static Window crop_window(const Shape& full, const Shape* like, const CropAttrs&
   return like ? window_of(full, (*like)[2], (*like)[3], a) : window_of(full, a.h_w[0], a.h_w[1], a);
 }
 GLUINO_OP(Crop, CropAttrs) {
-  op.doc("A window of images, of a given size or of the size of the second input.").input("data").variadic("crop_like").shape_only().dtypes(DTypeSet::any)
+  op.doc("A window of images, of a given size or of the size of the second input.").input("data").dtypes(DTypeSet::any)
+      .input("crop_like").shape_only().present_if([](const CropAttrs& a) { return a.num_args > 1; })
       .shape([](const CropAttrs& a, std::span<const Shape> in) {
-        if (in.size() > 2) raise<UserError>("{} inputs were given, but at most 2 are needed", in.size());
         return crop_window(in[0], in.size() > 1 ? &in[1] : nullptr, a).shape;
       })
       .kernel([](const CropAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), k.out().extent(2), k.out().extent(3), a), k.out()); })

@@ -132,7 +132,7 @@ TEST_P(Operator, GradientIsTheNumericOne) {
       outputs.resize(numeric.weights().size());
       autograd::backward(outputs, numeric.weights(), {.train_mode = training});
       for (size_t i = 0; i < inputs.size(); ++i) {
-        const InputSpec& spec = op().inputs[op().is_variadic ? 0 : i];
+        const InputSpec& spec = op().input_spec(i);
         if (spec.is_state || !inputs[i].grad().defined()) continue;
         EXPECT_TRUE(close(inputs[i].grad(), numeric.of_input(i, 1e-5), 1e-4, 1e-6)) << "input " << i << (training ? ", training" : ", predicting");
       }

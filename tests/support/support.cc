@@ -37,7 +37,7 @@ Tensors sample_inputs(const OpDef& op, const Sample& sample, DType dtype, uint64
   Tensors inputs;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& s = sample.inputs[i];
-    const InputSpec& spec = op.inputs[op.is_variadic ? 0 : std::min(i, op.inputs.size() - 1)];
+    const InputSpec& spec = op.input_spec(i);
     Tensor t = random_tensor(s.shape, DType::float64, seed + i * 7919, s.low, s.high);
     if (s.integer) {
       std::vector<double> v = t.to_vector<double>();
