@@ -129,6 +129,8 @@ struct OpDef {
 
   std::vector<Sample> samples;
   std::vector<std::pair<int, int>> inplace;  // (input, output) pairs that may share memory
+  // With equal shapes and dtypes, output 0 is input 0 unchanged (asked when a graph is compiled).
+  std::function<bool(const void* attrs, bool training)> is_identity;
   bool is_view = false;           // output 0 is input 0 with another shape
   bool is_random = false;         // draws from the device's generator
   bool is_mode_dependent = false; // behaves differently in training mode
@@ -269,6 +271,9 @@ class OpBuilder {
     return *this;
   }
 
+  // f(attrs, training): whether the node can be left out where input 0 and output 0 have the same shape and dtype.
+  template <class F>
+  OpBuilder& identity_if(F f) { return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this; }
   OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }

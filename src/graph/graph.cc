@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <unordered_map>
 
@@ -111,6 +112,17 @@ static std::vector<GraphNode*> topological_order(const std::vector<Value>& outpu
     }
   }
   return order;
+}
+
+uint64_t GraphNode::next_sequence() {
+  static std::atomic<uint64_t> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs) {
+  std::vector<GraphNode*> nodes = topological_order(outputs);
+  std::sort(nodes.begin(), nodes.end(), [](const GraphNode* a, const GraphNode* b) { return a->sequence < b->sequence; });
+  return nodes;
 }
 
 Graph Symbol::graph() const {

@@ -17,6 +17,10 @@ class GraphNode final : public RefCounted {
   StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
   Tensor constant;
   std::vector<Symbol> subgraphs;  // bodies of control-flow operators
+  const uint64_t sequence = next_sequence();  // nodes made later have larger numbers
+
+ private:
+  static uint64_t next_sequence();
 };
 
 struct ValueId {
@@ -40,6 +44,7 @@ struct Graph {
     Tensor constant;
     std::vector<Symbol> subgraphs;
     std::vector<OutputInfo> outputs;  // one per output
+    bool is_folded = false;           // a constant that no later run can change
     bool is_variable() const { return !op && !constant.defined(); }
     bool is_constant() const { return !op && constant.defined(); }
   };
@@ -53,6 +58,9 @@ struct Graph {
   std::string str() const;  // the text form
   static Graph parse(const std::string& text);
 };
+
+// The nodes that outputs depend on, in the order they were made: for a trace, the order of the calls.
+std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs);
 
 // Raises InternalError when inputs do not come before users, numbers are out of range, or input counts are wrong.
 void verify(const Graph& graph);

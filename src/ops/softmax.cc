@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "kernels/elementwise.h"
 #include "kernels/primitives.h"
 #include "ops/nets.h"
 
@@ -157,19 +158,21 @@ struct MaskedSoftmaxAttrs {
         .field("temperature", &MaskedSoftmaxAttrs::temperature, "the data is divided by it first; 1 when None");
   }
 };
+// out = mask ? x : fill, where the mask broadcasts; out may be x.
+static void apply_mask(const Tensor& x, const Tensor& mask, double fill, Tensor& out) {
+  Program program(kernels::compute_type(out.dtype()));
+  select(Expr::input(program, 1) != 0, Expr::input(program, 0), fill);
+  const kernels::Operand operands[] = {{bytes_of(x), x.dtype(), &x.shape()}, {bytes_of(mask), mask.dtype(), &mask.shape()}};
+  kernels::run_elementwise(program, operands, bytes_of(out), out.dtype(), out.shape());
+}
 static void run_masked(const MaskedSoftmaxAttrs& a, KernelContext& k, bool logarithm) {
-  const Shape& shape = k.out().shape();
-  const Tensor mask = k.in(1).shape() == shape ? k.in(1) : call("broadcast_like", {k.in(1), k.in(0)});
-  const std::vector<uint8_t> on = mask.astype(DType::boolean).to_vector<uint8_t>();
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  apply_mask(k.in(0), k.in(1), nothing, k.out());
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    constexpr T nothing = -std::numeric_limits<T>::infinity();
-    const T* data = k.data<T>(0);
     T* out = k.out_data<T>();
-    for (size_t i = 0; i < on.size(); ++i) out[i] = on[i] ? data[i] : nothing;
-    kernels::softmax<T>(layout_of(shape, a.axis), out, out, static_cast<T>(1 / a.temperature.value_or(1)), logarithm, nullptr);
-    for (size_t i = 0; i < on.size(); ++i)
-      if (!on[i]) out[i] = logarithm ? nothing : T(0);
+    kernels::softmax<T>(layout_of(k.out().shape(), a.axis), out, out, static_cast<T>(1 / a.temperature.value_or(1)), logarithm, nullptr);
   });
+  apply_mask(k.out(), k.in(1), logarithm ? nothing : 0, k.out());
 }
 static OpBuilder<MaskedSoftmaxAttrs>& with_mask(OpBuilder<MaskedSoftmaxAttrs>& op) {
   return op.input("data").input("mask").own_dtype().ignores({"normalize", "dtype"}).kernel_dtypes(real_dtypes())

@@ -1,0 +1,48 @@
+#include "passes/fold_constants.h"
+
+#include "base/format.h"
+
+namespace gluino {
+
+// Larger results are cheaper to compute again than to keep.
+static constexpr int64_t kLargestFolded = 1 << 20;
+
+Graph fold_constants(const Graph& graph, const PassContext&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& node = graph.nodes[i];
+    bool foldable = node.op && !has_effect(node) && !node.op->is_mode_dependent && !node.op->is_dynamic_shape && node.subgraphs.empty();
+    int64_t bytes = 0;
+    Tensors inputs;
+    for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {
+      const ValueId v = rewriter.mapped(node.inputs[k]);
+      const auto& source = rewriter.graph().nodes[static_cast<size_t>(v.node)];
+      foldable = source.is_constant() && source.is_folded;
+      inputs.push_back(source.constant);
+    }
+    for (const OutputInfo& o : node.outputs) {
+      foldable = foldable && o.shape && o.shape->is_known();
+      if (foldable) bytes += o.shape->elements() * dtype_bytes(*o.dtype);
+    }
+    if (!foldable || bytes > kLargestFolded) {
+      rewriter.keep(static_cast<int>(i));
+      continue;
+    }
+    Tensors results;
+    for (const OutputInfo& o : node.outputs) results.push_back(make_tensor(*o.shape, *o.dtype, current_device()));
+    apply_into(*node.op, inputs, node.attrs, results);
+    std::vector<ValueId> values;
+    for (size_t k = 0; k < results.size(); ++k) {
+      Graph::Node constant;
+      constant.name = results.size() == 1 ? node.name : fmt::format("{}_{}", node.name, k);
+      constant.constant = results[k];
+      constant.is_folded = true;
+      constant.outputs = {node.outputs[k]};
+      values.push_back({rewriter.graph().add(std::move(constant)), 0});
+    }
+    rewriter.replace(static_cast<int>(i), std::move(values));
+  }
+  return rewriter.finish();
+}
+
+}  // namespace gluino

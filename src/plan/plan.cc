@@ -1,0 +1,168 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "tensor/pool.h"
+
+namespace gluino {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+class Planner {
+ public:
+  Planner(const Graph& graph, int forward_nodes) : graph_(graph) {
+    make_slots();
+    make_steps(forward_nodes);
+    find_lifetimes();
+    mark_outputs();
+    share_in_place();
+    assign_offsets();
+  }
+  Plan take() { return std::move(plan_); }
+
+ private:
+  Slot& slot(int s) { return plan_.slots[static_cast<size_t>(s)]; }
+  Slot& root(int s) { return slot(slot(s).root); }
+  int slot_of(ValueId v) const { return first_slot_[static_cast<size_t>(v.node)] + v.index; }
+
+  void make_slots() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const auto& node = graph_.nodes[n];
+      first_slot_.push_back(static_cast<int>(plan_.slots.size()));
+      for (const OutputInfo& info : node.outputs) {
+        Slot s;
+        s.kind = node.is_variable() ? Slot::Kind::variable : node.is_constant() ? Slot::Kind::constant : Slot::Kind::arena;
+        s.shape = *info.shape;
+        s.dtype = *info.dtype;
+        s.bytes = s.shape.elements() * dtype_bytes(s.dtype);
+        s.root = static_cast<int>(plan_.slots.size());
+        s.node = static_cast<int>(n);
+        if (node.is_variable()) plan_.variables.push_back(s.root);
+        plan_.slots.push_back(std::move(s));
+        plan_.constants.push_back(node.constant);
+      }
+    }
+  }
+
+  // A view of an intermediate value needs no step: it is the same memory under another shape.
+  void make_steps(int forward_nodes) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const auto& node = graph_.nodes[n];
+      if (!node.op) continue;
+      const int first = first_slot_[n];
+      if (node.op->is_view && !node.op->kernel) {
+        const int source = slot(slot_of(node.inputs[0])).root;
+        if (slot(source).kind == Slot::Kind::arena) {
+          slot(first).root = source;
+          continue;
+        }
+      }
+      Step step{node.op, node.attrs, node.name, {}, {}};
+      for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(slot_of(node.inputs[i]));
+      for (size_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back(first + static_cast<int>(i));
+      plan_.steps.push_back(std::move(step));
+      if (static_cast<int>(n) < forward_nodes) plan_.forward_steps = static_cast<int>(plan_.steps.size());
+    }
+  }
+
+  bool reads_value(const Step& step, size_t i) const {
+    const auto specs = step.op->present_inputs(step.attrs);
+    return !specs[step.op->is_variadic ? 0 : i]->shape_only;
+  }
+
+  void find_lifetimes() {
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+      const Step& step = plan_.steps[k];
+      const int now = static_cast<int>(k);
+      for (int o : step.outputs) root(o).first_step = root(o).last_step = now;
+      for (size_t i = 0; i < step.inputs.size(); ++i)
+        if (reads_value(step, i)) root(step.inputs[i]).last_step = now;
+    }
+  }
+
+  void mark_outputs() {
+    for (ValueId v : graph_.outputs) {
+      const int s = slot_of(v);
+      plan_.outputs.push_back(s);
+      if (root(s).kind == Slot::Kind::arena) root(s).kind = Slot::Kind::output;
+    }
+  }
+
+  // The result of a step takes over the memory of an input that nobody reads later.
+  void share_in_place() {
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+      const Step& step = plan_.steps[k];
+      for (const auto& [in, out] : step.op->inplace) {
+        if (in >= static_cast<int>(step.inputs.size()) || out >= static_cast<int>(step.outputs.size())) continue;
+        const int source = slot(step.inputs[static_cast<size_t>(in)]).root, target = step.outputs[static_cast<size_t>(out)];
+        if (slot(target).root != target || slot(target).kind != Slot::Kind::arena || slot(source).kind != Slot::Kind::arena) continue;
+        const Slot& given = slot(step.inputs[static_cast<size_t>(in)]);
+        if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype) continue;
+        if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
+        slot(source).last_step = slot(target).last_step;
+        for (Slot& s : plan_.slots)
+          if (s.root == target) s.root = source;
+      }
+    }
+  }
+
+  // Largest first, each at the lowest offset where it overlaps nobody who lives at the same time.
+  void assign_offsets() {
+    std::vector<int> order;
+    for (size_t s = 0; s < plan_.slots.size(); ++s) {
+      const Slot& t = plan_.slots[s];
+      if (t.kind != Slot::Kind::arena) continue;
+      const bool own_value = graph_.nodes[static_cast<size_t>(t.node)].op && !(graph_.nodes[static_cast<size_t>(t.node)].op->is_view && t.root != static_cast<int>(s));
+      if (own_value) plan_.unplanned_bytes += t.bytes;
+      if (t.root == static_cast<int>(s) && t.bytes > 0) order.push_back(static_cast<int>(s));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slot(a).bytes > slot(b).bytes; });
+    std::vector<int> placed;
+    for (int s : order) {
+      std::vector<std::pair<int64_t, int64_t>> busy;
+      for (int p : placed)
+        if (slot(p).first_step <= slot(s).last_step && slot(s).first_step <= slot(p).last_step) busy.emplace_back(slot(p).offset, slot(p).offset + aligned(slot(p).bytes));
+      std::sort(busy.begin(), busy.end());
+      int64_t offset = 0;
+      for (const auto& [begin, end] : busy) {
+        if (offset + aligned(slot(s).bytes) <= begin) break;
+        offset = std::max(offset, end);
+      }
+      slot(s).offset = offset;
+      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + aligned(slot(s).bytes));
+      placed.push_back(s);
+    }
+    for (Slot& s : plan_.slots) {
+      s.offset = slot(s.root).offset;
+      // The root may have become an output after this slot was made a view of it.
+      if (s.kind == Slot::Kind::arena) s.kind = slot(s.root).kind;
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<int> first_slot_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, int forward_nodes) { return Planner(graph, forward_nodes).take(); }
+
+std::string Plan::str() const {
+  std::string text = fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
+  for (size_t k = 0; k < steps.size(); ++k) {
+    text += fmt::format("{:>4} {:<28} ->", k, steps[k].name);
+    for (int o : steps[k].outputs) {
+      const Slot& s = slots[static_cast<size_t>(o)];
+      const bool in_place = s.root != o;
+      text += s.kind == Slot::Kind::arena ? fmt::format(" [{}, {}){}", s.offset, s.offset + s.bytes, in_place ? " in place" : "") : fmt::format(" output of {} bytes", s.bytes);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace gluino

@@ -1,0 +1,47 @@
+// Plan: what a graph with known shapes does, as a flat list of steps over slots, with every intermediate value at an
+// offset in one arena. Values that are never alive together share memory; elementwise results take over their input's.
+#pragma once
+#include "graph/graph.h"
+
+namespace gluino {
+
+struct Slot {
+  enum class Kind : uint8_t {
+    variable,    // given by the caller at each run
+    constant,    // known for ever
+    arena,       // at `offset` in the arena
+    output,      // a result: fresh memory at each run
+  };
+  Kind kind = Kind::arena;
+  Shape shape;
+  DType dtype = DType::float32;
+  int root = -1;       // the slot whose memory this one is: itself unless it is a view or computed in place
+  int node = -1;       // the graph's node that defines it
+  int64_t offset = 0;  // arena
+  int64_t bytes = 0;
+  int first_step = -1, last_step = -1;  // of the root: when its memory is needed
+};
+
+struct Step {
+  const OpDef* op;
+  Attrs attrs;
+  std::string name;
+  std::vector<int> inputs, outputs;  // slots
+};
+
+struct Plan {
+  std::vector<Slot> slots;
+  std::vector<Step> steps;
+  int forward_steps = 0;  // the rest is the backward pass, run later
+  std::vector<int> variables;  // slots of the graph's variables, in the order of its nodes
+  std::vector<int> outputs;    // slots of the graph's outputs
+  Tensors constants;           // by slot, null elsewhere
+  int64_t arena_bytes = 0;
+  int64_t unplanned_bytes = 0;  // sum of all intermediate values, had each its own memory
+  std::string str() const;      // the memory plan as a table
+};
+
+// `forward_nodes`: how many of the graph's nodes belong to the forward pass. All shapes must be known.
+Plan make_plan(const Graph& graph, int forward_nodes);
+
+}  // namespace gluino
