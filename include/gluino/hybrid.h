@@ -50,6 +50,7 @@ class HybridCache {
   Symbol symbol() const;
   std::string explain() const;      // graphs before and after, guards, memory, time of each stage
   std::string memory_plan() const;  // of the most recent plan
+  Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none
   Symbol graph_before() const;
   Symbol graph_after() const;
   struct Memory {
@@ -158,7 +159,8 @@ template <class F>
 class HybridFunction {
  public:
   using Arguments = typename detail::Signature<F>::Arguments;
-  using Result = std::decay_t<typename detail::Signature<F>::Result>;
+  using Returned = std::decay_t<typename detail::Signature<F>::Result>;
+  using Result = std::conditional_t<std::is_base_of_v<Tensor, Returned>, Tensor, Returned>;  // x[i] is a Tensor too
 
   HybridFunction(F f, HybridOptions options) : f_(std::move(f)), state_(std::make_shared<State>(options)) {}
 

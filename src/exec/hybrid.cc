@@ -457,6 +457,12 @@ Symbol HybridCache::symbol() const {
     for (OutputInfo& o : node.outputs) o = {};
   return Symbol::from_graph(g);
 }
+Tensor HybridCache::captured(const std::string& name) const {
+  const Trace& t = latest_of(impl_->latest, impl_->trees).program->trace;
+  for (size_t i = 0; i < t.captured.size(); ++i)
+    if (t.captured_names[i] == name) return t.captured[i];
+  return {};
+}
 Symbol HybridCache::graph_before() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.before); }
 Symbol HybridCache::graph_after() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.after); }
 std::string HybridCache::memory_plan() const { return latest_of(impl_->latest, impl_->trees).graph.plan.str(); }

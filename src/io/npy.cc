@@ -1,13 +1,11 @@
 // NumPy's .npy, and .npz: a zip of .npy files.
-#include <zip.h>
-
 #include <charconv>
-#include <memory>
 
 #include "gluino/io.h"
 #include "gluino/op.h"
 #include "io/bytes.h"
 #include "io/dtype_codes.h"
+#include "io/zip.h"
 #include "tensor/impl.h"
 
 namespace gluino {
@@ -42,31 +40,6 @@ Shape header_shape(const Reader& r, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(end - text.data()));
   }
   return shape;
-}
-
-struct ZipCloser {
-  void operator()(zip_t* z) const { zip_discard(z); }
-};
-struct ZipFileCloser {
-  void operator()(zip_file_t* f) const { zip_fclose(f); }
-};
-
-std::string read_entry(zip_t* archive, zip_uint64_t index, const std::string& what) {
-  zip_stat_t stat;
-  if (zip_stat_index(archive, index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_SIZE) || !(stat.valid & ZIP_STAT_COMP_SIZE))
-    raise<SystemError>("{}: entry {} of the zip has no size", what, index);
-  // Deflate shrinks at most 1032 times: a larger claim is a lie that would only cost memory.
-  if (stat.size > stat.comp_size * 1032 + 1024) raise<SystemError>("{}: entry '{}' claims {} bytes from {} packed ones", what, stat.name, stat.size, stat.comp_size);
-  std::unique_ptr<zip_file_t, ZipFileCloser> f(zip_fopen_index(archive, index, 0));
-  if (!f) raise<SystemError>("{}: entry '{}' cannot be opened: {}", what, stat.name, zip_strerror(archive));
-  std::string bytes(stat.size, '\0');
-  zip_int64_t done = 0;
-  while (done < static_cast<zip_int64_t>(stat.size)) {
-    const zip_int64_t n = zip_fread(f.get(), bytes.data() + done, stat.size - static_cast<zip_uint64_t>(done));
-    if (n <= 0) raise<SystemError>("{}: entry '{}' is damaged", what, stat.name);
-    done += n;
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -114,59 +87,19 @@ std::string write_npy(const Tensor& tensor) {
 }
 
 NamedTensors read_npz(std::string_view bytes, const std::string& what) {
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  std::unique_ptr<zip_t, ZipCloser> archive(source ? zip_open_from_source(source, ZIP_RDONLY, &error) : nullptr);
-  if (!archive) {
-    const std::string reason = zip_error_strerror(&error);
-    if (source) zip_source_free(source);
-    zip_error_fini(&error);
-    raise<SystemError>("{}: not a readable zip: {}", what, reason);
-  }
   NamedTensors tensors;
-  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    const char* raw_name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
-    if (!raw_name) raise<SystemError>("{}: entry {} of the zip has no name", what, i);
-    std::string name = raw_name;
-    if (name.ends_with('/')) continue;
-    const std::string content = read_entry(archive.get(), static_cast<zip_uint64_t>(i), what);
+  for (const auto& [name, content] : io::read_zip(bytes, what)) {
     Tensor t = read_npy(content, fmt::format("{}, entry '{}'", what, name));
-    if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    tensors.emplace_back(std::move(name), std::move(t));
+    tensors.emplace_back(name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name, std::move(t));
   }
   return tensors;
 }
 
 std::string write_npz(const NamedTensors& tensors) {
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* target = zip_source_buffer_create(nullptr, 0, 0, &error);
-  zip_source_keep(target);
-  zip_t* archive = zip_open_from_source(target, ZIP_TRUNCATE, &error);
-  if (!archive) raise<SystemError>("write_npz: {}", zip_error_strerror(&error));
-  std::vector<std::string> contents;  // must live until the archive is closed
-  contents.reserve(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    contents.push_back(write_npy(tensors[i].second));
-    const std::string name = (tensors[i].first.empty() ? fmt::format("arr_{}", i) : tensors[i].first) + ".npy";
-    zip_source_t* s = zip_source_buffer(archive, contents.back().data(), contents.back().size(), 0);
-    const zip_int64_t index = zip_file_add(archive, name.c_str(), s, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8);
-    if (index < 0) raise<SystemError>("write_npz: {}", zip_strerror(archive));
-    zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
-  }
-  if (zip_close(archive) != 0) raise<SystemError>("write_npz: {}", zip_strerror(archive));
-  zip_source_open(target);
-  zip_source_seek(target, 0, SEEK_END);
-  const zip_int64_t size = zip_source_tell(target);
-  zip_source_seek(target, 0, SEEK_SET);
-  std::string bytes(static_cast<size_t>(size), '\0');
-  const zip_int64_t got = zip_source_read(target, bytes.data(), static_cast<zip_uint64_t>(size));
-  zip_source_close(target);
-  zip_source_free(target);
-  if (got != size) throw SystemError("write_npz: the zip could not be read back");
-  return bytes;
+  io::ZipEntries entries;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    entries.emplace_back((tensors[i].first.empty() ? fmt::format("arr_{}", i) : tensors[i].first) + ".npy", write_npy(tensors[i].second));
+  return io::write_zip(entries);
 }
 
 }  // namespace gluino

@@ -49,22 +49,32 @@ void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in
       if (extent < 0) raise<ShapeError>("the output would have shape {}", s);
 }
 
-void rethrow_located(std::string_view who) {
-  auto located = [&](const Error& e) { return e.located() ? std::string(e.what()) : fmt::format("{}: {}", who, e.what()); };
+void rethrow_as(const std::string& message) {
   try {
     throw;
-  } catch (const ShapeError& e) {
-    throw ShapeError(located(e), true);
-  } catch (const DTypeError& e) {
-    throw DTypeError(located(e), true);
-  } catch (const AttrError& e) {
-    throw AttrError(located(e), true);
-  } catch (const IndexError& e) {
-    throw IndexError(located(e), true);
-  } catch (const UserError& e) {
-    throw UserError(located(e), true);
-  } catch (const SystemError& e) {
-    throw SystemError(located(e), true);
+  } catch (const ShapeError&) {
+    throw ShapeError(message, true);
+  } catch (const DTypeError&) {
+    throw DTypeError(message, true);
+  } catch (const AttrError&) {
+    throw AttrError(message, true);
+  } catch (const IndexError&) {
+    throw IndexError(message, true);
+  } catch (const UserError&) {
+    throw UserError(message, true);
+  } catch (const SystemError&) {
+    throw SystemError(message, true);
+  }
+}
+
+void rethrow_located(std::string_view who) {
+  try {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    if (e.located()) throw;
+    rethrow_as(fmt::format("{}: {}", who, e.what()));
   }
 }
 

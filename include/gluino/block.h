@@ -1,0 +1,187 @@
+// Block and HybridBlock: networks written imperatively; hybridize() runs them as compiled programs.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "gluino/hybrid.h"
+#include "gluino/parameter.h"
+#include "gluino/symbol.h"
+
+namespace gluino {
+
+class HybridBlock;
+
+class Block {
+ public:
+  Block() = default;
+  explicit Block(std::string prefix) : own_prefix_(std::move(prefix)) {}
+  virtual ~Block();
+  // A block may be moved while it has no member children: into a Sequential, for instance.
+  Block(Block&& other);
+  Block& operator=(Block&&) = delete;
+
+  // What the network computes. Override the one that fits; the others call it.
+  virtual Tensor forward(const Tensor& x);
+  virtual Tensor forward(const Tensor& a, const Tensor& b);
+  virtual Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c);
+  virtual Tensors forward(const Tensors& inputs);
+
+  Tensor operator()(const Tensor& x) { return call({x}).at(0); }
+  Tensor operator()(const Tensor& a, const Tensor& b) { return call({a, b}).at(0); }
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) { return call({a, b, c}).at(0); }
+  Tensors operator()(const Tensors& inputs) { return call(inputs); }
+  // The symbolic program: net(sym::var("data")).
+  Symbol operator()(const Symbol& x) { return call_symbols({x}); }
+  Symbol call_symbols(const std::vector<Symbol>& inputs);
+
+  // Children that are members: name them as the members are named, or GLUINO_CHILDREN(hidden, output).
+  void add_child(const std::string& name, Block& child);
+  template <class... B>
+  void add_children(B&... children) {
+    (add_child(std::to_string(children_.size()), children), ...);
+  }
+  // Children that this block owns.
+  void own_child(const std::string& name, std::shared_ptr<Block> child);
+  void replace_child(const std::string& name, std::shared_ptr<Block> child);
+  Block& child(const std::string& name) const;
+  struct Child {
+    std::string name;
+    Block* block;
+    std::shared_ptr<Block> owned;
+  };
+  const std::vector<Child>& children() const { return children_; }
+
+  ParameterPtr add_parameter(const std::string& name, ParameterOptions options = {});
+  ParameterPtr add_constant(const std::string& name, const Tensor& value);
+  const std::vector<std::pair<std::string, ParameterPtr>>& own_parameters() const { return parameters_; }
+
+  // "net0_dense1_": the prefix of the parent, the kind, and a number.
+  std::string prefix() const;
+  std::string name() const;       // the prefix without its last underscore
+  std::string kind() const;       // "Dense": the class's name
+  std::string path() const;       // where it stands: "net.hidden"
+  std::string parameter_name(const std::string& suffix) const { return prefix() + suffix; }
+
+  ParameterDict collect_params(const std::string& pattern = "") const;          // names with prefixes
+  ParameterDict collect_structural_params() const;                              // "0.weight"
+  void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false);
+  // Completes deferred shapes without computing: as the first call would.
+  void build(const std::vector<Shape>& input_shapes, DType dtype = DType::float32);
+  void save_parameters(const std::string& path) const;
+  // Takes structural names, prefixed names and arg:/aux: names.
+  void load_parameters(const std::string& path, bool allow_missing = false, bool ignore_extra = false, bool cast_dtype = false);
+  void zero_grad() const { collect_params().zero_grad(); }
+  void apply(const std::function<void(Block&)>& f);
+  virtual void cast(DType dtype);
+
+  using PreHook = std::function<void(Block&, const Tensors& inputs)>;
+  using Hook = std::function<void(Block&, const Tensors& inputs, const Tensors& outputs)>;
+  // Returns a number for remove_hook. Hooks run at every call, hybridized or not.
+  int add_pre_hook(PreHook hook);
+  int add_hook(Hook hook);
+  void remove_hook(int number);
+
+  // On a plain Block: hybridizes the hybrid blocks below.
+  virtual void hybridize(bool active = true, HybridOptions options = {});
+  virtual void clear_caches();
+
+  std::string str() const;                                        // the tree
+  std::string summary(const std::vector<Shape>& input_shapes);    // output shapes and parameter counts, layer by layer
+  virtual std::string describe() const { return ""; }             // what stands in the brackets of str()
+
+ protected:
+  virtual Tensors call(const Tensors& inputs);
+  Tensors run_with_hooks(const Tensors& inputs, const std::function<Tensors()>& body);
+  // For layers: the shape of a tensor without making it a guard.
+  static const Shape& peek_shape(const Tensor& t);
+  static bool has_known_shape(const Tensor& t);
+  virtual void check_child(const std::string& name, const Block& child) const;
+  void invalidate();  // this block's and all parents' caches
+
+ private:
+  friend class Parameter;
+  void attach(const std::string& name, Block& child);
+  void collect(const std::string& path, ParameterDict& structural) const;
+  std::string own_prefix_;
+  mutable std::string given_prefix_;
+  Block* parent_ = nullptr;
+  std::string name_in_parent_;
+  std::vector<Child> children_;
+  std::vector<std::pair<std::string, ParameterPtr>> parameters_;
+  std::vector<std::pair<int, PreHook>> pre_hooks_;
+  std::vector<std::pair<int, Hook>> hooks_;
+  int next_hook_ = 0;
+  mutable std::vector<std::pair<std::string, int>> child_counters_;
+};
+
+std::ostream& operator<<(std::ostream& os, const Block& block);
+
+#define GLUINO_CHILDREN_1(a) add_child(#a, a)
+#define GLUINO_CHILDREN_2(a, ...) add_child(#a, a), GLUINO_CHILDREN_1(__VA_ARGS__)
+#define GLUINO_CHILDREN_3(a, ...) add_child(#a, a), GLUINO_CHILDREN_2(__VA_ARGS__)
+#define GLUINO_CHILDREN_4(a, ...) add_child(#a, a), GLUINO_CHILDREN_3(__VA_ARGS__)
+#define GLUINO_CHILDREN_5(a, ...) add_child(#a, a), GLUINO_CHILDREN_4(__VA_ARGS__)
+#define GLUINO_CHILDREN_6(a, ...) add_child(#a, a), GLUINO_CHILDREN_5(__VA_ARGS__)
+#define GLUINO_CHILDREN_7(a, ...) add_child(#a, a), GLUINO_CHILDREN_6(__VA_ARGS__)
+#define GLUINO_CHILDREN_8(a, ...) add_child(#a, a), GLUINO_CHILDREN_7(__VA_ARGS__)
+#define GLUINO_CHILDREN_PICK(a, b, c, d, e, f, g, h, name, ...) name
+// Registers members as children under their own names: GLUINO_CHILDREN(hidden, output); up to eight at a time.
+#define GLUINO_CHILDREN(...)                                                                                                  \
+  GLUINO_CHILDREN_PICK(__VA_ARGS__, GLUINO_CHILDREN_8, GLUINO_CHILDREN_7, GLUINO_CHILDREN_6, GLUINO_CHILDREN_5,               \
+                       GLUINO_CHILDREN_4, GLUINO_CHILDREN_3, GLUINO_CHILDREN_2, GLUINO_CHILDREN_1)(__VA_ARGS__)
+
+// A block whose forward can be traced: all its children are hybrid too.
+class HybridBlock : public Block {
+ public:
+  HybridBlock();
+  explicit HybridBlock(std::string prefix);
+  HybridBlock(HybridBlock&& other);
+  ~HybridBlock() override;
+
+  void hybridize(bool active = true, HybridOptions options = {}) override;
+  bool is_hybridized() const { return active_; }
+  void clear_caches() override;
+
+  // Writes path-symbol.json and path-0000.params for MXNet 1.9 and SymbolBlock::imports.
+  void export_model(const std::string& path, int epoch = 0);
+  // One file: graph, parameters, input names, version. load() in SymbolBlock reads it.
+  void save(const std::string& path);
+  Symbol symbol();  // the traced program; by tracing symbols when no call has been made
+
+  std::string explain() const { return cache_->explain(); }
+  std::string memory_plan() const { return cache_->memory_plan(); }
+  std::string to_dot() const { return cache_->graph_after().to_dot(); }
+  HybridCache& cache() { return *cache_; }
+
+ protected:
+  Tensors call(const Tensors& inputs) override;
+  void check_child(const std::string& name, const Block& child) const override;
+
+ private:
+  std::unique_ptr<HybridCache> make_cache(HybridOptions options);
+  bool active_ = false;
+  std::unique_ptr<HybridCache> cache_;
+};
+
+// A block made of a graph: a loaded model runs, trains and hybridizes like any other.
+class SymbolBlock : public HybridBlock {
+ public:
+  SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters = {});
+  // Inputs are inferred when empty: the variables that the parameters leave over, labels aside.
+  static std::unique_ptr<SymbolBlock> imports(const std::string& symbol_path, std::vector<std::string> inputs = {}, const std::string& params_path = "");
+  static std::unique_ptr<SymbolBlock> load(const std::string& path);  // what HybridBlock::save wrote
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  std::string describe() const override;
+
+ private:
+  Symbol symbol_;
+  std::shared_ptr<const Graph> graph_;
+  std::vector<std::string> inputs_;
+};
+
+}  // namespace gluino

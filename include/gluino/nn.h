@@ -1,0 +1,287 @@
+// Layers. All are hybrid; options are designated initialisers: nn::Conv2D(6, 5, {.padding = 2, .activation = "relu"}).
+#pragma once
+#include <functional>
+
+#include "gluino/block.h"
+
+namespace gluino::nn {
+
+using gluino::Block;
+using gluino::HybridBlock;
+using gluino::SymbolBlock;
+
+// Runs its children one after the other.
+class Sequential : public Block {
+ public:
+  Sequential() = default;
+  template <class... B>
+    requires(sizeof...(B) > 0 && (std::is_base_of_v<Block, std::decay_t<B>> && ...))
+  explicit Sequential(B&&... blocks) { add(std::forward<B>(blocks)...); }
+  template <class... B>
+    requires(std::is_base_of_v<Block, std::decay_t<B>> && ...)
+  void add(B&&... blocks) {
+    (own_child(std::to_string(children().size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
+  }
+  template <class B, class... A>
+  B& add(A&&... args) {
+    auto block = std::make_shared<B>(std::forward<A>(args)...);
+    own_child(std::to_string(children().size()), block);
+    return *block;
+  }
+  size_t size() const { return children().size(); }
+  Block& operator[](size_t i) const { return *children().at(i).block; }
+  using Block::operator();
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+};
+
+class HybridSequential : public HybridBlock {
+ public:
+  HybridSequential() = default;
+  template <class... B>
+    requires(sizeof...(B) > 0 && (std::is_base_of_v<Block, std::decay_t<B>> && ...) && !(std::is_same_v<HybridSequential, std::decay_t<B>> && ...))
+  explicit HybridSequential(B&&... blocks) { add(std::forward<B>(blocks)...); }
+  template <class... B>
+    requires(std::is_base_of_v<Block, std::decay_t<B>> && ...)
+  void add(B&&... blocks) {
+    (own_child(std::to_string(children().size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
+  }
+  template <class B, class... A>
+  B& add(A&&... args) {
+    auto block = std::make_shared<B>(std::forward<A>(args)...);
+    own_child(std::to_string(children().size()), block);
+    return *block;
+  }
+  size_t size() const { return children().size(); }
+  Block& operator[](size_t i) const { return *children().at(i).block; }
+  using Block::operator();
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+};
+
+// Gives the input to every child and joins the outputs along an axis.
+class Concurrent : public Sequential {
+ public:
+  explicit Concurrent(int axis = -1) : axis_(axis) {}
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+
+ private:
+  int axis_;
+};
+class HybridConcurrent : public HybridSequential {
+ public:
+  explicit HybridConcurrent(int axis = -1) : axis_(axis) {}
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+
+ private:
+  int axis_;
+};
+
+class Identity : public HybridBlock {
+ public:
+  using Block::forward;
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+// A function as a block.
+class Lambda : public Block {
+ public:
+  explicit Lambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override { return f_(x); }
+
+ private:
+  std::function<Tensor(const Tensor&)> f_;
+};
+class HybridLambda : public HybridBlock {
+ public:
+  explicit HybridLambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
+  explicit HybridLambda(const std::string& op);  // an operator of the registry
+  using Block::forward;
+  Tensor forward(const Tensor& x) override { return f_(x); }
+
+ private:
+  std::function<Tensor(const Tensor&)> f_;
+};
+
+struct DenseOptions {
+  std::string activation;  // "": none
+  bool use_bias = true;
+  bool flatten = true;
+  DType dtype = DType::float32;
+  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  int64_t in_units = 0;  // 0: from the first input
+};
+class Dense : public HybridBlock {
+ public:
+  explicit Dense(int64_t units, DenseOptions options = {});
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr weight, bias;
+
+ private:
+  int64_t units_;
+  DenseOptions options_;
+};
+
+class Activation : public HybridBlock {
+ public:
+  explicit Activation(std::string function) : function_(std::move(function)) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return function_; }
+
+ private:
+  std::string function_;
+};
+
+class Dropout : public HybridBlock {
+ public:
+  explicit Dropout(double rate, Shape axes = {}) : rate_(rate), axes_(std::move(axes)) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  double rate_;
+  Shape axes_;
+};
+
+class Flatten : public HybridBlock {
+ public:
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+};
+
+class Embedding : public HybridBlock {
+ public:
+  Embedding(int64_t input_dim, int64_t output_dim, DType dtype = DType::float32, init::InitializerPtr weight_initializer = nullptr);
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr weight;
+
+ private:
+  int64_t input_dim_, output_dim_;
+};
+
+struct BatchNormOptions {
+  int axis = 1;
+  double momentum = 0.9, epsilon = 1e-5;
+  bool center = true, scale = true, use_global_stats = false;
+  int64_t in_channels = 0;
+};
+class BatchNorm : public HybridBlock {
+ public:
+  explicit BatchNorm(BatchNormOptions options = {});
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  void cast(DType dtype) override;
+  std::string describe() const override;
+  const ParameterPtr gamma, beta, running_mean, running_var;
+
+ private:
+  BatchNormOptions options_;
+};
+
+struct LayerNormOptions {
+  int axis = -1;
+  double epsilon = 1e-5;
+  bool center = true, scale = true;
+  int64_t in_channels = 0;
+};
+class LayerNorm : public HybridBlock {
+ public:
+  explicit LayerNorm(LayerNormOptions options = {});
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr gamma, beta;
+
+ private:
+  LayerNormOptions options_;
+};
+
+// One number stands for all axes.
+struct Extents {
+  Extents(int64_t all) : values{all} {}
+  Extents(std::initializer_list<int64_t> each) : values(each) {}
+  Shape values;
+  Shape expand(int axes) const { return values.ndim() == axes ? values : Shape::filled(axes, values[0]); }
+};
+
+struct ConvOptions {
+  Extents strides = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  std::string activation;
+  bool use_bias = true;
+  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  int64_t in_channels = 0;
+};
+// A convolution over `axes` spatial axes in channel-first layout.
+class Conv : public HybridBlock {
+ public:
+  Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options);
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr weight, bias;
+
+ private:
+  int axes_;
+  int64_t channels_;
+  Shape kernel_;
+  ConvOptions options_;
+};
+class Conv1D : public Conv {
+ public:
+  Conv1D(int64_t channels, Extents kernel_size, ConvOptions options = {}) : Conv(1, channels, kernel_size, std::move(options)) {}
+};
+class Conv2D : public Conv {
+ public:
+  Conv2D(int64_t channels, Extents kernel_size, ConvOptions options = {}) : Conv(2, channels, kernel_size, std::move(options)) {}
+};
+class Conv3D : public Conv {
+ public:
+  Conv3D(int64_t channels, Extents kernel_size, ConvOptions options = {}) : Conv(3, channels, kernel_size, std::move(options)) {}
+};
+
+struct PoolOptions {
+  std::optional<Extents> strides;  // as the window when absent
+  Extents padding = 0;
+  bool ceil_mode = false, count_include_pad = true;
+};
+class Pool : public HybridBlock {
+ public:
+  Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options);  // no window: global
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  int axes_;
+  std::string kind_;
+  std::optional<Extents> window_;
+  PoolOptions options_;
+};
+#define GLUINO_POOL(Name, axes, pool_kind) \
+  class Name : public Pool {               \
+   public:                                 \
+    explicit Name(Extents window = 2, PoolOptions options = {}) : Pool(axes, pool_kind, window, std::move(options)) {} \
+  };                                       \
+  class Global##Name : public Pool {       \
+   public:                                 \
+    Global##Name() : Pool(axes, pool_kind, std::nullopt, {}) {} \
+  };
+GLUINO_POOL(MaxPool1D, 1, "max")
+GLUINO_POOL(MaxPool2D, 2, "max")
+GLUINO_POOL(MaxPool3D, 3, "max")
+GLUINO_POOL(AvgPool1D, 1, "avg")
+GLUINO_POOL(AvgPool2D, 2, "avg")
+GLUINO_POOL(AvgPool3D, 3, "avg")
+#undef GLUINO_POOL
+
+}  // namespace gluino::nn

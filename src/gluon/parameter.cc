@@ -1,0 +1,169 @@
+#include "gluino/parameter.h"
+
+#include "autograd/tape.h"
+#include "base/format.h"
+#include "gluino/autograd.h"
+#include "gluino/block.h"
+#include "graph/trace.h"
+
+namespace gluino {
+namespace {
+
+bool is_known(const Shape& s) {
+  return std::none_of(s.begin(), s.end(), [](int64_t e) { return e <= 0; });
+}
+
+}  // namespace
+
+std::shared_ptr<Parameter> Parameter::constant(std::string suffix, const Tensor& value) {
+  auto p = std::make_shared<Parameter>(std::move(suffix), ParameterOptions{.shape = value.shape(), .dtype = value.dtype(), .grad_req = GradReq::null, .differentiable = false});
+  p->data_ = value.copy();
+  return p;
+}
+
+std::string Parameter::name() const { return owner_ ? owner_->parameter_name(suffix_) : suffix_; }
+
+void Parameter::initialize(const init::InitializerPtr& default_init, Device device, bool force_reinit) {
+  if (data_.defined() && (!force_reinit || !options_.differentiable)) return;
+  default_init_ = default_init;
+  device_ = device;
+  data_ = Tensor();
+  deferred_ = false;
+  if (is_known(options_.shape)) create(options_.shape);
+  else deferred_ = true;
+}
+
+void Parameter::complete(const Shape& shape) {
+  if (data_.defined()) return;
+  if (options_.shape.ndim() != 0 && options_.shape.ndim() != shape.ndim()) raise<ShapeError>("parameter '{}' has shape {}, but {} is needed", name(), options_.shape, shape);
+  for (int i = 0; i < options_.shape.ndim(); ++i)
+    if (options_.shape[i] > 0 && options_.shape[i] != shape[i]) raise<ShapeError>("parameter '{}' has shape {}, but the input asks for {}", name(), options_.shape, shape);
+  options_.shape = shape;
+  if (deferred_) create(shape);
+}
+
+void Parameter::create(const Shape& shape) {
+  // Runs for real even inside a trace, and off the tape.
+  const PauseTracing pause;
+  const autograd::Scope scope(false, std::nullopt);
+  Tensor value = empty(shape, {options_.dtype, device_});
+  static const init::InitializerPtr fallback = init::uniform();
+  const init::InitializerPtr& chosen = options_.init ? options_.init : default_init_ ? default_init_ : fallback;
+  if (options_.init) options_.init->fill(name(), value);
+  else (*chosen)(name(), value);
+  data_ = value;
+  deferred_ = false;
+  ++identity_;
+  if (options_.grad_req != GradReq::null && options_.differentiable && is_floating(options_.dtype)) data_.attach_grad(options_.grad_req);
+}
+
+Tensor Parameter::data() const {
+  if (data_.defined()) return data_;
+  if (deferred_ && Tracer::current()) return tensor_of({[&] {
+    auto node = make_ref<GraphNode>();
+    node->name = name();
+    return node;
+  }(), 0});
+  if (deferred_)
+    raise<UserError>("parameter '{}' has shape {}, which is not complete yet: call the network once, or build(shapes), before its value is used", name(), options_.shape);
+  raise<UserError>("parameter '{}' has not been initialised; call initialize() on the network first", name());
+}
+
+Tensor Parameter::grad() const {
+  const Tensor g = data().grad();
+  if (!g.defined()) raise<UserError>("parameter '{}' has no gradient: its grad_req is null", name());
+  return g;
+}
+
+void Parameter::set_data(const Tensor& value) {
+  complete(value.shape());
+  if (!data_.defined()) {
+    options_.shape = value.shape();
+    default_init_ = init::zero();
+    create(value.shape());
+  }
+  if (!(value.shape() == data_.shape())) raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), data_.shape(), value.shape());
+  const autograd::Scope scope(false, std::nullopt);
+  data_.assign(value.detach());
+}
+
+void Parameter::zero_grad() {
+  if (data_.defined()) data_.zero_grad();
+}
+
+void Parameter::cast(DType dtype) {
+  options_.dtype = dtype;
+  if (!data_.defined() || data_.dtype() == dtype) return;
+  const autograd::Scope scope(false, std::nullopt);
+  data_ = data_.detach().astype(dtype);
+  ++identity_;
+  set_grad_req(options_.grad_req);
+}
+
+void Parameter::reset_device(Device device) {
+  device_ = device;
+  if (!data_.defined()) return;
+  data_ = data_.detach().to(device);
+  ++identity_;
+  set_grad_req(options_.grad_req);
+}
+
+void Parameter::set_grad_req(GradReq req) {
+  if (!options_.differentiable) return;
+  options_.grad_req = req;
+  if (data_.defined() && is_floating(options_.dtype)) data_.attach_grad(req);
+}
+
+std::string Parameter::str() const { return fmt::format("Parameter {} (shape={}, dtype={})", name(), options_.shape, options_.dtype); }
+
+// ---- ParameterDict
+
+const ParameterPtr& ParameterDict::operator[](const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& [n, p] : items_) {
+    if (n == name) return p;
+    names.push_back(n);
+  }
+  raise<UserError>("no parameter is named '{}'{}", name, did_you_mean(name, names));
+}
+bool ParameterDict::contains(const std::string& name) const {
+  return std::any_of(items_.begin(), items_.end(), [&](const auto& i) { return i.first == name; });
+}
+void ParameterDict::initialize(const init::InitializerPtr& init, Device device, bool force_reinit) const {
+  for (const auto& [name, p] : items_) p->initialize(init, device, force_reinit);
+}
+void ParameterDict::zero_grad() const {
+  for (const auto& [name, p] : items_) p->zero_grad();
+}
+void ParameterDict::set_grad_req(GradReq req) const {
+  for (const auto& [name, p] : items_) p->set_grad_req(req);
+}
+void ParameterDict::save(const std::string& path, const std::string& strip_prefix) const {
+  NamedTensors tensors;
+  for (const auto& [name, p] : items_) tensors.emplace_back(name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name, p->data());
+  save_tensors(path, tensors);
+}
+void ParameterDict::load(const std::string& path, bool allow_missing, bool ignore_extra) const {
+  const NamedTensors file = load_tensors(path);
+  std::vector<std::string> known, given;
+  for (const auto& [name, p] : items_) known.push_back(name);
+  for (const auto& [full, t] : file) {
+    const std::string name = full.starts_with("arg:") || full.starts_with("aux:") ? full.substr(4) : full;
+    given.push_back(name);
+    if (contains(name)) {
+      if (t.defined()) (*this)[name]->set_data(t);
+    } else if (!ignore_extra) {
+      raise<UserError>("'{}' holds '{}', which the network does not have{}; pass ignore_extra to skip it", path, name, did_you_mean(name, known));
+    }
+  }
+  for (const std::string& name : known)
+    if (!allow_missing && std::find(given.begin(), given.end(), name) == given.end())
+      raise<UserError>("'{}' does not hold parameter '{}'{}; pass allow_missing to keep its value", path, name, did_you_mean(name, given));
+}
+std::string ParameterDict::str() const {
+  std::string text;
+  for (const auto& [name, p] : items_) text += "  " + p->str() + "\n";
+  return "(\n" + text + ")";
+}
+
+}  // namespace gluino
