@@ -5,6 +5,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 // A batch of images (height, width, channels); a single image is a batch of one.
 struct ImageLayout {
@@ -43,13 +44,13 @@ GLUINO_OP(_image_to_tensor, NoAttrs) {
       .not_differentiable("it prepares data").sample({index_sample({3, 4, 2}, 256)}).sample({index_sample({2, 3, 4, 3}, 256)});
 }
 
-struct NormalizeAttrs {
+struct ImageNormalizeAttrs {
   Floats mean{0.0}, std{1.0};
-  static void fields(AttrFields<NormalizeAttrs>& f) {
-    f.field("mean", &NormalizeAttrs::mean, "what is subtracted: one number, or one per channel").field("std", &NormalizeAttrs::std, "what is divided by: one number, or one per channel");
+  static void fields(AttrFields<ImageNormalizeAttrs>& f) {
+    f.field("mean", &ImageNormalizeAttrs::mean, "what is subtracted: one number, or one per channel").field("std", &ImageNormalizeAttrs::std, "what is divided by: one number, or one per channel");
   }
 };
-static void normalize(const NormalizeAttrs& a, KernelContext& k) {
+static void normalize(const ImageNormalizeAttrs& a, KernelContext& k) {
   const Shape& s = k.out().shape();
   const int64_t channels = s[s.ndim() - 3], area = s[s.ndim() - 2] * s[s.ndim() - 1];
   const auto pick = [](const Floats& v, int64_t c) { return v[v.size() == 1 ? 0 : static_cast<size_t>(c)]; };
@@ -60,35 +61,35 @@ static void normalize(const NormalizeAttrs& a, KernelContext& k) {
     }
   });
 }
-GLUINO_OP(_image_normalize, NormalizeAttrs) {
+GLUINO_OP(_image_normalize, ImageNormalizeAttrs) {
   op.doc("Subtracts a mean and divides by a standard deviation per channel; channels are first.").alias("_npx__image_normalize").input("data").kernel_dtypes(real_dtypes())
-      .shape([](const NormalizeAttrs& a, std::span<const Shape> in) {
+      .shape([](const ImageNormalizeAttrs& a, std::span<const Shape> in) {
         if (in[0].ndim() != 3 && in[0].ndim() != 4) raise<ShapeError>("data has shape {}, but (channels, height, width) with or without a batch axis is needed", in[0]);
         const auto channels = static_cast<size_t>(in[0][in[0].ndim() - 3]);
         for (const Floats* v : {&a.mean, &a.std})
           if (v->size() != 1 && v->size() != channels) raise<AttrError>("there are {} numbers for {} channels", v->size(), channels);
         return in[0];
       })
-      .kernel([](const NormalizeAttrs& a, KernelContext& k) { normalize(a, k); })
-      .gradient({}, [](const NormalizeAttrs& a, const Gradient& g) -> Tensors { return {call("_image_normalize", {g.head()}, {{"mean", Floats{0.0}}, {"std", a.std}})}; })
+      .kernel([](const ImageNormalizeAttrs& a, KernelContext& k) { normalize(a, k); })
+      .gradient({}, [](const ImageNormalizeAttrs& a, const Gradient& g) -> Tensors { return {call("_image_normalize", {g.head()}, {{"mean", Floats{0.0}}, {"std", a.std}})}; })
       .sample({{2, 3, 2}}, {.mean = {0.1, 0.2}, .std = {0.5, 2}}).sample({{2, 3, 2, 2}}, {.mean = {0.1}, .std = {3}});
 }
 
-struct CropAttrs {
+struct ImageCropAttrs {
   int64_t x = 0, y = 0, width = 1, height = 1;
-  static void fields(AttrFields<CropAttrs>& f) {
-    f.required("x", &CropAttrs::x, "left edge").required("y", &CropAttrs::y, "upper edge").required("width", &CropAttrs::width, "width of the part").required("height", &CropAttrs::height, "height of the part");
+  static void fields(AttrFields<ImageCropAttrs>& f) {
+    f.required("x", &ImageCropAttrs::x, "left edge").required("y", &ImageCropAttrs::y, "upper edge").required("width", &ImageCropAttrs::width, "width of the part").required("height", &ImageCropAttrs::height, "height of the part");
   }
 };
-GLUINO_OP(_image_crop, CropAttrs) {
+GLUINO_OP(_image_crop, ImageCropAttrs) {
   op.doc("A rectangular part of images with channels last.").alias("_npx__image_crop").input("data").dtypes(DTypeSet::any)
-      .shape([](const CropAttrs& a, std::span<const Shape> in) {
+      .shape([](const ImageCropAttrs& a, std::span<const Shape> in) {
         const ImageLayout l = image_layout(in[0]);
         if (a.x < 0 || a.y < 0 || a.width < 1 || a.height < 1 || a.x + a.width > l.width || a.y + a.height > l.height)
           raise<AttrError>("the part x = {}, y = {}, width = {}, height = {} does not lie in images of shape {}", a.x, a.y, a.width, a.height, in[0]);
         return image_shape(in[0], a.height, a.width, l.channels);
       })
-      .kernel([](const CropAttrs& a, KernelContext& k) {
+      .kernel([](const ImageCropAttrs& a, KernelContext& k) {
         const ImageLayout l = image_layout(k.in(0).shape());
         const int64_t bytes = dtype_bytes(k.out().dtype()) * l.channels;
         for (int64_t r = 0; r < l.batch * a.height; ++r)
@@ -121,16 +122,16 @@ GLUINO_OP(_image_flip_top_bottom, NoAttrs) {
       .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_top_bottom", {g.head()})}; }).sample({{3, 4, 2}});
 }
 
-struct ResizeAttrs {
+struct ImageResizeAttrs {
   Shape size;
   bool keep_ratio = false;
   int64_t interp = 1;
-  static void fields(AttrFields<ResizeAttrs>& f) {
-    f.required("size", &ResizeAttrs::size, "width and height, or one number for both").field("keep_ratio", &ResizeAttrs::keep_ratio, "with one number: that of the shorter edge")
-        .field("interp", &ResizeAttrs::interp, "0 takes the nearest pixel, 1 interpolates");
+  static void fields(AttrFields<ImageResizeAttrs>& f) {
+    f.required("size", &ImageResizeAttrs::size, "width and height, or one number for both").field("keep_ratio", &ImageResizeAttrs::keep_ratio, "with one number: that of the shorter edge")
+        .field("interp", &ImageResizeAttrs::interp, "0 takes the nearest pixel, 1 interpolates");
   }
 };
-static Shape resized(const ResizeAttrs& a, const Shape& s) {
+static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
   const ImageLayout l = image_layout(s);
   if (a.size.ndim() < 1 || a.size.ndim() > 2 || a.size[0] < 1 || a.size.back() < 1) raise<AttrError>("size = {}, but one or two positive numbers are needed", a.size);
   if (a.interp != 0 && a.interp != 1) raise<AttrError>("interp = {}, but only 0 and 1 are supported", a.interp);
@@ -154,10 +155,10 @@ static Reading reading(int64_t i, int64_t out, int64_t in, bool nearest) {
   const auto first = static_cast<int64_t>(at);
   return {first, std::min(first + 1, in - 1), static_cast<float>(at - static_cast<double>(first))};
 }
-GLUINO_OP(_image_resize, ResizeAttrs) {
+GLUINO_OP(_image_resize, ImageResizeAttrs) {
   op.doc("Resizes images with channels last.").alias("_npx__image_resize").input("data").dtypes(DTypeSet::numeric)
-      .shape([](const ResizeAttrs& a, std::span<const Shape> in) { return resized(a, in[0]); })
-      .kernel([](const ResizeAttrs& a, KernelContext& k) {
+      .shape([](const ImageResizeAttrs& a, std::span<const Shape> in) { return resized(a, in[0]); })
+      .kernel([](const ImageResizeAttrs& a, KernelContext& k) {
         const ImageLayout from = image_layout(k.in(0).shape()), to = image_layout(k.out().shape());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
@@ -182,4 +183,5 @@ GLUINO_OP(_image_resize, ResizeAttrs) {
       .not_differentiable("it prepares data").sample({index_sample({3, 4, 2}, 200)}, {.size = {2, 5}}).sample({index_sample({2, 4, 3, 3}, 200)}, {.size = {6}, .keep_ratio = true, .interp = 0});
 }
 
+}  // namespace
 }  // namespace gluino::ops

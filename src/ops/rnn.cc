@@ -5,6 +5,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::RnnGeometry;
 using kernels::RnnMode;
@@ -143,4 +144,5 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
       .sample({{3, 2, 3}, {1, 2, 3}, {3, 2, 2}, {21}, {1, 2, 3}, {72}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops
