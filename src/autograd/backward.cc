@@ -99,7 +99,7 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom(heads, wanted);
+    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom(heads, wanted, options_.retain_graph);
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name, gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i)

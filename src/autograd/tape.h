@@ -16,8 +16,9 @@ struct TensorMeta {
 };
 TensorMeta meta_of(const Tensor& t);
 
-// Gradients of the inputs from those of the outputs. wanted[i] is false where the result would be thrown away.
-using BackwardFn = std::function<Tensors(const Tensors& heads, const std::vector<bool>& wanted)>;
+// Gradients of the inputs from those of the outputs. wanted[i] is false where the result would be thrown away;
+// retain: it may be asked again.
+using BackwardFn = std::function<Tensors(const Tensors& heads, const std::vector<bool>& wanted, bool retain)>;
 
 class TapeNode final : public RefCounted {
  public:

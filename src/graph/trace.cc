@@ -55,8 +55,9 @@ class GraphRecorder final : public TraceHook {
       has_shapes &= !impl.symbolic || impl.symbolic->has_shape;
       node->inputs.push_back(impl.symbolic ? value_of(t) : current_tracer ? current_tracer->capture(t) : constant_value(t, unique_name("constant")));
     }
-    if (current_tracer) current_tracer->record_order({node, 0});
+    if (current_tracer) current_tracer->on_call({node, 0});
     const Device device = inputs.empty() ? current_device() : impl_of(inputs[0]).device;
+    if (op.is_dynamic_shape && current_tracer) return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
     return has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
   }
 
@@ -72,6 +73,16 @@ class GraphRecorder final : public TraceHook {
     infer_dtypes(op, attrs, in_types, out_types);
     Tensors tensors;
     for (size_t i = 0; i < out.size(); ++i) tensors.push_back(tensor_of({node, static_cast<int>(i)}, out[i], out_types[i], device));
+    return tensors;
+  }
+  void on_rebind(const Tensor& target) override {
+    if (current_tracer) current_tracer->on_rebind(target);
+  }
+
+  static Tensors outputs_after_run(const Tensors& results, const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
+    if (results.empty()) return outputs_without_shapes(op, attrs, node);
+    Tensors tensors;
+    for (size_t i = 0; i < results.size(); ++i) tensors.push_back(tensor_of({node, static_cast<int>(i)}, results[i].shape(), results[i].dtype(), results[i].device()));
     return tensors;
   }
   static Tensors outputs_without_shapes(const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
@@ -104,11 +115,21 @@ Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device dev
   return wrap(std::move(symbolic));
 }
 
+PauseTracing::PauseTracing() : tracer_(current_tracer), tracing_(mode().tracing) {
+  current_tracer = nullptr;
+  mode().tracing = false;
+}
+PauseTracing::~PauseTracing() {
+  current_tracer = tracer_;
+  mode().tracing = tracing_;
+}
+
 Tracer::Tracer() : previous_(current_tracer), previous_tracing_(mode().tracing) {
   current_tracer = this;
   mode().tracing = true;
 }
 Tracer::~Tracer() {
+  end_rebinding();
   current_tracer = previous_;
   mode().tracing = previous_tracing_;
 }
@@ -131,6 +152,24 @@ void Tracer::on_shape_read(const Value& value, int axis, const Shape& shape) {
   const ShapeRead read{value, axis, shape};
   if (std::find(shape_reads_.begin(), shape_reads_.end(), read) == shape_reads_.end()) shape_reads_.push_back(read);
 }
+void Tracer::on_rebind(const Tensor& target) {
+  const detail::TensorImpl& t = impl_of(target);
+  rebound_.push_back({target, t.storage, t.data, t.autograd});
+}
+std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
+  std::vector<std::pair<Tensor, Value>> finals;
+  for (const Rebound& r : rebound_) {
+    detail::TensorImpl& t = impl_of(r.tensor);
+    finals.emplace_back(r.tensor, value_of(r.tensor));
+    t.symbolic = nullptr;
+    t.storage = r.storage;
+    t.data = r.data;
+    t.autograd = r.autograd;
+  }
+  rebound_.clear();
+  return finals;
+}
+Tensors Tracer::run_dynamic(const Value&) { return {}; }
 Tensor Tracer::read_value(const Tensor&) { throw UserError("the value of a symbolic tensor is not known while a graph is being traced"); }
 std::string Tracer::name_for(const Tensor&) { return fmt::format("constant{}", captured_.size()); }
 std::string Tracer::name_for_call(const OpDef& op) { return unique_name(op.name); }

@@ -10,9 +10,30 @@ Value value_of(const Tensor& symbolic);  // raises UserError for a concrete tens
 Tensor tensor_of(const Value& value);    // without known shape
 Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device device);
 
-// While one lives, operators on its symbolic Tensors, and operators without inputs, are recorded instead of run.
+// Operators run for real while it lives, even inside a trace.
+class [[nodiscard]] PauseTracing {
+ public:
+  PauseTracing();
+  ~PauseTracing();
+  PauseTracing(const PauseTracing&) = delete;
+  PauseTracing& operator=(const PauseTracing&) = delete;
+
+ private:
+  class Tracer* tracer_;
+  bool tracing_;
+};
+
+// While one lives, operators are recorded instead of run.
 class Tracer {
  public:
+  // A concrete tensor that traced code updated in place; it gets its memory back when the trace ends.
+  struct Rebound {
+    Tensor tensor;
+    Ref<Storage> storage;
+    char* data;
+    Ref<AutogradEntry> autograd;
+  };
+
   // User code looked at an extent of a value; axis -1: at all of them.
   struct ShapeRead {
     Value value;
@@ -33,8 +54,13 @@ class Tracer {
   const std::vector<std::pair<Tensor, Value>>& captured() const { return captured_; }
   void on_shape_read(const Value& value, int axis, const Shape& shape);
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
-  void record_order(const Value& value) { calls_.push_back(value); }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
+  void on_call(const Value& call) { calls_.push_back(call); }
+  void on_rebind(const Tensor& target);
+  // The rebound tensors with their final values; afterwards they are concrete again.
+  std::vector<std::pair<Tensor, Value>> end_rebinding();
+  // A call whose output shapes depend on values: a tracer that can run it now returns its results.
+  virtual Tensors run_dynamic(const Value& call);
 
   // User code needs a number. The default explains that a graph has none.
   virtual Tensor read_value(const Tensor& symbolic);
@@ -47,6 +73,7 @@ class Tracer {
   std::vector<std::pair<Tensor, Value>> captured_;
   std::vector<ShapeRead> shape_reads_;
   std::vector<Value> calls_;
+  std::vector<Rebound> rebound_;
 };
 
 }  // namespace gluino

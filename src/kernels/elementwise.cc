@@ -127,19 +127,23 @@ Registers allocate_registers(const Program& p) {
       for (int k = 0; k < arity(p[i].fn); ++k) last_use[p[i].args[k]] = i;
   Registers r;
   std::array<bool, Program::kMaxInstructions> busy{};
-  for (int i = 0; i < p.size(); ++i) {
-    // Leaves keep their slot: constants are filled once, inputs may be read in place.
-    const bool is_leaf = arity(p[i].fn) == 0;
-    if (!is_leaf)
-      for (int k = 0; k < arity(p[i].fn); ++k) {
-        const int arg = p[i].args[k];
-        if (last_use[static_cast<size_t>(arg)] == i && arity(p[arg].fn) > 0) busy[r.slot[static_cast<size_t>(arg)]] = false;
-      }
+  const auto take = [&](int i) {
     int s = 0;
     while (busy[static_cast<size_t>(s)]) ++s;
     busy[static_cast<size_t>(s)] = true;
     r.slot[static_cast<size_t>(i)] = static_cast<uint8_t>(s);
     r.count = std::max(r.count, s + 1);
+  };
+  // Leaves own their slot from the start: constants are filled once, before any instruction runs.
+  for (int i = 0; i < p.size(); ++i)
+    if (arity(p[i].fn) == 0) take(i);
+  for (int i = 0; i < p.size(); ++i) {
+    if (arity(p[i].fn) == 0) continue;
+    for (int k = 0; k < arity(p[i].fn); ++k) {
+      const int arg = p[i].args[k];
+      if (last_use[static_cast<size_t>(arg)] == i && arity(p[arg].fn) > 0) busy[r.slot[static_cast<size_t>(arg)]] = false;
+    }
+    take(i);
   }
   return r;
 }

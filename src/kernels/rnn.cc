@@ -159,15 +159,19 @@ void reduce_cell(const Cell<T, const T>& c, const T* input, const T* hidden_star
   T* weight = parameter_grad + g.weights_before(c.layer, c.direction);
   T* state_weight = weight + rows * width;
   T* bias = parameter_grad + g.bias_offset(c.layer, c.direction);
+  std::fill_n(bias, 2 * rows, T(0));
+  if (steps == 0) {
+    std::fill_n(weight, g.weight_size(c.layer), T(0));
+    return;
+  }
   gemm<T>(true, false, rows, width, steps, 1, by_input, rows, input, width, 0, weight, width);
-  if (input_grad) gemm<T>(false, false, steps, width, rows, 1, by_input, rows, c.input_weight, width, 1, input_grad, width);
+  gemm<T>(false, false, steps, width, rows, 1, by_input, rows, c.input_weight, width, 1, input_grad, width);
   // hidden of step t - 1 (t + 1 backwards) meets the gates of step t; the initial state meets the first step.
   const int64_t first = c.time_of(0), shift = (g.time - 1) * g.batch;
   gemm<T>(true, false, rows, size, g.batch, 1, by_state + first * g.batch * rows, rows, hidden_start, size, 0, state_weight, size);
   const T* later = c.direction ? by_state : by_state + g.batch * rows;
   const T* before = c.direction ? c.hidden + g.batch * size : c.hidden;
   if (shift > 0) gemm<T>(true, false, rows, size, shift, 1, later, rows, before, size, 1, state_weight, size);
-  std::fill_n(bias, 2 * rows, T(0));
   add_columns(by_input, steps, rows, bias);
   add_columns(by_state, steps, rows, bias + rows);
 }

@@ -10,7 +10,7 @@ namespace gluino {
 namespace {
 
 TapeHook* tape_hook = nullptr;
-TraceHook* trace_hook = nullptr;
+TraceHook* installed_trace_hook = nullptr;
 thread_local Mode tls_mode;
 
 constexpr size_t kMaxFastInputs = 8;
@@ -175,13 +175,14 @@ bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording &
 
 Mode& mode() { return tls_mode; }
 void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
-void install_trace_hook(TraceHook* hook) { trace_hook = hook; }
+void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }
+TraceHook& trace_hook() { return *installed_trace_hook; }
 
 Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   if (!op.is_elementwise() || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
     return apply(op, inputs, attrs)[0];
   try {
-    if (any_symbolic(op, inputs)) return trace_hook->record(op, attrs, inputs)[0];
+    if (any_symbolic(op, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];
     Tensor out = run_elementwise_eager(op, inputs, attrs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
     return out;
@@ -192,7 +193,7 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
 
 Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   try {
-    if (any_symbolic(op, inputs) || (tls_mode.tracing && inputs.empty())) return trace_hook->record(op, attrs, inputs);
+    if (any_symbolic(op, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs);
     Tensors outputs;
     run_eager(op, inputs, attrs, outputs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);

@@ -12,21 +12,24 @@ class TapeHook {
   virtual bool needs_record(std::span<const Tensor> inputs) const = 0;
 };
 
-// The graph layer installs one: turns calls on symbolic tensors, and calls without inputs while tracing, into nodes.
+// The graph layer installs one: turns calls on symbolic tensors, and all calls while tracing, into nodes.
 class TraceHook {
  public:
   virtual ~TraceHook() = default;
+  // A concrete tensor is about to take a symbolic value, because traced code updates it in place.
+  virtual void on_rebind(const Tensor& target) = 0;
   virtual Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) = 0;
 };
 
 struct Mode {
   bool recording = false;
   bool training = false;
-  bool tracing = false;  // creation and random operators are recorded too
+  bool tracing = false;  // calls are recorded, not run, whatever their inputs
 };
 Mode& mode();  // of this thread
 
 void install_tape_hook(TapeHook* hook);
 void install_trace_hook(TraceHook* hook);
+TraceHook& trace_hook();
 
 }  // namespace gluino

@@ -74,6 +74,7 @@ static void replace_value(Tensor& target, const Tensor& value) {
   const Tensor typed = v.dtype == t.dtype ? value : value.astype(t.dtype);
   const detail::TensorImpl& n = impl_of(typed);
   if (t.symbolic || n.symbolic || n.autograd) {
+    if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
     t.symbolic = n.symbolic;
     t.autograd = n.autograd;
     t.storage = n.storage;

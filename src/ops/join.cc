@@ -35,7 +35,7 @@ static Shape concat_shape(std::span<const Shape> in, int dim) {
   return out;
 }
 GLUINO_OP(Concat, ConcatAttrs) {
-  op.doc("Joins tensors along an axis.").alias("concat").variadic("data").dtypes(DTypeSet::any)
+  op.doc("Joins tensors along an axis.").alias("concat", "_rnn_param_concat").variadic("data").dtypes(DTypeSet::any)
       .shape([](const ConcatAttrs& a, std::span<const Shape> in) { return concat_shape(in, a.dim); })
       .kernel([](const ConcatAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.dim, k.out().shape());

@@ -12,7 +12,8 @@ class Backward {
  public:
   Backward(const Graph& graph, const std::vector<int>& wanted) : graph_(graph), reaches_(graph.nodes.size(), false), heads_(graph.nodes.size()) {
     make_nodes();
-    for (int n : wanted) reaches_[static_cast<size_t>(n)] = true;
+    for (int n : wanted)
+      if (n >= 0) reaches_[static_cast<size_t>(n)] = true;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].op) continue;
       for (ValueId v : graph_.nodes[i].inputs) reaches_[i] = reaches_[i] || reaches_[static_cast<size_t>(v.node)];
@@ -35,7 +36,7 @@ class Backward {
     for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) step(i);
     Differentiated result;
     for (int n : wanted) {
-      const Tensor& g = heads_[static_cast<size_t>(n)][0];
+      const Tensor g = n < 0 ? Tensor() : heads_[static_cast<size_t>(n)][0];
       result.has_gradient.push_back(g.defined());
       if (g.defined()) outputs.push_back(value_of(g));
     }

@@ -12,7 +12,7 @@ struct Differentiated {
 };
 
 // `outputs` of the graph get head gradients: variables named head0, head1, ... appended after the forward nodes.
-// wanted: nodes of the graph without operator. Shapes and dtypes must be known.
+// wanted: nodes of the graph without operator, -1 for one that is not there. Shapes and dtypes must be known.
 Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted);
 
 }  // namespace gluino

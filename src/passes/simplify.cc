@@ -3,11 +3,13 @@
 namespace gluino {
 
 Graph simplify(const Graph& graph, const PassContext& context) {
+  // An output that is a copy must stay one: the caller may change it in place.
+  std::vector<bool> is_output(graph.nodes.size(), false);
+  for (ValueId v : graph.outputs) is_output[static_cast<size_t>(v.node)] = true;
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
-    const bool single = node.op && node.outputs.size() >= 1 && !node.inputs.empty();
-    if (!single || !node.op->is_identity) {
+    if (!node.op || node.inputs.empty() || !node.op->is_identity || is_output[i]) {
       rewriter.keep(static_cast<int>(i));
       continue;
     }

@@ -47,18 +47,17 @@ class Planner {
     }
   }
 
-  // A view of an intermediate value needs no step: it is the same memory under another shape.
+  // A view needs no step: it is the same memory under another shape.
   void make_steps(int forward_nodes) {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const auto& node = graph_.nodes[n];
       if (!node.op) continue;
       const int first = first_slot_[n];
       if (node.op->is_view && !node.op->kernel) {
-        const int source = slot(slot_of(node.inputs[0])).root;
-        if (slot(source).kind == Slot::Kind::arena) {
-          slot(first).root = source;
-          continue;
-        }
+        slot(first).root = slot(slot_of(node.inputs[0])).root;
+        slot(first).kind = root(first).kind;
+        if (static_cast<int>(n) < forward_nodes) plan_.forward_steps = static_cast<int>(plan_.steps.size());
+        continue;
       }
       Step step{node.op, node.attrs, node.name, {}, {}};
       for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(slot_of(node.inputs[i]));

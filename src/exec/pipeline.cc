@@ -1,0 +1,113 @@
+#include "exec/pipeline.h"
+
+#include <chrono>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "passes/differentiate.h"
+#include "passes/eliminate_common.h"
+#include "passes/eliminate_dead.h"
+#include "passes/fold_constants.h"
+#include "passes/simplify.h"
+
+namespace gluino {
+namespace {
+
+// The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,..." leaves passes out.
+constexpr Pass kForwardPasses[] = {
+    {"fold_constants", fold_constants},
+    {"simplify", simplify},
+    {"eliminate_common", eliminate_common},
+    {"eliminate_dead", eliminate_dead},
+};
+// The same after the backward pass was appended; the forward part is already in its final form.
+constexpr Pass kJointPasses[] = {
+    {"simplify (joint)", simplify},
+    {"eliminate_common (joint)", eliminate_common},
+    {"eliminate_dead (joint)", eliminate_dead},
+};
+
+int count_operators(const Graph& g) {
+  return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));
+}
+
+class Pipeline {
+ public:
+  explicit Pipeline(const CompileRequest& request) : request_(request), context_{request.training}, skipped_(env_text("GLUINO_SKIP_PASSES").value_or("")) {}
+
+  CompiledGraph run(const Graph& graph) {
+    result_.before = timed("infer", [&] {
+      Graph g = graph;
+      infer_graph(g, request_.shapes, request_.types);
+      check_complete(g);
+      return g;
+    });
+    result_.num_outputs = static_cast<int>(graph.outputs.size());
+    Graph g = result_.before;
+    for (const Pass& pass : kForwardPasses) g = apply_pass(pass, g);
+    int forward_nodes = static_cast<int>(g.nodes.size());
+    if (!request_.wanted_gradients.empty()) g = with_backward(g, forward_nodes);
+    result_.after = std::move(g);
+    const auto start = now();
+    result_.plan = make_plan(result_.after, forward_nodes);
+    result_.stages.push_back({"plan", static_cast<int>(result_.plan.steps.size()), elapsed(start)});
+    return std::move(result_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point now() { return Clock::now(); }
+  static double elapsed(Clock::time_point start) { return std::chrono::duration<double, std::micro>(now() - start).count(); }
+
+  template <class F>
+  Graph timed(const std::string& stage, F&& f) {
+    const auto start = now();
+    Graph g = f();
+    result_.stages.push_back({stage, count_operators(g), elapsed(start)});
+#ifdef GLUINO_CHECKS
+    verify(g);
+#endif
+    return g;
+  }
+  Graph apply_pass(const Pass& pass, const Graph& g) {
+    if (skipped_.find(pass.name) != std::string::npos) return g;
+    return timed(pass.name, [&] { return pass.run(g, context_); });
+  }
+
+  static void check_complete(const Graph& g) {
+    for (const auto& n : g.nodes)
+      for (const OutputInfo& o : n.outputs)
+        if (!o.shape || !o.shape->is_known()) raise<ShapeError>("the shape of '{}' does not follow from the shapes of the inputs", n.name);
+  }
+
+  // Passes may renumber nodes: the last forward node is found again by what the heads were appended after.
+  Graph with_backward(const Graph& forward, int& forward_nodes) {
+    std::vector<int> wanted;
+    for (const std::string& name : request_.wanted_gradients) wanted.push_back(find_leaf(forward, name));
+    Graph g = timed("differentiate", [&] {
+      Differentiated d = differentiate(forward, wanted);
+      result_.has_gradient = d.has_gradient;
+      return std::move(d.graph);
+    });
+    for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);
+    forward_nodes = 0;
+    while (forward_nodes < static_cast<int>(g.nodes.size()) && !(g.nodes[static_cast<size_t>(forward_nodes)].is_variable() && g.nodes[static_cast<size_t>(forward_nodes)].name == "head0")) ++forward_nodes;
+    return g;
+  }
+  static int find_leaf(const Graph& g, const std::string& name) {
+    for (size_t i = 0; i < g.nodes.size(); ++i)
+      if (!g.nodes[i].op && g.nodes[i].name == name) return static_cast<int>(i);
+    return -1;
+  }
+
+  const CompileRequest& request_;
+  PassContext context_;
+  std::string skipped_;
+  CompiledGraph result_;
+};
+
+}  // namespace
+
+CompiledGraph compile(const Graph& graph, const CompileRequest& request) { return Pipeline(request).run(graph); }
+
+}  // namespace gluino

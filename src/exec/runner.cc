@@ -1,0 +1,162 @@
+#include "exec/runner.h"
+
+#include <cstring>
+
+#include "tensor/impl.h"
+#include "tensor/pool.h"
+
+namespace gluino {
+
+struct PlanRunner::Run::State {
+  std::vector<Tensor> tensors;                   // by slot
+  std::vector<Tensors> step_inputs, step_outputs;  // handles on the same
+  Ref<Storage> borrowed;                         // gives arena tensors a storage; the memory is the run's
+  char* arena = nullptr;
+  char* patched = nullptr;  // the arena that the tensors point into
+  std::string saved;        // the arena as backward found it, when it may be asked again
+};
+
+PlanRunner::PlanRunner(Plan plan, bool keep_arena) : plan_(std::move(plan)), keep_arena_(keep_arena), places_(plan_.slots.size()), views_(plan_.slots.size()) {
+  for (size_t k = 0; k < plan_.steps.size(); ++k) {
+    const Step& step = plan_.steps[k];
+    for (size_t i = 0; i < step.inputs.size(); ++i) places_[static_cast<size_t>(step.inputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), false});
+    for (size_t i = 0; i < step.outputs.size(); ++i) places_[static_cast<size_t>(step.outputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), true});
+  }
+  for (size_t s = 0; s < plan_.slots.size(); ++s)
+    if (plan_.slots[s].root != static_cast<int>(s)) views_[static_cast<size_t>(plan_.slots[s].root)].push_back(static_cast<int>(s));
+}
+
+PlanRunner::~PlanRunner() {
+  for (auto& state : idle_)
+    if (state->arena) pool_free(state->arena, plan_.arena_bytes, current_device());
+}
+
+namespace {
+
+// Puts a tensor into a slot: its list entry and every step that uses it.
+struct Binder {
+  const Plan& plan;
+  std::vector<Tensor>& tensors;
+  std::vector<Tensors>&inputs, &outputs;
+
+  template <class Places>
+  void bind(int slot, Tensor t, const Places& places) {
+    for (const auto& p : places[static_cast<size_t>(slot)])
+      (p.is_output ? outputs : inputs)[static_cast<size_t>(p.step)][static_cast<size_t>(p.position)] = t;
+    tensors[static_cast<size_t>(slot)] = std::move(t);
+  }
+  // A root and the views on its memory.
+  template <class Places>
+  void bind_root(int root, const Tensor& t, const Places& places, const std::vector<int>& views) {
+    bind(root, t, places);
+    for (int v : views) bind(v, t.defined() ? make_view(t, plan.slots[static_cast<size_t>(v)].shape, 0) : Tensor(), places);
+  }
+};
+
+}  // namespace
+
+PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
+  const Plan& plan = runner.plan_;
+  {
+    const std::lock_guard lock(runner.mutex_);
+    if (!runner.idle_.empty()) {
+      state_ = std::move(runner.idle_.back());
+      runner.idle_.pop_back();
+    }
+  }
+  if (!state_) {
+    state_ = std::make_unique<State>();
+    State& s = *state_;
+    s.tensors.resize(plan.slots.size());
+    for (const Step& step : plan.steps) {
+      s.step_inputs.emplace_back(step.inputs.size());
+      s.step_outputs.emplace_back(step.outputs.size());
+    }
+    s.borrowed = make_ref<Storage>(nullptr, 0, current_device(), [] {});
+    Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+    for (size_t i = 0; i < plan.slots.size(); ++i) {
+      const Slot& slot = plan.slots[i];
+      if (slot.kind == Slot::Kind::constant && slot.root == static_cast<int>(i)) {
+        binder.bind_root(static_cast<int>(i), plan.constants[i], runner.places_, runner.views_[i]);
+      } else if (slot.kind == Slot::Kind::arena) {
+        Tensor t = make_shape_only(slot.shape, slot.dtype, current_device());
+        impl_of(t).storage = s.borrowed;
+        binder.bind(static_cast<int>(i), t, runner.places_);
+      }
+    }
+  }
+  State& s = *state_;
+  if (!s.arena && plan.arena_bytes > 0) s.arena = static_cast<char*>(pool_allocate(plan.arena_bytes, current_device()));
+  if (s.arena != s.patched) {
+    for (size_t i = 0; i < plan.slots.size(); ++i)
+      if (plan.slots[i].kind == Slot::Kind::arena) impl_of(s.tensors[i]).data = s.arena + plan.slots[i].offset;
+    s.patched = s.arena;
+  }
+}
+
+PlanRunner::Run::~Run() {
+  State& s = *state_;
+  const Plan& plan = runner_.plan_;
+  // Only what belongs to the caller is let go; the rest is ready for the next run.
+  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot::Kind kind = plan.slots[i].kind;
+    if ((kind == Slot::Kind::variable || kind == Slot::Kind::output) && s.tensors[i].defined()) binder.bind(static_cast<int>(i), Tensor(), runner_.places_);
+  }
+  s.saved.clear();
+  if (s.arena && !runner_.keep_arena_) {
+    pool_free(s.arena, plan.arena_bytes, current_device());
+    s.arena = nullptr;
+  }
+  const std::lock_guard lock(runner_.mutex_);
+  runner_.idle_.push_back(std::move(state_));
+}
+
+static void run_steps(const Plan& plan, std::vector<Tensors>& inputs, std::vector<Tensors>& outputs, int first, int last) {
+  for (int k = first; k < last; ++k) {
+    const auto i = static_cast<size_t>(k);
+    apply_into(*plan.steps[i].op, inputs[i], plan.steps[i].attrs, outputs[i]);
+  }
+}
+
+// Fresh memory for the results defined by steps in [first, last).
+static void bind_outputs(const Plan& plan, Binder& binder, const auto& places, const auto& views, int first, int last) {
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    if (slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last)
+      binder.bind_root(static_cast<int>(i), make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
+  }
+}
+
+Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outputs) {
+  const Plan& plan = runner_.plan_;
+  State& s = *state_;
+  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (variables[i].defined()) binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[static_cast<size_t>(plan.variables[i])]);
+  bind_outputs(plan, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
+  run_steps(plan, s.step_inputs, s.step_outputs, 0, plan.forward_steps);
+  Tensors out;
+  for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[static_cast<size_t>(plan.outputs[static_cast<size_t>(i)])]);
+  return out;
+}
+
+Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain) {
+  const Plan& plan = runner_.plan_;
+  State& s = *state_;
+  if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
+  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  for (size_t i = 0; i < heads.size(); ++i) {
+    const int slot = plan.variables[static_cast<size_t>(first) + i];
+    binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
+  }
+  const int steps = static_cast<int>(plan.steps.size());
+  bind_outputs(plan, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
+  run_steps(plan, s.step_inputs, s.step_outputs, plan.forward_steps, steps);
+  Tensors out;
+  for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[static_cast<size_t>(plan.outputs[i])]);
+  if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());
+  return out;
+}
+
+}  // namespace gluino

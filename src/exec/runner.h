@@ -1,0 +1,51 @@
+// PlanRunner: runs a Plan. The arena is borrowed from the pool for one run, or kept until backward has run.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "plan/plan.h"
+
+namespace gluino {
+
+class PlanRunner {
+ public:
+  PlanRunner(Plan plan, bool keep_arena);
+  ~PlanRunner();
+
+  // One run in progress: tensors of all slots over one arena. Returned to the runner when it dies.
+  class Run {
+   public:
+    Run(PlanRunner& runner);
+    ~Run();
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    // Variables in the plan's order; null where they are given later (head gradients).
+    Tensors forward(std::span<const Tensor> variables, int num_outputs);
+    // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
+    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain);
+
+   private:
+    friend class PlanRunner;
+    struct State;
+    PlanRunner& runner_;
+    std::unique_ptr<State> state_;
+  };
+
+  const Plan& plan() const { return plan_; }
+
+ private:
+  friend class Run;
+  // Where a slot's tensor stands in the steps' argument lists.
+  struct Place {
+    int step, position;
+    bool is_output;
+  };
+  Plan plan_;
+  bool keep_arena_;
+  std::vector<std::vector<Place>> places_;
+  std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Run::State>> idle_;
+};
+
+}  // namespace gluino
