@@ -89,22 +89,46 @@ int64_t chosen(const PoolGeometry& g, const Window& w, int64_t unit, const T* x,
   return found;
 }
 
-// Max over the inner row of a window for all outputs of a row at once.
-template <class T>
-void max_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0) {
+// For one row of outputs whose windows start at plane z0 and row y0: calls f(first, last, source) for every tap of the window,
+// where outputs first .. last - 1 read source[output * stride].
+template <class T, class F>
+void for_row_taps(const PoolGeometry& g, const T* x, int64_t z0, int64_t y0, F&& f) {
   const int64_t width = g.in[2], s = g.stride[2];
-  std::fill_n(out, g.out[2], std::numeric_limits<T>::lowest());
   for (int64_t z = std::max<int64_t>(z0, 0); z < std::min(z0 + g.kernel[0], g.in[0]); ++z)
     for (int64_t y = std::max<int64_t>(y0, 0); y < std::min(y0 + g.kernel[1], g.in[1]); ++y)
       for (int64_t tap = 0; tap < g.kernel[2]; ++tap) {
         const int64_t shift = tap - g.pad[2];
         const int64_t first = shift < 0 ? (-shift + s - 1) / s : 0, last = shift >= width ? 0 : std::min(g.out[2], (width - 1 - shift) / s + 1);
-        const T* row = x + (z * g.in[1] + y) * width + shift;
-        for (int64_t o = first; o < last; ++o) {
-          const T v = row[o * s];
-          out[o] = v > out[o] || v != v ? v : out[o];
-        }
+        f(first, last, x + (z * g.in[1] + y) * width + shift);
       }
+}
+
+// How many elements of a window that starts at `begin` avg counts along one axis.
+int64_t counted(const PoolGeometry& g, size_t axis, int64_t begin) {
+  const int64_t end = std::min(begin + g.kernel[axis], g.in[axis] + g.pad[axis]);
+  return g.count_include_pad ? end - begin : std::max<int64_t>(std::min(end, g.in[axis]) - std::max<int64_t>(begin, 0), 0);
+}
+
+// One row of outputs of max, sum or avg at once.
+template <class T>
+void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0) {
+  const int64_t s = g.stride[2];
+  if (g.kind == PoolKind::max) {
+    std::fill_n(out, g.out[2], std::numeric_limits<T>::lowest());
+    return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* row) {
+      for (int64_t o = first; o < last; ++o) {
+        const T v = row[o * s];
+        out[o] = v > out[o] || v != v ? v : out[o];
+      }
+    });
+  }
+  std::fill_n(out, g.out[2], T(0));
+  for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* row) {
+    for (int64_t o = first; o < last; ++o) out[o] += row[o * s];
+  });
+  if (g.kind == PoolKind::sum) return;
+  const int64_t outer = counted(g, 0, z0) * counted(g, 1, y0);
+  for (int64_t o = 0; o < g.out[2]; ++o) out[o] /= static_cast<T>(std::max<int64_t>(outer * counted(g, 2, o * s - g.pad[2]), 1));
 }
 
 }  // namespace
@@ -113,9 +137,9 @@ template <class T>
 void pool(const PoolGeometry& g, const T* data, T* out) {
   const int64_t unit = unit_of(g);
   for_each_plane(g, [&](int64_t from, int64_t to) {
-    if (g.kind == PoolKind::max && unit == 1) {
+    if (g.kind != PoolKind::lp && unit == 1 && g.out[2] > 1) {
       for (int64_t r = 0; r < g.out[0] * g.out[1]; ++r)
-        max_row(g, data + from, out + to + r * g.out[2], r / g.out[1] * g.stride[0] - g.pad[0], r % g.out[1] * g.stride[1] - g.pad[1]);
+        pool_row(g, data + from, out + to + r * g.out[2], r / g.out[1] * g.stride[0] - g.pad[0], r % g.out[1] * g.stride[1] - g.pad[1]);
       return;
     }
     for (int64_t p = 0; p < g.out_area(); ++p) out[to + p * unit] = pool_window(g, window_at(g, p), unit, data + from);

@@ -1,32 +1,50 @@
 // Included by reduce_rows_<isa>.cc, each compiled with its own instruction set; GLUINO_ISA names the namespace.
 // The number of lanes and the order of additions are fixed, so every instruction set gives the same result.
-#include <math.h>
+#include <stdint.h>
 
 #include "kernels/reduce_rows.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-constexpr int kLanes = 16;
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
+#define INLINE __attribute__((always_inline)) inline
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+template <class T> struct VectorOf;
+template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(kBytes))); };
+template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(kBytes))); };
+template <class T> using Vector = typename VectorOf<T>::type;
+template <class T> constexpr int kLanes = 64 / sizeof(T);
 constexpr int64_t kBlock = 2048;  // float32 sums are carried on in double after each block
 
-template <ReduceOp op, class T>
-inline T identity() {
-  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod) return 1;
-  else if constexpr (op == ReduceOp::max) return -static_cast<T>(INFINITY);
-  else if constexpr (op == ReduceOp::min) return static_cast<T>(INFINITY);
-  else return 0;
+template <class V>
+INLINE V load(const void* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof(V));
+  return v;
 }
-template <ReduceOp op, class T>
-inline T map(T x) {
+
+template <ReduceOp op>
+constexpr double kIdentity = op == ReduceOp::prod || op == ReduceOp::nanprod ? 1 : op == ReduceOp::max ? -__builtin_inf() : op == ReduceOp::min ? __builtin_inf() : 0;
+
+// Both work on numbers and on vectors of them. NaN wins in max and min.
+template <ReduceOp op, class V>
+INLINE V map(const V& x) {
   if constexpr (op == ReduceOp::sum_abs) return x < 0 ? -x : x;
   else if constexpr (op == ReduceOp::sum_square) return x * x;
-  else if constexpr (op == ReduceOp::nansum || op == ReduceOp::nanprod) return x == x ? x : identity<op, T>();
+  else if constexpr (op == ReduceOp::nansum) return x == x ? x : V{};
+  else if constexpr (op == ReduceOp::nanprod) return x == x ? x : V{} + 1;
   else return x;
 }
-// NaN wins in max and min.
-template <ReduceOp op, class T>
-inline T combine(T a, T x) {
+template <ReduceOp op, class V>
+INLINE V combine(const V& a, const V& x) {
   if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod) return a * x;
   else if constexpr (op == ReduceOp::max) return (x > a) | (x != x) ? x : a;
   else if constexpr (op == ReduceOp::min) return (x < a) | (x != x) ? x : a;
@@ -37,25 +55,36 @@ inline T combine(T a, T x) {
 template <ReduceOp op, class T>
 double row(const T* x, int64_t n) {
   constexpr bool wide = op == ReduceOp::prod || op == ReduceOp::nanprod;
-  double total = identity<op, double>();
+  constexpr int64_t lanes = kLanes<T>;
+  double total = kIdentity<op>;
   int64_t i = 0;
-  while (!wide && n - i >= kLanes) {
-    const int64_t end = i + (n - i < kBlock ? (n - i) / kLanes * kLanes : kBlock);
-    T lanes[kLanes];
-    for (int l = 0; l < kLanes; ++l) lanes[l] = identity<op, T>();
-    for (; i < end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] = combine<op, T>(lanes[l], map<op, T>(x[i + l]));
-    for (int step = kLanes / 2; step; step /= 2)
-      for (int l = 0; l < step; ++l) lanes[l] = combine<op, T>(lanes[l], lanes[l + step]);
-    total = combine<op, double>(total, lanes[0]);
+  while (!wide && n - i >= lanes) {
+    const int64_t end = i + (n - i < kBlock ? (n - i) / lanes * lanes : kBlock);
+    constexpr int vectors = 64 / kBytes, width = kBytes / static_cast<int>(sizeof(T));
+    Vector<T> sums[vectors];
+    for (int v = 0; v < vectors; ++v) sums[v] = map<op>(load<Vector<T>>(x + i + v * width));
+    for (i += lanes; i < end; i += lanes)
+      for (int v = 0; v < vectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * width)));
+    T each[lanes];
+    __builtin_memcpy(each, &sums, sizeof(sums));
+    for (int64_t step = lanes / 2; step; step /= 2)
+      for (int64_t l = 0; l < step; ++l) each[l] = combine<op>(each[l], each[l + step]);
+    total = combine<op>(total, static_cast<double>(each[0]));
   }
-  for (; i < n; ++i) total = combine<op, double>(total, map<op, double>(x[i]));
+  for (; i < n; ++i) total = combine<op>(total, map<op>(static_cast<double>(x[i])));
   return total;
 }
 
 template <ReduceOp op, class T>
 void rows(const T* x, int64_t n, double* acc) {
-  for (int64_t i = 0; i < n; ++i) acc[i] = combine<op, double>(acc[i], map<op, double>(x[i]));
+  constexpr int width = kBytes / static_cast<int>(sizeof(double));
+  typedef T Narrow __attribute__((vector_size(width * sizeof(T))));
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const Vector<double> v = combine<op>(load<Vector<double>>(acc + i), map<op>(__builtin_convertvector(load<Narrow>(x + i), Vector<double>)));
+    __builtin_memcpy(acc + i, &v, sizeof(v));
+  }
+  for (; i < n; ++i) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[i])));
 }
 
 #define ALL(f, T) \

@@ -203,6 +203,11 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
   }
 }
 
+template <class T>
+void multiply(T* x, const T* mask, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= mask[i];
+}
+
 }  // namespace
 
 template <class T>
@@ -215,7 +220,9 @@ void rnn_forward(const RnnGeometry& g, const T* data, const T* parameters, RnnSt
       const int64_t at = (l * g.directions + d) * block;
       run_cell(cell, input, initial.hidden + at, initial.cell ? initial.cell + at : nullptr, final.hidden + at, final.cell ? final.cell + at : nullptr);
     }
-    input = Cell<T, T>(g, l, 0, parameters, reserve).layer_out;
+    T* layer_out = Cell<T, T>(g, l, 0, parameters, reserve).layer_out;
+    if (g.has_masks && l + 1 < g.layers) multiply(layer_out, reserve + g.mask_offset(l), g.time * block * g.directions);
+    input = layer_out;
   }
   std::copy_n(input, g.time * block * g.directions, out);
 }
@@ -242,6 +249,7 @@ void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnS
       reduce_cell(cell, input, initial.hidden + at, by_input.data(), by_state.data(), parameter_grad, input_grad.data());
     }
     layer_head = input_grad;
+    if (g.has_masks && l > 0) multiply(layer_head.data(), reserve + g.mask_offset(l - 1), steps * g.directions * g.state);
   }
   std::copy(input_grad.begin(), input_grad.end(), data_grad);
 }

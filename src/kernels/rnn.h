@@ -12,6 +12,7 @@ enum class RnnMode : uint8_t { relu, tanh, lstm, gru };
 struct RnnGeometry {
   RnnMode mode = RnnMode::lstm;
   int64_t time = 0, batch = 0, input = 0, state = 0, layers = 1, directions = 1;
+  bool has_masks = false;            // dropout: masks at the end of the reserve multiply the outputs of all layers but the last
   const int64_t* lengths = nullptr;  // per sequence; null: all have `time` steps
 
   int64_t gates() const { return mode == RnnMode::lstm ? 4 : mode == RnnMode::gru ? 3 : 1; }
@@ -23,7 +24,8 @@ struct RnnGeometry {
   // Reserve, per layer: per direction gates, hidden states and one more state; then the output of the layer.
   int64_t reserve_per_direction() const { return time * batch * state * (gates() + 2); }
   int64_t reserve_per_layer() const { return directions * (reserve_per_direction() + time * batch * state); }
-  int64_t reserve_size() const { return layers * reserve_per_layer(); }
+  int64_t mask_offset(int64_t layer) const { return layers * reserve_per_layer() + layer * time * batch * directions * state; }
+  int64_t reserve_size() const { return mask_offset(has_masks ? layers - 1 : 0); }
 };
 
 template <class T>

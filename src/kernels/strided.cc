@@ -50,16 +50,15 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   return l;
 }
 
+// Rows along b, one after the other along a.
 template <class T>
-void copy_row(int64_t n, const T* in, int64_t in_step, T* out, int64_t out_step) {
-  if (in_step == 1 && out_step == 1) {
-    std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
-  } else if (in_step == 0 && out_step == 1) {
-    std::fill_n(out, n, *in);
-  } else if (out_step == 1) {
-    for (int64_t i = 0; i < n; ++i) out[i] = in[i * in_step];
-  } else {
-    for (int64_t i = 0; i < n; ++i) out[i * out_step] = in[i * in_step];
+void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
+  const int64_t n = b.extent;
+  for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
+    if (b.out == 1 && b.in == 1 && n > 16) std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    else if (b.out == 1 && b.in == 0) std::fill_n(out, n, *in);
+    else if (b.out == 1 && b.in == 1) for (int64_t j = 0; j < n; ++j) out[j] = in[j];
+    else for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
   }
 }
 
@@ -84,38 +83,40 @@ void copy_tiled(const Axis& a, const Axis& b, const T* in, T* out) {
 
 template <class T>
 void copy_layout(const Layout& l, const T* in, T* out) {
+  auto axis = [&](int i) -> const Axis& { return l.axes[static_cast<size_t>(i)]; };
   const int last = l.count - 1;
   // The last axis writes consecutively; where another one reads consecutively, go in tiles over both.
-  int tiled = -1;
-  if (l.axes[static_cast<size_t>(last)].in > 1 && l.axes[static_cast<size_t>(last)].extent >= 4)
+  int slow_axis = last - 1;
+  bool tiled = false;
+  if (axis(last).in > 1 && axis(last).extent >= 4)
     for (int i = 0; i < last; ++i)
-      if (l.axes[static_cast<size_t>(i)].in == 1 && l.axes[static_cast<size_t>(i)].extent >= 4) tiled = i;
-  int64_t outer = 1, inner = l.axes[static_cast<size_t>(last)].extent;
-  for (int i = 0; i < last; ++i) (i == tiled ? inner : outer) *= l.axes[static_cast<size_t>(i)].extent;
-  const Axis &fast = l.axes[static_cast<size_t>(last)], &slow = l.axes[static_cast<size_t>(tiled < 0 ? last : tiled)];
-  // With one large plane, its rows are shared instead.
-  const int64_t pieces = tiled >= 0 && outer == 1 ? (slow.extent + 63) / 64 : 1;
-  parallel_for(outer * pieces, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, inner / pieces)), [&](int64_t begin, int64_t end) {
+      if (axis(i).in == 1 && axis(i).extent >= 4) {
+        slow_axis = i;
+        tiled = true;
+      }
+  const Axis fast = axis(last), slow = slow_axis >= 0 ? axis(slow_axis) : Axis{1, 0, 0};
+  int64_t outer = 1;
+  for (int i = 0; i < last; ++i)
+    if (i != slow_axis) outer *= axis(i).extent;
+  // Threads share planes of the two axes, cut into parts of the slow one.
+  constexpr int64_t kPart = 64;
+  const int64_t pieces = (slow.extent + kPart - 1) / kPart, work = std::min(slow.extent, kPart) * fast.extent;
+  parallel_for(outer * pieces, std::max<int64_t>(1, kParallelGrain / work), [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
-      int64_t rest = o / pieces, from = 0, to = 0;
+      const int64_t first = o % pieces * kPart;
+      int64_t rest = o / pieces, from = first * slow.in, to = first * slow.out;
       for (int i = last - 1; i >= 0; --i) {
-        if (i == tiled) continue;
-        const Axis& a = l.axes[static_cast<size_t>(i)];
-        from += rest % a.extent * a.in;
-        to += rest % a.extent * a.out;
-        rest /= a.extent;
+        if (i == slow_axis) continue;
+        from += rest % axis(i).extent * axis(i).in;
+        to += rest % axis(i).extent * axis(i).out;
+        rest /= axis(i).extent;
       }
-      if (tiled < 0) {
-        copy_row(fast.extent, in + from, fast.in, out + to, fast.out);
-      } else {
-        const int64_t first = o % pieces * 64;
-        const Axis part{pieces == 1 ? slow.extent : std::min<int64_t>(64, slow.extent - first), slow.in, slow.out};
-        copy_tiled(part, fast, in + from + first * slow.in, out + to + first * slow.out);
-      }
+      const Axis part{std::min(kPart, slow.extent - first), slow.in, slow.out};
+      if (tiled) copy_tiled(part, fast, in + from, out + to);
+      else copy_rows(part, fast, in + from, out + to);
     }
   });
 }
-
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 enum class ActivationType : uint8_t { relu, sigmoid, tanh, softrelu, softsign, log_sigmoid };
 
@@ -148,4 +149,5 @@ GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
       .sample({{3, 4}}, {.act_type = LeakyType::gelu});
 }
 
+}  // namespace
 }  // namespace gluino::ops

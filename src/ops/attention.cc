@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 struct HeadsAttrs {
   int64_t heads = 1;
@@ -220,4 +221,5 @@ GLUINO_OP(_contrib_sign_ste, NoAttrs) {
       .gradient({}, [](const Gradient& g) -> Tensors { return {g.head()}; }).sample_without_gradient({{3, 4}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -5,6 +5,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 struct BatchNormAttrs {
   double eps = 1e-3, momentum = 0.9;
@@ -118,4 +119,5 @@ GLUINO_OP(_batch_norm_grad, BatchNormAttrs) {
       .sample({{3, 2, 4}, {3, 2, 4}, uniform_sample({2}, 0.5, 1.5), {2}, uniform_sample({2}, 0.5, 2), {1}}, {.fix_gamma = false});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 constexpr const char* kDiscrete = "it chooses boxes";
 enum class BoxFormat : uint8_t { corner, center };
@@ -248,4 +249,5 @@ GLUINO_OP(_contrib_MultiBoxDetection, MultiBoxDetectionAttrs) {
       .not_differentiable(kDiscrete).sample({uniform_sample({2, 3, 4}, 0, 1), {2, 16}, uniform_sample({1, 4, 4}, 0, 1)});
 }
 
+}  // namespace
 }  // namespace gluino::ops

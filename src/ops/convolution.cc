@@ -4,6 +4,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::ConvGeometry;
 using kernels::Spatial;
@@ -288,4 +289,5 @@ GLUINO_OP(Deconvolution, DeconvolutionAttrs) {
       .sample({{1, 2, 3, 3}, {2, 2, 4, 4}}, {.kernel = {4, 4}, .stride = {2, 2}, .target_shape = {6, 5}, .num_filter = 2});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -6,6 +6,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 struct CTCLossAttrs {
   bool use_data_lengths = false, use_label_lengths = false;
@@ -80,4 +81,5 @@ GLUINO_OP(CTCLoss, CTCLossAttrs) {
       .sample({{5, 2, 4}, SampleInput({2, 2}, 1, 4, true)}).sample({{5, 2, 4}, index_sample({2, 2}, 3)}, {.blank_label = CTCLossAttrs::Blank::last});
 }
 
+}  // namespace
 }  // namespace gluino::ops

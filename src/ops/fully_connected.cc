@@ -3,6 +3,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 struct FullyConnectedAttrs {
   int64_t num_hidden = 0;
@@ -70,4 +71,5 @@ GLUINO_OP(FullyConnected, FullyConnectedAttrs) {
       .sample({{2, 3, 5}, {4, 5}}, {.num_hidden = 4, .no_bias = true, .flatten = false});
 }
 
+}  // namespace
 }  // namespace gluino::ops

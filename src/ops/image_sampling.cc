@@ -6,6 +6,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 static void check_images(const Shape& s) {
   if (s.ndim() != 4) raise<ShapeError>("data has shape {}, but (batch, channels, height, width) is needed", s);
@@ -352,4 +353,5 @@ GLUINO_OP(_bilinear_resize_grad, BilinearResizeAttrs) {
       .not_differentiable("the second derivative of resizing is not implemented").sample({{2, 2, 5, 3}, {2, 2, 3, 4}}, {.height = 5, .width = 3});
 }
 
+}  // namespace
 }  // namespace gluino::ops

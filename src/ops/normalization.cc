@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 static Tensors norm_gradient(std::string_view name, const auto& attrs, const Gradient& g) {
   return call_all_with(name, {g.head(), g.in(0), g.in(1), g.out(1), g.out(2)}, attrs);
@@ -275,4 +276,5 @@ GLUINO_OP(LRN, LRNAttrs) {
       .sample({{2, 5, 2}}, {.nsize = 3, .alpha = 0.5});
 }
 
+}  // namespace
 }  // namespace gluino::ops

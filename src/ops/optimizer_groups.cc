@@ -6,6 +6,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 constexpr const char* kNoGradient = "an optimizer's step is not differentiated";
 
@@ -206,4 +207,5 @@ GLUINO_OP(reset_arrays, ResetArraysAttrs) {
       .not_differentiable("it overwrites its inputs").sample({{3, 4}, {2}}, {.num_arrays = 2});
 }
 
+}  // namespace
 }  // namespace gluino::ops

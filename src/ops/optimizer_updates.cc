@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 constexpr const char* kNoGradient = "an optimizer's step is not differentiated";
 
@@ -310,4 +311,5 @@ GLUINO_OP(ftml_update, FtmlAttrs) {
   }).sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}}, {.lr = 0.1, .t = 2});
 }
 
+}  // namespace
 }  // namespace gluino::ops

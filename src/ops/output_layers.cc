@@ -6,6 +6,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 constexpr const char* kConvention = "it is itself a gradient by convention";
 enum class Normalization : uint8_t { null, batch, valid };
@@ -284,4 +285,5 @@ GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
       .sample_without_gradient({uniform_sample({3, 4}, 0.1, 0.9), uniform_sample({4}, 0.1, 0.9)});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -6,6 +6,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::ConvGeometry;
 
@@ -250,4 +251,5 @@ GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
       .sample({{2, 3, 4, 4}, {2, 2, 2, 2}}, {.first = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -4,6 +4,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::PoolGeometry;
 using kernels::PoolKind;
@@ -124,4 +125,5 @@ GLUINO_OP(_pooling_pick, PoolingAttrs) {
       .sample_without_gradient({{2, 3, 5, 4}, {2, 3, 5, 4}, {2, 3, 3, 3}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

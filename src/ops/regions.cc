@@ -7,6 +7,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 static void check_regions(const Shape& data, const Shape& rois, const Shape& pooled) {
   if (data.ndim() != 4) raise<ShapeError>("data has shape {}, but (batch, channels, height, width) is needed", data);
@@ -254,4 +255,5 @@ GLUINO_OP(_correlation_grad, CorrelationAttrs) {
       .not_differentiable("the second derivative of Correlation is not implemented").sample({{1, 9, 4, 5}, {1, 2, 4, 5}, {1, 2, 4, 5}}, {.max_displacement = 1, .pad_size = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -1,9 +1,12 @@
 // Recurrent networks of several layers and directions in one operator.
 #include "kernels/rnn.h"
 
+#include "kernels/primitives.h"
+#include "op/random.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::RnnGeometry;
 using kernels::RnnMode;
@@ -37,7 +40,8 @@ static RnnGeometry geometry_of(const RNNAttrs& a, const Shape& data) {
   if (a.state_size < 1 || a.num_layers < 1) raise<AttrError>("state_size = {} and num_layers = {} must be positive", a.state_size, a.num_layers);
   if (a.projection_size) raise<AttrError>("projection_size = {} is not supported", *a.projection_size);
   if (a.lstm_state_clip_min || a.lstm_state_clip_max) raise<AttrError>("clipping of the cell state is not supported");
-  return {.mode = a.mode, .time = data[0], .batch = data[1], .input = data[2], .state = a.state_size, .layers = a.num_layers, .directions = a.directions()};
+  if (!(a.p >= 0 && a.p < 1)) raise<AttrError>("p = {}, but a share of at least 0 and less than 1 is needed", a.p);
+  return {.mode = a.mode, .time = data[0], .batch = data[1], .input = data[2], .state = a.state_size, .layers = a.num_layers, .directions = a.directions(), .has_masks = a.p > 0};
 }
 static Shape state_shape(const RnnGeometry& g) { return {g.layers * g.directions, g.batch, g.state}; }
 
@@ -64,14 +68,33 @@ static void complete_rnn(const RNNAttrs& a, OptionalShapes& in, const OptionalSh
   if (a.use_sequence_length && is_open(in.back())) in.back() = Shape{g.batch};
 }
 
+// Masks of dropout between layers: 0 with probability p, else 1 / (1 - p); ones when predicting.
+template <class T>
+static void fill_masks(const RNNAttrs& a, const RnnGeometry& g, bool training, Device device, T* reserve) {
+  T *begin = reserve + g.mask_offset(0), *end = reserve + g.reserve_size();
+  if (!training || begin == end) return std::fill(begin, end, T(1));
+  const RandomStream stream = next_random_stream(device);
+  const auto keep = static_cast<float>(1 - a.p);
+  for (T* m = begin; m != end; ++m) *m = unit_float(stream.words(static_cast<uint64_t>(m - begin))[0]) < keep ? static_cast<T>(1 / (1 - a.p)) : T(0);
+}
+
+// The inputs only lstm has are own_dtype, because without them the place of the first may hold the lengths.
+static Tensor in_dtype(const Tensor& t, DType dtype) {
+  if (t.dtype() == dtype) return t;
+  Tensor out = make_tensor(t.shape(), dtype, t.device());
+  kernels::convert(bytes_of(t), t.dtype(), bytes_of(out), dtype, t.size());
+  return out;
+}
+
 static void rnn_kernel(const RNNAttrs& a, KernelContext& k) {
-  if (a.p > 0 && k.training() && a.num_layers > 1) raise<UserError>("dropout between layers (p = {}) is not supported in training; use one RNN per layer and Dropout between them", a.p);
   RnnGeometry g = geometry_of(a, k.in(0).shape());
   const std::vector<int64_t> lengths = a.use_sequence_length ? k.in(k.num_inputs() - 1).to_vector<int64_t>() : std::vector<int64_t>();
   if (a.use_sequence_length) g.lengths = lengths.data();
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    RnnStates<const T> initial{k.data<T>(2), a.is_lstm() ? k.data<T>(3) : nullptr};
+    const Tensor cell = a.is_lstm() ? in_dtype(k.in(3), k.out().dtype()) : Tensor();
+    RnnStates<const T> initial{k.data<T>(2), a.is_lstm() ? cell.data<T>() : nullptr};
     RnnStates<T> final{k.out_data<T>(1), a.is_lstm() ? k.out_data<T>(2) : nullptr};
+    if (g.has_masks) fill_masks(a, g, k.training(), k.out().device(), k.out_data<T>(k.num_outputs() - 1));
     kernels::rnn_forward<T>(g, k.data<T>(0), k.data<T>(1), initial, k.out_data<T>(), final, k.out_data<T>(k.num_outputs() - 1));
   });
 }
@@ -91,7 +114,7 @@ static auto has_lengths = [](const RNNAttrs& a) { return a.use_sequence_length; 
 
 GLUINO_OP(RNN, RNNAttrs) {
   op.doc("Recurrent layers (relu, tanh, lstm, gru) over data of shape (time, batch, channels), with all weights in one vector.")
-      .input("data").input("parameters").input("state").input("state_cell").present_if(has_cell)
+      .input("data").input("parameters").input("state").input("state_cell").own_dtype().present_if(has_cell)
       .input("sequence_length").own_dtype().present_if(has_lengths)
       .ignores({"lstm_state_clip_nan"})
       .outputs({"output", "state_output", "statecell_output", "reserve"})
@@ -101,13 +124,15 @@ GLUINO_OP(RNN, RNNAttrs) {
       .gradient({{0, 1, 2, 3, 4}, {2, 3}}, rnn_gradient)
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true})
       .sample({{3, 2, 2}, {72}, {2, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 2, .state_outputs = true})
-      .sample({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2});
+      .sample({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2})
+      .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}, SampleInput({2}, 1, 4, true)}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true, .use_sequence_length = true})
+      .sample_without_gradient({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2, .p = 0.5});
 }
 
 GLUINO_OP(_rnn_grad, RNNAttrs) {
   op.doc("The gradients of RNN with respect to data, parameters and initial states.")
       .input("head").input("head_state").input("data").input("parameters").input("state").input("reserve")
-      .input("head_cell").present_if(has_cell).input("state_cell").present_if(has_cell)
+      .input("head_cell").own_dtype().present_if(has_cell).input("state_cell").own_dtype().present_if(has_cell)
       .input("sequence_length").own_dtype().present_if(has_lengths)
       .outputs({"data_grad", "parameters_grad", "state_grad", "state_cell_grad"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
@@ -121,7 +146,8 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
         const std::vector<int64_t> lengths = a.use_sequence_length ? k.in(k.num_inputs() - 1).to_vector<int64_t>() : std::vector<int64_t>();
         if (a.use_sequence_length) g.lengths = lengths.data();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? k.data<T>(7) : nullptr}, heads{k.data<T>(1), a.is_lstm() ? k.data<T>(6) : nullptr};
+          const Tensor head_cell = a.is_lstm() ? in_dtype(k.in(6), k.out().dtype()) : Tensor(), cell = a.is_lstm() ? in_dtype(k.in(7), k.out().dtype()) : Tensor();
+          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? cell.data<T>() : nullptr}, heads{k.data<T>(1), a.is_lstm() ? head_cell.data<T>() : nullptr};
           RnnStates<T> gradients{k.out_data<T>(2), a.is_lstm() ? k.out_data<T>(3) : nullptr};
           kernels::rnn_backward<T>(g, k.data<T>(2), k.data<T>(3), initial, k.data<T>(5), k.data<T>(0), heads, k.out_data<T>(0), k.out_data<T>(1), gradients);
         });
@@ -130,4 +156,5 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
       .sample({{3, 2, 3}, {1, 2, 3}, {3, 2, 2}, {21}, {1, 2, 3}, {72}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -8,6 +8,7 @@
 #include "ops/nets.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::SoftmaxLayout;
 
@@ -248,4 +249,5 @@ GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
       .sample({{3, 4}, index_sample({3}, 4)});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -1,0 +1,96 @@
+// Reductions and matrix factorisations beyond what the registry's samples cover: large shapes, threads, exactness.
+#include <cmath>
+
+#include "gluino/autograd.h"
+#include "gluino/op.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+double reference_sum(const Tensor& t) {
+  double sum = 0;
+  for (double v : t.to_vector<double>()) sum += v;
+  return sum;
+}
+
+TEST(Reduce, IsExactAndTheSameForEveryNumberOfThreads) {
+  const int before = num_threads();
+  const Tensor x = random_tensor({64, 33, 517}, DType::float32, 1, 0, 1);
+  for (const Shape& axis : {Shape{}, Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}}) {
+    set_num_threads(1);
+    const Tensor one = x.sum(axis), most = x.max(axis);
+    set_num_threads(4);
+    EXPECT_TRUE(array_equal(one, x.sum(axis))) << axis.str();
+    EXPECT_TRUE(array_equal(most, x.max(axis))) << axis.str();
+    EXPECT_TRUE(close(one, x.astype(DType::float64).sum(axis).astype(DType::float32), 1e-6, 0)) << axis.str();
+    EXPECT_NEAR(reference_sum(one), reference_sum(x), 1e-6 * reference_sum(x)) << axis.str();
+  }
+  set_num_threads(before);
+}
+
+TEST(Reduce, AccumulatesHalfPrecisionInMore) {
+  const Tensor x = full({100000}, 0.25, {.dtype = DType::float16});
+  EXPECT_EQ(x.sum().item<float>(), 24992.0f);  // 25000 as float16
+  EXPECT_EQ(full({300}, 100, {.dtype = DType::int8}).sum().to_vector<int>()[0], static_cast<int8_t>(30000));
+}
+
+TEST(Reduce, GivesOneElementWhereNoAxisIsLeft) {
+  const Tensor x = ones({2, 3});
+  EXPECT_EQ(x.sum().shape().str(), "(1,)");
+  EXPECT_EQ(x.sum({}, true).shape().str(), "(1, 1)");
+  EXPECT_EQ(x.mean(Shape{0}).shape().str(), "(3,)");
+}
+
+TEST(Transpose, AgreesWithIndexing) {
+  const Tensor x = random_tensor({37, 70, 19}, DType::float32, 3);
+  const Tensor y = x.transpose({2, 0, 1});
+  const std::vector<float> a = x.to_vector(), b = y.to_vector();
+  for (int64_t i = 0; i < 37; ++i)
+    for (int64_t j = 0; j < 70; ++j)
+      for (int64_t k = 0; k < 19; ++k) ASSERT_EQ(a[static_cast<size_t>((i * 70 + j) * 19 + k)], b[static_cast<size_t>((k * 37 + i) * 70 + j)]);
+}
+
+// d(sum of w * f(B B^T + I)) / dB by central differences.
+void check_of_positive_definite(std::string_view op) {
+  const Tensor b0 = random_tensor({2, 3, 3}, DType::float64, 4), w = random_tensor({2, 3, 3}, DType::float64, 5);
+  auto loss = [&](const Tensor& b) { return (call(op, {call("_linalg_syrk", {b}) + eye(3, 3, 0, {.dtype = DType::float64})}) * w).sum(); };
+  Tensor b = b0.copy();
+  b.attach_grad();
+  Tensor y;
+  {
+    const auto record = autograd::record();
+    y = loss(b);
+  }
+  y.backward();
+  Tensor numeric = zeros({2, 3, 3}, {.dtype = DType::float64});
+  for (int64_t i = 0; i < b0.size(); ++i) {
+    Tensor up = b0.copy(), down = b0.copy();
+    up.mutable_data<double>()[i] += 1e-6;
+    down.mutable_data<double>()[i] -= 1e-6;
+    numeric.mutable_data<double>()[i] = (loss(up).item<double>() - loss(down).item<double>()) / 2e-6;
+  }
+  EXPECT_TRUE(close(b.grad(), numeric, 1e-5, 1e-6));
+}
+TEST(Linalg, CholeskyHasTheNumericGradient) { check_of_positive_definite("_linalg_potrf"); }
+TEST(Linalg, InverseHasTheNumericGradient) { check_of_positive_definite("_linalg_inverse"); }
+TEST(Linalg, FactorsMultiplyBack) {
+  const Tensor b = random_tensor({2, 4, 4}, DType::float64, 6), a = call("_linalg_syrk", {b}) + eye(4, 4, 0, {.dtype = DType::float64});
+  const Tensor l = call("_linalg_potrf", {a});
+  EXPECT_TRUE(close(call("_linalg_syrk", {l}), a, 1e-10, 1e-10));
+  EXPECT_TRUE(close(call("_linalg_potri", {l}), call("_linalg_inverse", {a}), 1e-8, 1e-10));
+  const Tensor in[] = {a};
+  const Tensors ul = call_all("_linalg_syevd", in);
+  EXPECT_TRUE(close(call("batch_dot", {call("batch_dot", {ul[0], call("_linalg_makediag", {ul[1]})}, {{"transpose_a", true}}), ul[0]}), a, 1e-9, 1e-9));
+  const Tensor wide[] = {random_tensor({2, 3, 5}, DType::float64, 7)};
+  const Tensors ql = call_all("_linalg_gelqf", wide);
+  EXPECT_TRUE(close(call("batch_dot", {ql[1], ql[0]}), wide[0], 1e-10, 1e-10));
+}
+TEST(Linalg, SaysWhatIsWrong) {
+  GLUINO_EXPECT_ERROR(UserError, "not positive definite", call("_linalg_potrf", {full({2, 2}, -1)}));
+  GLUINO_EXPECT_ERROR(UserError, "singular", call("_linalg_inverse", {zeros({2, 2})}));
+  GLUINO_EXPECT_ERROR(ShapeError, "cannot be multiplied", call("dot", {ones({2, 3}), ones({2, 3})}));
+}
+
+}  // namespace
+}  // namespace gluino::test
