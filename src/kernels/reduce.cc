@@ -11,9 +11,15 @@
 
 namespace gluino::kernels {
 
-namespace baseline { extern const ReduceTable kReduceTable; }
-namespace avx2 { extern const ReduceTable kReduceTable; }
-namespace avx512 { extern const ReduceTable kReduceTable; }
+namespace baseline {
+extern const ReduceTable kReduceTable;
+}
+namespace avx2 {
+extern const ReduceTable kReduceTable;
+}
+namespace avx512 {
+extern const ReduceTable kReduceTable;
+}
 
 const ReduceTable& reduce_table() {
   static const ReduceTable& table = [&]() -> const ReduceTable& {
@@ -25,8 +31,8 @@ const ReduceTable& reduce_table() {
 
 namespace {
 
-constexpr int64_t kChunk = 1024;          // outputs accumulated at a time
-constexpr int64_t kSplitElements = 65536; // least work of one part when a reduction itself is split
+constexpr int64_t kChunk = 1024;           // outputs accumulated at a time
+constexpr int64_t kSplitElements = 65536;  // least work of one part when a reduction itself is split
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
@@ -34,7 +40,8 @@ using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 template <class A>
 A identity(ReduceOp op) {
   switch (op) {
-    case ReduceOp::prod: case ReduceOp::nanprod: return 1;
+    case ReduceOp::prod:
+    case ReduceOp::nanprod: return 1;
     case ReduceOp::max: return std::is_integral_v<A> ? std::numeric_limits<A>::lowest() : static_cast<A>(-INFINITY);
     case ReduceOp::min: return std::is_integral_v<A> ? std::numeric_limits<A>::max() : static_cast<A>(INFINITY);
     default: return 0;
@@ -45,7 +52,8 @@ template <class A>
 A combine(ReduceOp op, A a, A x) {
   using U = std::conditional_t<std::is_integral_v<A>, uint64_t, A>;
   switch (op) {
-    case ReduceOp::prod: case ReduceOp::nanprod: return static_cast<A>(static_cast<U>(a) * static_cast<U>(x));
+    case ReduceOp::prod:
+    case ReduceOp::nanprod: return static_cast<A>(static_cast<U>(a) * static_cast<U>(x));
     case ReduceOp::max: return x > a || x != x ? x : a;
     case ReduceOp::min: return x < a || x != x ? x : a;
     default: return static_cast<A>(static_cast<U>(a) + static_cast<U>(x));
@@ -66,8 +74,10 @@ void for_float_blocks(const T* x, int64_t n, F&& f) {
 template <class T>
 Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n) {
   const auto f = static_cast<size_t>(op);
-  if constexpr (std::is_same_v<T, float>) return reduce_table().row_f32[f](x, n);
-  else if constexpr (std::is_same_v<T, double>) return reduce_table().row_f64[f](x, n);
+  if constexpr (std::is_same_v<T, float>)
+    return reduce_table().row_f32[f](x, n);
+  else if constexpr (std::is_same_v<T, double>)
+    return reduce_table().row_f64[f](x, n);
   else if constexpr (std::is_integral_v<T>) {
     int64_t acc = identity<int64_t>(op);
     for (int64_t i = 0; i < n; ++i) {
@@ -84,8 +94,10 @@ Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n) {
 template <class T>
 void reduce_rows(ReduceOp op, const T* x, int64_t n, Accumulator<T>* acc) {
   const auto f = static_cast<size_t>(op);
-  if constexpr (std::is_same_v<T, float>) reduce_table().rows_f32[f](x, n, acc);
-  else if constexpr (std::is_same_v<T, double>) reduce_table().rows_f64[f](x, n, acc);
+  if constexpr (std::is_same_v<T, float>)
+    reduce_table().rows_f32[f](x, n, acc);
+  else if constexpr (std::is_same_v<T, double>)
+    reduce_table().rows_f64[f](x, n, acc);
   else if constexpr (std::is_integral_v<T>) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t v = x[i];
@@ -111,8 +123,10 @@ struct Groups {
       if (shape[i] == 1) continue;
       auto& list = is_reduced[i] ? reduced : kept;
       if (!any) last_reduced = is_reduced[i];
-      if (any && previous == is_reduced[i]) list.back().extent *= shape[i];
-      else list.push_back({shape[i], stride});
+      if (any && previous == is_reduced[i])
+        list.back().extent *= shape[i];
+      else
+        list.push_back({shape[i], stride});
       any = true;
       previous = is_reduced[i];
       stride *= shape[i];
@@ -221,16 +235,19 @@ void reduce_typed(ReduceOp op, ReduceFinish finish, const T* in, const Groups& g
   }
   std::vector<A> partial(static_cast<size_t>(parts * outputs));
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) reducer.run(0, outputs, extent * p / parts, extent * (p + 1) / parts, partial.data() + p * outputs);
+    for (int64_t p = begin; p < end; ++p)
+      reducer.run(0, outputs, extent * p / parts, extent * (p + 1) / parts, partial.data() + p * outputs);
   });
   for (int64_t p = 1; p < parts; ++p)
-    for (int64_t o = 0; o < outputs; ++o) partial[static_cast<size_t>(o)] = combine(op, partial[static_cast<size_t>(o)], partial[static_cast<size_t>(p * outputs + o)]);
+    for (int64_t o = 0; o < outputs; ++o)
+      partial[static_cast<size_t>(o)] = combine(op, partial[static_cast<size_t>(o)], partial[static_cast<size_t>(p * outputs + o)]);
   finish_into(finish, g.per_output, partial.data(), outputs, out, out_type, 0);
 }
 
 }  // namespace
 
-void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out, DType out_type) {
+void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out,
+            DType out_type) {
   const Groups groups(shape, reduced);
   if (groups.outputs == 0) return;
   visit_dtype(in_type, [&]<class T>(T*) { reduce_typed(op, finish, static_cast<const T*>(in), groups, out, out_type); });

@@ -10,6 +10,7 @@ enum class ReduceFinish : uint8_t { none, divide, sqrt };  // divide: by the num
 
 // Reduces `in` of shape `shape` over the axes i with reduced[i]; `out` holds the remaining axes in order.
 // Floats are accumulated in double (blocks of float32 inside), integers in int64.
-void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out, DType out_type);
+void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out,
+            DType out_type);
 
 }  // namespace gluino::kernels

@@ -17,11 +17,20 @@ constexpr int kBytes = 32;
 #else
 constexpr int kBytes = 16;
 #endif
-template <class T> struct VectorOf;
-template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(kBytes))); };
-template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(kBytes))); };
-template <class T> using Vector = typename VectorOf<T>::type;
-template <class T> constexpr int kLanes = 64 / sizeof(T);
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(kBytes)));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(kBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+constexpr int kLanes = 64 / sizeof(T);
 constexpr int64_t kBlock = 2048;  // float32 sums are carried on in double after each block
 
 template <class V>
@@ -32,23 +41,35 @@ INLINE V load(const void* from) {
 }
 
 template <ReduceOp op>
-constexpr double kIdentity = op == ReduceOp::prod || op == ReduceOp::nanprod ? 1 : op == ReduceOp::max ? -__builtin_inf() : op == ReduceOp::min ? __builtin_inf() : 0;
+constexpr double kIdentity = op == ReduceOp::prod || op == ReduceOp::nanprod ? 1
+                             : op == ReduceOp::max                           ? -__builtin_inf()
+                             : op == ReduceOp::min                           ? __builtin_inf()
+                                                                             : 0;
 
 // Both work on numbers and on vectors of them. NaN wins in max and min.
 template <ReduceOp op, class V>
 INLINE V map(const V& x) {
-  if constexpr (op == ReduceOp::sum_abs) return x < 0 ? -x : x;
-  else if constexpr (op == ReduceOp::sum_square) return x * x;
-  else if constexpr (op == ReduceOp::nansum) return x == x ? x : V{};
-  else if constexpr (op == ReduceOp::nanprod) return x == x ? x : V{} + 1;
-  else return x;
+  if constexpr (op == ReduceOp::sum_abs)
+    return x < 0 ? -x : x;
+  else if constexpr (op == ReduceOp::sum_square)
+    return x * x;
+  else if constexpr (op == ReduceOp::nansum)
+    return x == x ? x : V{};
+  else if constexpr (op == ReduceOp::nanprod)
+    return x == x ? x : V{} + 1;
+  else
+    return x;
 }
 template <ReduceOp op, class V>
 INLINE V combine(const V& a, const V& x) {
-  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod) return a * x;
-  else if constexpr (op == ReduceOp::max) return (x > a) | (x != x) ? x : a;
-  else if constexpr (op == ReduceOp::min) return (x < a) | (x != x) ? x : a;
-  else return a + x;
+  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod)
+    return a * x;
+  else if constexpr (op == ReduceOp::max)
+    return (x > a) | (x != x) ? x : a;
+  else if constexpr (op == ReduceOp::min)
+    return (x < a) | (x != x) ? x : a;
+  else
+    return a + x;
 }
 
 // Products are always carried in double: a float32 block could overflow on the way to a finite result.
@@ -81,15 +102,18 @@ void rows(const T* x, int64_t n, double* acc) {
   typedef T Narrow __attribute__((vector_size(width * sizeof(T))));
   int64_t i = 0;
   for (; i + width <= n; i += width) {
-    const Vector<double> v = combine<op>(load<Vector<double>>(acc + i), map<op>(__builtin_convertvector(load<Narrow>(x + i), Vector<double>)));
+    const Vector<double> v =
+        combine<op>(load<Vector<double>>(acc + i), map<op>(__builtin_convertvector(load<Narrow>(x + i), Vector<double>)));
     __builtin_memcpy(acc + i, &v, sizeof(v));
   }
   for (; i < n; ++i) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[i])));
 }
 
-#define ALL(f, T) \
-  {f<ReduceOp::sum, T>, f<ReduceOp::sum_abs, T>, f<ReduceOp::sum_square, T>, f<ReduceOp::nansum, T>, f<ReduceOp::prod, T>, f<ReduceOp::nanprod, T>, \
-   f<ReduceOp::max, T>, f<ReduceOp::min, T>}
+#define ALL(f, T)                                                                                                           \
+  {                                                                                                                         \
+    f<ReduceOp::sum, T>, f<ReduceOp::sum_abs, T>, f<ReduceOp::sum_square, T>, f<ReduceOp::nansum, T>, f<ReduceOp::prod, T>, \
+        f<ReduceOp::nanprod, T>, f<ReduceOp::max, T>, f<ReduceOp::min, T>                                                   \
+  }
 
 }  // namespace
 

@@ -55,10 +55,14 @@ template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
   const int64_t n = b.extent;
   for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
-    if (b.out == 1 && b.in == 1 && n > 16) std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
-    else if (b.out == 1 && b.in == 0) std::fill_n(out, n, *in);
-    else if (b.out == 1 && b.in == 1) for (int64_t j = 0; j < n; ++j) out[j] = in[j];
-    else for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
+    if (b.out == 1 && b.in == 1 && n > 16)
+      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    else if (b.out == 1 && b.in == 0)
+      std::fill_n(out, n, *in);
+    else if (b.out == 1 && b.in == 1)
+      for (int64_t j = 0; j < n; ++j) out[j] = in[j];
+    else
+      for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
   }
 }
 
@@ -112,8 +116,10 @@ void copy_layout(const Layout& l, const T* in, T* out) {
         rest /= axis(i).extent;
       }
       const Axis part{std::min(kPart, slow.extent - first), slow.in, slow.out};
-      if (tiled) copy_tiled(part, fast, in + from, out + to);
-      else copy_rows(part, fast, in + from, out + to);
+      if (tiled)
+        copy_tiled(part, fast, in + from, out + to);
+      else
+        copy_rows(part, fast, in + from, out + to);
     }
   });
 }

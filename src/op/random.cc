@@ -28,8 +28,10 @@ Generators& generators() {
 void seed(uint64_t seed, std::optional<Device> device) {
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
-  if (device) g.reset(seed, device->id());
-  else g.reset(seed);
+  if (device)
+    g.reset(seed, device->id());
+  else
+    g.reset(seed);
 }
 
 RandomStream next_random_stream(Device device) {
@@ -43,19 +45,30 @@ RandomStream next_random_stream(Device device) {
 
 namespace random {
 
-static Tensor draw(std::string_view name, const Shape& shape, const TensorOptions& options, std::vector<std::pair<std::string_view, AttrValue>> attrs, DType dtype = DType::float32) {
+static Tensor draw(std::string_view name, const Shape& shape, const TensorOptions& options,
+                   std::vector<std::pair<std::string_view, AttrValue>> attrs, DType dtype = DType::float32) {
   const DeviceScope scope(options.device.value_or(current_device()));
   attrs.emplace_back("shape", shape);
   attrs.emplace_back("dtype", options.dtype.value_or(dtype));
   const OpDef& op = OpRegistry::global().get(name);
   return apply_one(op, {}, op.make_attrs(attrs));
 }
-Tensor uniform(double low, double high, const Shape& shape, TensorOptions options) { return draw("_random_uniform", shape, options, {{"low", low}, {"high", high}}); }
-Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options) { return draw("_random_normal", shape, options, {{"loc", loc}, {"scale", scale}}); }
-Tensor gamma(double alpha, double beta, const Shape& shape, TensorOptions options) { return draw("_random_gamma", shape, options, {{"alpha", alpha}, {"beta", beta}}); }
-Tensor exponential(double scale, const Shape& shape, TensorOptions options) { return draw("_random_exponential", shape, options, {{"lam", 1 / scale}}); }
+Tensor uniform(double low, double high, const Shape& shape, TensorOptions options) {
+  return draw("_random_uniform", shape, options, {{"low", low}, {"high", high}});
+}
+Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options) {
+  return draw("_random_normal", shape, options, {{"loc", loc}, {"scale", scale}});
+}
+Tensor gamma(double alpha, double beta, const Shape& shape, TensorOptions options) {
+  return draw("_random_gamma", shape, options, {{"alpha", alpha}, {"beta", beta}});
+}
+Tensor exponential(double scale, const Shape& shape, TensorOptions options) {
+  return draw("_random_exponential", shape, options, {{"lam", 1 / scale}});
+}
 Tensor poisson(double lam, const Shape& shape, TensorOptions options) { return draw("_random_poisson", shape, options, {{"lam", lam}}); }
-Tensor negative_binomial(double k, double p, const Shape& shape, TensorOptions options) { return draw("_random_negative_binomial", shape, options, {{"k", k}, {"p", p}}); }
+Tensor negative_binomial(double k, double p, const Shape& shape, TensorOptions options) {
+  return draw("_random_negative_binomial", shape, options, {{"k", k}, {"p", p}});
+}
 Tensor generalized_negative_binomial(double mu, double alpha, const Shape& shape, TensorOptions options) {
   return draw("_random_generalized_negative_binomial", shape, options, {{"mu", mu}, {"alpha", alpha}});
 }
@@ -63,7 +76,9 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions opti
   return draw("_random_randint", shape, options, {{"low", low}, {"high", high}}, DType::int32);
 }
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions options) { return draw("_bernoulli", shape, options, {{"prob", prob}}); }
-Tensor multinomial(const Tensor& probabilities, const Shape& shape) { return call("_sample_multinomial", {probabilities}, {{"shape", shape}}); }
+Tensor multinomial(const Tensor& probabilities, const Shape& shape) {
+  return call("_sample_multinomial", {probabilities}, {{"shape", shape}});
+}
 Tensor shuffle(const Tensor& data) { return call("_shuffle", {data}); }
 
 }  // namespace random

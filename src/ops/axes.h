@@ -31,8 +31,10 @@ class ReducedAxes {
   Shape result(const Shape& shape, bool keepdims) const {
     Shape out;
     for (int i = 0; i < ndim_; ++i)
-      if (!(*this)[i]) out.push_back(shape[i]);
-      else if (keepdims) out.push_back(1);
+      if (!(*this)[i])
+        out.push_back(shape[i]);
+      else if (keepdims)
+        out.push_back(1);
     if (out.empty() && !keepdims) out.push_back(1);
     return out;
   }

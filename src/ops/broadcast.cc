@@ -16,8 +16,8 @@ static Tensors sum_like_gradient(const Gradient& g) {
 }
 static void run_broadcast(KernelContext& k) {
   const Shape& to = k.out().shape();
-  kernels::copy_strided(dtype_bytes(k.out().dtype()), to, bytes_of(k.in(0)), kernels::broadcast_strides(k.in(0).shape(), to), bytes_of(k.out()),
-                        kernels::row_major_strides(to));
+  kernels::copy_strided(dtype_bytes(k.out().dtype()), to, bytes_of(k.in(0)), kernels::broadcast_strides(k.in(0).shape(), to),
+                        bytes_of(k.out()), kernels::row_major_strides(to));
 }
 static Shape check_broadcast(const Shape& from, const Shape& to) {
   bool fits = from.ndim() <= to.ndim();
@@ -31,10 +31,15 @@ static Shape check_broadcast(const Shape& from, const Shape& to) {
 
 struct BroadcastToAttrs {
   Shape shape;
-  static void fields(AttrFields<BroadcastToAttrs>& f) { f.field("shape", &BroadcastToAttrs::shape, "the shape to broadcast to; 0 keeps an extent"); }
+  static void fields(AttrFields<BroadcastToAttrs>& f) {
+    f.field("shape", &BroadcastToAttrs::shape, "the shape to broadcast to; 0 keeps an extent");
+  }
 };
 GLUINO_OP(broadcast_to, BroadcastToAttrs) {
-  op.doc("Repeats axes of extent 1 to reach a shape.").alias("_np_broadcast_to").input("data").dtypes(DTypeSet::any)
+  op.doc("Repeats axes of extent 1 to reach a shape.")
+      .alias("_np_broadcast_to")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const BroadcastToAttrs& a, std::span<const Shape> in) {
         Shape to = a.shape;
         const int shift = to.ndim() - in[0].ndim();
@@ -43,7 +48,9 @@ GLUINO_OP(broadcast_to, BroadcastToAttrs) {
         return check_broadcast(in[0], to);
       })
       .kernel([](const BroadcastToAttrs&, KernelContext& k) { run_broadcast(k); })
-      .gradient({}, sum_like_gradient).sample({{2, 1, 3}}, {.shape = {2, 4, 3}}).sample({{1, 3}}, {.shape = {2, 0}});
+      .gradient({}, sum_like_gradient)
+      .sample({{2, 1, 3}}, {.shape = {2, 4, 3}})
+      .sample({{1, 3}}, {.shape = {2, 0}});
 }
 
 struct BroadcastAxisAttrs {
@@ -53,7 +60,10 @@ struct BroadcastAxisAttrs {
   }
 };
 GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
-  op.doc("Repeats axes of extent 1.").alias("broadcast_axes").input("data").dtypes(DTypeSet::any)
+  op.doc("Repeats axes of extent 1.")
+      .alias("broadcast_axes")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const BroadcastAxisAttrs& a, std::span<const Shape> in) {
         if (a.axis.ndim() != a.size.ndim()) raise<AttrError>("attributes 'axis' {} and 'size' {} differ in length", a.axis, a.size);
         Shape to = in[0];
@@ -61,7 +71,8 @@ GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
         return check_broadcast(in[0], to);
       })
       .kernel([](const BroadcastAxisAttrs&, KernelContext& k) { run_broadcast(k); })
-      .gradient({}, sum_like_gradient).sample({{1, 3, 1}}, {.axis = {0, 2}, .size = {2, 4}});
+      .gradient({}, sum_like_gradient)
+      .sample({{1, 3, 1}}, {.axis = {0, 2}, .size = {2, 4}});
 }
 
 struct BroadcastLikeAttrs {
@@ -72,17 +83,24 @@ struct BroadcastLikeAttrs {
   }
 };
 GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
-  op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs.").input("lhs").input("rhs").shape_only().dtypes(DTypeSet::any)
+  op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs.")
+      .input("lhs")
+      .input("rhs")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const BroadcastLikeAttrs& a, std::span<const Shape> in) {
         if (!a.lhs_axes && !a.rhs_axes) return check_broadcast(in[0], in[1]);
-        if (!a.lhs_axes || !a.rhs_axes || a.lhs_axes->ndim() != a.rhs_axes->ndim()) throw AttrError("attributes 'lhs_axes' and 'rhs_axes' must have one length");
+        if (!a.lhs_axes || !a.rhs_axes || a.lhs_axes->ndim() != a.rhs_axes->ndim())
+          throw AttrError("attributes 'lhs_axes' and 'rhs_axes' must have one length");
         Shape to = in[0];
-        for (int i = 0; i < a.lhs_axes->ndim(); ++i) to[normalize_axis((*a.lhs_axes)[i], in[0])] = in[1][normalize_axis((*a.rhs_axes)[i], in[1])];
+        for (int i = 0; i < a.lhs_axes->ndim(); ++i)
+          to[normalize_axis((*a.lhs_axes)[i], in[0])] = in[1][normalize_axis((*a.rhs_axes)[i], in[1])];
         return check_broadcast(in[0], to);
       })
       .kernel([](const BroadcastLikeAttrs&, KernelContext& k) { run_broadcast(k); })
       .gradient({}, sum_like_gradient)
-      .sample({{3, 1}, {2, 3, 4}}).sample({{2, 1}, {5, 3}}, {.lhs_axes = Shape{1}, .rhs_axes = Shape{0}});
+      .sample({{3, 1}, {2, 3, 4}})
+      .sample({{2, 1}, {5, 3}}, {.lhs_axes = Shape{1}, .rhs_axes = Shape{0}});
 }
 
 // ---- tile and repeat: the repeated tensor is the original with extra axes of stride 0
@@ -109,28 +127,45 @@ struct Tiling {
   }
 };
 GLUINO_OP(tile, TileAttrs) {
-  op.doc("Repeats the whole tensor along axes.").alias("_np_tile").input("data").dtypes(DTypeSet::any)
+  op.doc("Repeats the whole tensor along axes.")
+      .alias("_np_tile")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const TileAttrs& a, std::span<const Shape> in) { return Tiling(in[0], a.reps).result; })
       .kernel([](const TileAttrs& a, KernelContext& k) {
         const Tiling t(k.in(0).shape(), a.reps);
-        kernels::copy_strided(dtype_bytes(k.out().dtype()), t.interleaved, bytes_of(k.in(0)), t.strides, bytes_of(k.out()), kernels::row_major_strides(t.interleaved));
+        kernels::copy_strided(dtype_bytes(k.out().dtype()), t.interleaved, bytes_of(k.in(0)), t.strides, bytes_of(k.out()),
+                              kernels::row_major_strides(t.interleaved));
       })
-      .gradient({}, [](const TileAttrs& a, const Gradient& g) -> Tensors { return {call("_tile_backward", {g.head(), g.like(0)}, {{"reps", a.reps}})}; })
-      .sample({{2, 3}}, {.reps = {2, 1, 2}}).sample({{2, 3}}, {.reps = {2}});
+      .gradient({},
+                [](const TileAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_tile_backward", {g.head(), g.like(0)}, {{"reps", a.reps}})};
+                })
+      .sample({{2, 3}}, {.reps = {2, 1, 2}})
+      .sample({{2, 3}}, {.reps = {2}});
 }
 GLUINO_OP(_tile_backward, TileAttrs) {
-  op.doc("Sums the copies that tile made, which gives the shape of like.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Sums the copies that tile made, which gives the shape of like.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const TileAttrs& a, std::span<const Shape> in) {
-        if (!(Tiling(in[1], a.reps).result == in[0])) raise<ShapeError>("data of shape {} is not a tiling of shape {} by {}", in[0], in[1], a.reps);
+        if (!(Tiling(in[1], a.reps).result == in[0]))
+          raise<ShapeError>("data of shape {} is not a tiling of shape {} by {}", in[0], in[1], a.reps);
         return in[1];
       })
       .kernel([](const TileAttrs& a, KernelContext& k) {
         const Tiling t(k.out().shape(), a.reps);
         bool copies[Shape::kMaxAxes];
         for (int i = 0; i < t.interleaved.ndim(); ++i) copies[i] = i % 2 == 0;
-        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(), t.interleaved, copies, bytes_of(k.out()), k.out().dtype());
+        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(), t.interleaved, copies,
+                        bytes_of(k.out()), k.out().dtype());
       })
-      .gradient({}, [](const TileAttrs& a, const Gradient& g) -> Tensors { return {call("tile", {g.head()}, {{"reps", a.reps}}), Tensor()}; })
+      .gradient({},
+                [](const TileAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("tile", {g.head()}, {{"reps", a.reps}}), Tensor()};
+                })
       .sample({{4, 3}, {2, 3}}, {.reps = {2, 1}});
 }
 
@@ -138,7 +173,8 @@ struct RepeatAttrs {
   int repeats = 1;
   std::optional<int> axis;
   static void fields(AttrFields<RepeatAttrs>& f) {
-    f.required("repeats", &RepeatAttrs::repeats, "how often to repeat each element").field("axis", &RepeatAttrs::axis, "along which axis; None flattens data first");
+    f.required("repeats", &RepeatAttrs::repeats, "how often to repeat each element")
+        .field("axis", &RepeatAttrs::axis, "along which axis; None flattens data first");
   }
 };
 static Shape repeat_shape(const RepeatAttrs& a, const Shape& data) {
@@ -156,32 +192,43 @@ static Shape repeat_view(const RepeatAttrs& a, const Shape& data) {
 }
 static AttrValue axis_value(const RepeatAttrs& a) { return a.axis ? AttrValue(int64_t{*a.axis}) : AttrValue(); }
 GLUINO_OP(repeat, RepeatAttrs) {
-  op.doc("Repeats each element along an axis.").alias("_np_repeat").input("data").dtypes(DTypeSet::any)
+  op.doc("Repeats each element along an axis.")
+      .alias("_np_repeat")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const RepeatAttrs& a, std::span<const Shape> in) { return repeat_shape(a, in[0]); })
       .kernel([](const RepeatAttrs& a, KernelContext& k) {
         const Shape view = repeat_view(a, k.in(0).shape());
         const Shape from{view[1] * view[3], view[3], 0, 1};
-        kernels::copy_strided(dtype_bytes(k.out().dtype()), view, bytes_of(k.in(0)), from, bytes_of(k.out()), kernels::row_major_strides(view));
+        kernels::copy_strided(dtype_bytes(k.out().dtype()), view, bytes_of(k.in(0)), from, bytes_of(k.out()),
+                              kernels::row_major_strides(view));
       })
-      .gradient({}, [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
-        return {call("_repeat_backward", {g.head(), g.like(0)}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}})};
-      })
-      .sample({{2, 3}}, {.repeats = 2, .axis = 1}).sample({{2, 3}}, {.repeats = 2});
+      .gradient({},
+                [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_repeat_backward", {g.head(), g.like(0)}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}})};
+                })
+      .sample({{2, 3}}, {.repeats = 2, .axis = 1})
+      .sample({{2, 3}}, {.repeats = 2});
 }
 GLUINO_OP(_repeat_backward, RepeatAttrs) {
-  op.doc("Sums the copies that repeat made, which gives the shape of like.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Sums the copies that repeat made, which gives the shape of like.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const RepeatAttrs& a, std::span<const Shape> in) {
         if (!(repeat_shape(a, in[1]) == in[0])) raise<ShapeError>("data of shape {} is not a repetition of shape {}", in[0], in[1]);
         return in[1];
       })
       .kernel([](const RepeatAttrs& a, KernelContext& k) {
         const bool copies[] = {false, false, true, false};
-        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(), repeat_view(a, k.out().shape()), copies, bytes_of(k.out()),
-                        k.out().dtype());
+        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(),
+                        repeat_view(a, k.out().shape()), copies, bytes_of(k.out()), k.out().dtype());
       })
-      .gradient({}, [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
-        return {call("repeat", {g.head()}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}}), Tensor()};
-      })
+      .gradient({},
+                [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("repeat", {g.head()}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}}), Tensor()};
+                })
       .sample({{2, 6}, {2, 3}}, {.repeats = 2, .axis = 1});
 }
 
@@ -192,21 +239,24 @@ struct PadAttrs {
   Shape pad_width;
   double constant_value = 0;
   static void fields(AttrFields<PadAttrs>& f) {
-    f.choice("mode", &PadAttrs::mode, {"constant", "edge", "reflect"}, "what to pad with: one value, the nearest element, or a mirror image")
+    f.choice("mode", &PadAttrs::mode, {"constant", "edge", "reflect"},
+             "what to pad with: one value, the nearest element, or a mirror image")
         .required("pad_width", &PadAttrs::pad_width, "elements before and after, for each axis in turn")
         .field("constant_value", &PadAttrs::constant_value, "the value for mode constant");
   }
 };
 static Shape pad_shape(const PadAttrs& a, const Shape& data) {
   if (a.pad_width.ndim() != 2 * data.ndim())
-    raise<ShapeError>("attribute 'pad_width' {} has {} elements, but data of shape {} needs {}", a.pad_width, a.pad_width.ndim(), data, 2 * data.ndim());
+    raise<ShapeError>("attribute 'pad_width' {} has {} elements, but data of shape {} needs {}", a.pad_width, a.pad_width.ndim(), data,
+                      2 * data.ndim());
   Shape out = data;
   for (int i = 0; i < data.ndim(); ++i) {
     const int64_t before = a.pad_width[2 * i], after = a.pad_width[2 * i + 1];
     if (before < 0 || after < 0) raise<AttrError>("attribute 'pad_width' {} has a negative element", a.pad_width);
     if (a.mode == PadMode::reflect && std::max(before, after) >= std::max<int64_t>(1, data[i]) && before + after > 0)
       raise<ShapeError>("axis {} of data of shape {} is too short to mirror {} elements", i, data, std::max(before, after));
-    if (a.mode == PadMode::edge && data[i] == 0 && before + after > 0) raise<ShapeError>("data of shape {} has no edge on axis {}", data, i);
+    if (a.mode == PadMode::edge && data[i] == 0 && before + after > 0)
+      raise<ShapeError>("data of shape {} has no edge on axis {}", data, i);
     out[i] += before + after;
   }
   return out;
@@ -220,9 +270,12 @@ static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape
     for (size_t j = 0; j < map.size(); ++j) {
       int64_t at = static_cast<int64_t>(j) - before;
       if (at < 0 || at >= n) {
-        if (a.mode == PadMode::constant) at = -1;
-        else if (a.mode == PadMode::edge) at = at < 0 ? 0 : n - 1;
-        else at = at < 0 ? -at : 2 * (n - 1) - at;
+        if (a.mode == PadMode::constant)
+          at = -1;
+        else if (a.mode == PadMode::edge)
+          at = at < 0 ? 0 : n - 1;
+        else
+          at = at < 0 ? -at : 2 * (n - 1) - at;
       }
       map[j] = at;
     }
@@ -248,12 +301,17 @@ static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape&
       f(row, from, maps.back());
     }
   };
-  if (in_parallel) parallel_for(rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, padded[last])), run);
-  else run(0, rows);
+  if (in_parallel)
+    parallel_for(rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, padded[last])), run);
+  else
+    run(0, rows);
 }
 
 GLUINO_OP(Pad, PadAttrs) {
-  op.doc("Adds elements around the data.").alias("pad", "_npi_pad").input("data").dtypes(DTypeSet::any)
+  op.doc("Adds elements around the data.")
+      .alias("pad", "_npi_pad")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const PadAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
         return pad_shape(a, in[0]);
@@ -278,16 +336,22 @@ GLUINO_OP(Pad, PadAttrs) {
           });
         });
       })
-      .gradient({}, [](const PadAttrs& a, const Gradient& g) -> Tensors {
-        static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
-        return {call("_pad_backward", {g.head(), g.like(0)}, {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}})};
-      })
+      .gradient({},
+                [](const PadAttrs& a, const Gradient& g) -> Tensors {
+                  static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
+                  return {call("_pad_backward", {g.head(), g.like(0)},
+                               {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}})};
+                })
       .sample({{1, 2, 3, 4}}, {.pad_width = {0, 0, 0, 0, 1, 2, 2, 1}, .constant_value = 1.5})
       .sample({{2, 3}}, {.mode = PadMode::edge, .pad_width = {1, 0, 2, 1}})
       .sample({{1, 2, 3, 4}}, {.mode = PadMode::reflect, .pad_width = {0, 0, 0, 0, 1, 2, 2, 1}});
 }
 GLUINO_OP(_pad_backward, PadAttrs) {
-  op.doc("Adds the gradients of padded elements to those they were copied from.").input("data").input("like").shape_only().kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Adds the gradients of padded elements to those they were copied from.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .kernel_dtypes({DType::float32, DType::float64})
       .shape([](const PadAttrs& a, std::span<const Shape> in) {
         if (!(pad_shape(a, in[1]) == in[0])) raise<ShapeError>("data of shape {} is not a padding of shape {}", in[0], in[1]);
         return in[1];
@@ -299,17 +363,22 @@ GLUINO_OP(_pad_backward, PadAttrs) {
           std::memset(static_cast<void*>(out), 0, static_cast<size_t>(k.out().nbytes()));
           const int64_t width = k.in(0).shape().back();
           // Mirrored rows add to the same elements, so one thread does them all, in order.
-          visit_padded_rows(a, k.out().shape(), k.in(0).shape(), a.mode == PadMode::constant, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
-            if (from < 0) return;
-            for (int64_t j = 0; j < width; ++j)
-              if (map[static_cast<size_t>(j)] >= 0) out[from + map[static_cast<size_t>(j)]] = static_cast<T>(out[from + map[static_cast<size_t>(j)]] + in[row * width + j]);
-          });
+          visit_padded_rows(a, k.out().shape(), k.in(0).shape(), a.mode == PadMode::constant,
+                            [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
+                              if (from < 0) return;
+                              for (int64_t j = 0; j < width; ++j)
+                                if (map[static_cast<size_t>(j)] >= 0)
+                                  out[from + map[static_cast<size_t>(j)]] =
+                                      static_cast<T>(out[from + map[static_cast<size_t>(j)]] + in[row * width + j]);
+                            });
         });
       })
-      .gradient({}, [](const PadAttrs& a, const Gradient& g) -> Tensors {
-        static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
-        return {call("Pad", {g.head()}, {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}}), Tensor()};
-      })
+      .gradient({},
+                [](const PadAttrs& a, const Gradient& g) -> Tensors {
+                  static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
+                  return {call("Pad", {g.head()}, {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}}),
+                          Tensor()};
+                })
       .sample({{3, 5}, {3, 3}}, {.mode = PadMode::reflect, .pad_width = {0, 0, 1, 1}});
 }
 

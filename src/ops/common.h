@@ -23,9 +23,12 @@ struct ScalarAttrs {
 // A number of an attribute as an element.
 template <class T>
 T element(double value) {
-  if constexpr (std::is_same_v<T, bool>) return value != 0;
-  else if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(value);
-  else return T(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, bool>)
+    return value != 0;
+  else if constexpr (std::is_arithmetic_v<T>)
+    return static_cast<T>(value);
+  else
+    return T(static_cast<float>(value));
 }
 
 // Splits a shape around one axis: outer x extent x inner.

@@ -40,11 +40,15 @@ static Shape matrix_for(int64_t n, int k) { return {n + std::abs(k), n + std::ab
 static void place(const Tensor& diagonal, const Diagonal& d, Tensor& out) {
   const int bytes = dtype_bytes(out.dtype());
   std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
-  if (d.shape.elements()) kernels::copy_strided(bytes, d.shape, bytes_of(diagonal), kernels::row_major_strides(d.shape), bytes_of(out) + d.offset * bytes, d.strides);
+  if (d.shape.elements())
+    kernels::copy_strided(bytes, d.shape, bytes_of(diagonal), kernels::row_major_strides(d.shape), bytes_of(out) + d.offset * bytes,
+                          d.strides);
 }
 
 GLUINO_OP(diag, DiagAttrs) {
-  op.doc("The diagonals of matrices; a vector becomes a matrix with that diagonal.").input("data").dtypes(DTypeSet::any)
+  op.doc("The diagonals of matrices; a vector becomes a matrix with that diagonal.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const DiagAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
         return in[0].ndim() == 1 ? matrix_for(in[0][0], a.k) : Diagonal(in[0], a).shape;
@@ -53,25 +57,37 @@ GLUINO_OP(diag, DiagAttrs) {
         if (k.in(0).ndim() == 1) return place(k.in(0), Diagonal(k.out().shape(), {.k = a.k}), k.out());
         const Diagonal d(k.in(0).shape(), a);
         const int bytes = dtype_bytes(k.out().dtype());
-        if (d.shape.elements()) kernels::copy_strided(bytes, d.shape, bytes_of(k.in(0)) + d.offset * bytes, d.strides, bytes_of(k.out()), kernels::row_major_strides(d.shape));
+        if (d.shape.elements())
+          kernels::copy_strided(bytes, d.shape, bytes_of(k.in(0)) + d.offset * bytes, d.strides, bytes_of(k.out()),
+                                kernels::row_major_strides(d.shape));
       })
-      .gradient({}, [](const DiagAttrs& a, const Gradient& g) -> Tensors {
-        if (g.like(0).ndim() == 1) return {call("diag", {g.head()}, {{"k", int64_t{a.k}}})};
-        return {call("_diag_backward", {g.head(), g.like(0)}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}})};
-      })
-      .sample({{4, 5}}, {.k = 1}).sample({{4}}, {.k = -1}).sample({{2, 3, 4}}, {.axis1 = 1, .axis2 = -1});
+      .gradient({},
+                [](const DiagAttrs& a, const Gradient& g) -> Tensors {
+                  if (g.like(0).ndim() == 1) return {call("diag", {g.head()}, {{"k", int64_t{a.k}}})};
+                  return {call("_diag_backward", {g.head(), g.like(0)},
+                               {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}})};
+                })
+      .sample({{4, 5}}, {.k = 1})
+      .sample({{4}}, {.k = -1})
+      .sample({{2, 3, 4}}, {.axis1 = 1, .axis2 = -1});
 }
 GLUINO_OP(_diag_backward, DiagAttrs) {
-  op.doc("Zeros of the shape of like with data on the diagonals.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Zeros of the shape of like with data on the diagonals.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const DiagAttrs& a, std::span<const Shape> in) {
         const Diagonal d(in[1], a);
         if (!(d.shape == in[0])) raise<ShapeError>("data has shape {}, but the diagonals of shape {} are {}", in[0], in[1], d.shape);
         return in[1];
       })
       .kernel([](const DiagAttrs& a, KernelContext& k) { place(k.in(0), Diagonal(k.out().shape(), a), k.out()); })
-      .gradient({}, [](const DiagAttrs& a, const Gradient& g) -> Tensors {
-        return {call("diag", {g.head()}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}}), Tensor()};
-      })
+      .gradient(
+          {},
+          [](const DiagAttrs& a, const Gradient& g) -> Tensors {
+            return {call("diag", {g.head()}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}}), Tensor()};
+          })
       .sample({{3}, {3, 4}}, {.k = 1});
 }
 

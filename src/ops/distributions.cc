@@ -41,7 +41,8 @@ double Poisson::draw(double mean, ElementRandom& r) {
     for (; product > limit; ++count) product *= r.uniform();
     return count;
   }
-  const double b = 0.931 + 2.53 * std::sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4), accept = 0.9277 - 3.6224 / (b - 2);
+  const double b = 0.931 + 2.53 * std::sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4),
+               accept = 0.9277 - 3.6224 / (b - 2);
   for (;;) {
     const double u = r.uniform() - 0.5, v = r.positive(), s = 0.5 - std::abs(u);
     const double k = std::floor((2 * a / s + b) * u + mean + 0.43);

@@ -4,13 +4,27 @@
 
 namespace gluino::ops {
 
-struct Uniform { static double draw(double low, double high, ElementRandom& r) { return low + (high - low) * r.uniform(); } };
-struct Normal { static double draw(double mean, double deviation, ElementRandom& r); };
-struct Gamma { static double draw(double alpha, double scale, ElementRandom& r); };
-struct Exponential { static double draw(double rate, ElementRandom& r); };
-struct Poisson { static double draw(double mean, ElementRandom& r); };
-struct NegativeBinomial { static double draw(double k, double p, ElementRandom& r); };
-struct GeneralizedNegativeBinomial { static double draw(double mean, double alpha, ElementRandom& r); };
+struct Uniform {
+  static double draw(double low, double high, ElementRandom& r) { return low + (high - low) * r.uniform(); }
+};
+struct Normal {
+  static double draw(double mean, double deviation, ElementRandom& r);
+};
+struct Gamma {
+  static double draw(double alpha, double scale, ElementRandom& r);
+};
+struct Exponential {
+  static double draw(double rate, ElementRandom& r);
+};
+struct Poisson {
+  static double draw(double mean, ElementRandom& r);
+};
+struct NegativeBinomial {
+  static double draw(double k, double p, ElementRandom& r);
+};
+struct GeneralizedNegativeBinomial {
+  static double draw(double mean, double alpha, ElementRandom& r);
+};
 
 // log(|gamma(x)|), safe to call from several threads.
 double log_gamma(double x);

@@ -36,9 +36,14 @@ static void run_dot(const DotLikeAttrs& a, KernelContext& k) {
   });
 }
 static Tensor dot_like(const Tensor& x, const Tensor& y, const Tensor& like, const DotLikeAttrs& a) {
-  if (x.ndim() == 2 && y.ndim() == 2 && like.ndim() == 2) return call("dot", {x, y}, {{"transpose_a", a.transpose_a}, {"transpose_b", a.transpose_b}});
+  if (x.ndim() == 2 && y.ndim() == 2 && like.ndim() == 2)
+    return call("dot", {x, y}, {{"transpose_a", a.transpose_a}, {"transpose_b", a.transpose_b}});
   return call("_dot_like", {x, y, like},
-              {{"transpose_a", a.transpose_a}, {"transpose_b", a.transpose_b}, {"split_a", int64_t{a.split_a}}, {"split_b", int64_t{a.split_b}}, {"split_out", int64_t{a.split_out}}});
+              {{"transpose_a", a.transpose_a},
+               {"transpose_b", a.transpose_b},
+               {"split_a", int64_t{a.split_a}},
+               {"split_b", int64_t{a.split_b}},
+               {"split_out", int64_t{a.split_out}}});
 }
 // C = op(A) op(B): dA = dC op(B)^T and dB = op(A)^T dC, each transposed where the operand is.
 static Tensors dot_gradient(const DotLikeAttrs& a, const Gradient& g) {
@@ -46,22 +51,29 @@ static Tensors dot_gradient(const DotLikeAttrs& a, const Gradient& g) {
   const int sa = a.split_a, sb = a.split_b, sc = a.split_out;
   Tensors result(static_cast<size_t>(g.num_inputs()));
   if (g.wants(0))
-    result[0] = a.transpose_a ? dot_like(g.in(1), h, g.like(0), {a.transpose_b, true, sb, sc, sa}) : dot_like(h, g.in(1), g.like(0), {false, !a.transpose_b, sc, sb, sa});
+    result[0] = a.transpose_a ? dot_like(g.in(1), h, g.like(0), {a.transpose_b, true, sb, sc, sa})
+                              : dot_like(h, g.in(1), g.like(0), {false, !a.transpose_b, sc, sb, sa});
   if (g.wants(1))
-    result[1] = a.transpose_b ? dot_like(h, g.in(0), g.like(1), {true, a.transpose_a, sc, sa, sb}) : dot_like(g.in(0), h, g.like(1), {!a.transpose_a, false, sa, sc, sb});
+    result[1] = a.transpose_b ? dot_like(h, g.in(0), g.like(1), {true, a.transpose_a, sc, sa, sb})
+                              : dot_like(g.in(0), h, g.like(1), {!a.transpose_a, false, sa, sc, sb});
   return result;
 }
 static DotLikeAttrs splits(const DotAttrs& a, int ndim_a, int ndim_b) {
   return {a.transpose_a, a.transpose_b, a.transpose_a ? 1 : ndim_a - 1, a.transpose_b ? ndim_b - 1 : 1, ndim_a - 1};
 }
 GLUINO_OP(dot, DotAttrs) {
-  op.doc("Product over the last axis of lhs and the first axis of rhs; two vectors give one number.").input("lhs").input("rhs").ignores({"forward_stype"})
-      .kernel_dtypes({DType::float32, DType::float64}).dtypes(DTypeSet::numeric)
+  op.doc("Product over the last axis of lhs and the first axis of rhs; two vectors give one number.")
+      .input("lhs")
+      .input("rhs")
+      .ignores({"forward_stype"})
+      .kernel_dtypes(float_dtypes())
+      .dtypes(DTypeSet::numeric)
       .shape([](const DotAttrs& a, std::span<const Shape> in) {
         const Shape &x = in[0], &y = in[1];
         if (x.empty() || y.empty()) raise<ShapeError>("shapes {} and {} cannot be multiplied: a scalar has no axis to sum", x, y);
         const int64_t left = a.transpose_a ? x[0] : x.back(), right = a.transpose_b ? y.back() : y[0];
-        if (left != right) raise<ShapeError>("shapes {} and {} cannot be multiplied: the axes to sum have extents {} and {}", x, y, left, right);
+        if (left != right)
+          raise<ShapeError>("shapes {} and {} cannot be multiplied: the axes to sum have extents {} and {}", x, y, left, right);
         Shape out;
         for (int i = 0; i + 1 < x.ndim(); ++i) out.push_back(x[i + (a.transpose_a ? 1 : 0)]);
         for (int i = 0; i + 1 < y.ndim(); ++i) out.push_back(y[i + (a.transpose_b ? 0 : 1)]);
@@ -69,17 +81,27 @@ GLUINO_OP(dot, DotAttrs) {
         return out;
       })
       .kernel([](const DotAttrs& a, KernelContext& k) { run_dot(splits(a, k.in(0).ndim(), k.in(1).ndim()), k); })
-      .gradient({{0, 1}, {}}, [](const DotAttrs& a, const Gradient& g) -> Tensors { return dot_gradient(splits(a, g.like(0).ndim(), g.like(1).ndim()), g); })
-      .sample({{3, 4}, {4, 5}}).sample({{4, 3}, {5, 4}}, {.transpose_a = true, .transpose_b = true}).sample({{2, 3, 4}, {4, 5}}).sample({{4}, {4}})
-      .sample({{4, 2, 3}, {2, 4}}, {.transpose_a = true, .transpose_b = true}).sample({{3, 4}, {4}});
+      .gradient(
+          {{0, 1}, {}},
+          [](const DotAttrs& a, const Gradient& g) -> Tensors { return dot_gradient(splits(a, g.like(0).ndim(), g.like(1).ndim()), g); })
+      .sample({{3, 4}, {4, 5}})
+      .sample({{4, 3}, {5, 4}}, {.transpose_a = true, .transpose_b = true})
+      .sample({{2, 3, 4}, {4, 5}})
+      .sample({{4}, {4}})
+      .sample({{4, 2, 3}, {2, 4}}, {.transpose_a = true, .transpose_b = true})
+      .sample({{3, 4}, {4}});
 }
 GLUINO_OP(_dot_like, DotLikeAttrs) {
-  op.doc("Product of two tensors seen as matrices, with the shape of like: the gradient of dot.").input("lhs").input("rhs").input("like").shape_only()
-      .kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Product of two tensors seen as matrices, with the shape of like: the gradient of dot.")
+      .input("lhs")
+      .input("rhs")
+      .input("like")
+      .shape_only()
+      .kernel_dtypes(float_dtypes())
       .shape([](const DotLikeAttrs& a, std::span<const Shape> in) {
         const SplitMatrix x(in[0], a.split_a), y(in[1], a.split_b), z(in[2], a.split_out);
-        if ((a.transpose_a ? x.rows : x.columns) != (a.transpose_b ? y.columns : y.rows) || (a.transpose_a ? x.columns : x.rows) != z.rows ||
-            (a.transpose_b ? y.rows : y.columns) != z.columns)
+        if ((a.transpose_a ? x.rows : x.columns) != (a.transpose_b ? y.columns : y.rows) ||
+            (a.transpose_a ? x.columns : x.rows) != z.rows || (a.transpose_b ? y.rows : y.columns) != z.columns)
           raise<ShapeError>("shapes {} and {} do not multiply to {}", in[0], in[1], in[2]);
         return in[2];
       })
@@ -97,7 +119,8 @@ struct Product {
     m = ta ? x.columns : x.rows;
     k = ta ? x.rows : x.columns;
     n = tb ? y.rows : y.columns;
-    if (k != (tb ? y.columns : y.rows)) raise<ShapeError>("matrices of shapes {} and {} cannot be multiplied{}", a, b, ta || tb ? " with these transpositions" : "");
+    if (k != (tb ? y.columns : y.rows))
+      raise<ShapeError>("matrices of shapes {} and {} cannot be multiplied{}", a, b, ta || tb ? " with these transpositions" : "");
   }
 };
 template <class T>
@@ -107,8 +130,8 @@ static void multiply_batch(const Tensor& a, const Tensor& b, bool ta, bool tb, d
   const int64_t flops = std::max<int64_t>(1, p.m * p.n * p.k);
   parallel_for(x.batch, std::max<int64_t>(1, 8 * kParallelGrain / flops), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      kernels::gemm<T>(ta, tb, p.m, p.n, p.k, static_cast<T>(alpha), a.data<T>() + i * x.size(), x.columns, b.data<T>() + i * y.size(), y.columns, static_cast<T>(beta),
-                       out.mutable_data<T>() + i * p.m * p.n, p.n);
+      kernels::gemm<T>(ta, tb, p.m, p.n, p.k, static_cast<T>(alpha), a.data<T>() + i * x.size(), x.columns, b.data<T>() + i * y.size(),
+                       y.columns, static_cast<T>(beta), out.mutable_data<T>() + i * p.m * p.n, p.n);
   });
 }
 // C = alpha op(A) op(B), with `product` making such products.
@@ -121,20 +144,28 @@ static Tensors product_gradient(const Gradient& g, bool ta, bool tb, F&& product
   return result;
 }
 GLUINO_OP(batch_dot, DotAttrs) {
-  op.doc("Matrix product of each pair of matrices of two batches.").alias("_npx_batch_dot").input("lhs").input("rhs").ignores({"forward_stype"}).kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Matrix product of each pair of matrices of two batches.")
+      .alias("_npx_batch_dot")
+      .input("lhs")
+      .input("rhs")
+      .ignores({"forward_stype"})
+      .kernel_dtypes(float_dtypes())
       .shape([](const DotAttrs& a, std::span<const Shape> in) {
         const Product p(in[0], in[1], a.transpose_a, a.transpose_b);
         return with_matrix(in[0], p.m, p.n);
       })
       .kernel([](const DotAttrs& a, KernelContext& k) {
-        visit_float(k.out().dtype(), [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, 1, 0, k.out()); });
+        visit_float(k.out().dtype(),
+                    [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, 1, 0, k.out()); });
       })
-      .gradient({{0, 1}, {}}, [](const DotAttrs& a, const Gradient& g) -> Tensors {
-        return product_gradient(g, a.transpose_a, a.transpose_b, [](const Tensor& x, const Tensor& y, bool tx, bool ty) {
-          return call("batch_dot", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
-        });
-      })
-      .sample({{2, 3, 4}, {2, 4, 5}}).sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
+      .gradient({{0, 1}, {}},
+                [](const DotAttrs& a, const Gradient& g) -> Tensors {
+                  return product_gradient(g, a.transpose_a, a.transpose_b, [](const Tensor& x, const Tensor& y, bool tx, bool ty) {
+                    return call("batch_dot", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
+                  });
+                })
+      .sample({{2, 3, 4}, {2, 4, 5}})
+      .sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
 }
 
 struct GemmAttrs {
@@ -153,24 +184,37 @@ static Tensor gemm2(const Tensor& x, const Tensor& y, bool tx, bool ty, double a
   return call("_linalg_gemm2", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}, {"alpha", alpha}});
 }
 static Shape gemm_shape(const GemmAttrs& a, std::span<const Shape> in) {
-  if (a.axis != -2 && a.axis != in[0].ndim() - 2) raise<AttrError>("attribute 'axis' is {}, but only -2 is supported; use swapaxes", a.axis);
+  if (a.axis != -2 && a.axis != in[0].ndim() - 2)
+    raise<AttrError>("attribute 'axis' is {}, but only -2 is supported; use swapaxes", a.axis);
   const Product p(in[0], in[1], a.transpose_a, a.transpose_b);
   return with_matrix(in[0], p.m, p.n);
 }
 static Tensors gemm_gradient(const GemmAttrs& a, const Gradient& g) {
-  return product_gradient(g, a.transpose_a, a.transpose_b, [&](const Tensor& x, const Tensor& y, bool tx, bool ty) { return gemm2(x, y, tx, ty, a.alpha); });
+  return product_gradient(g, a.transpose_a, a.transpose_b,
+                          [&](const Tensor& x, const Tensor& y, bool tx, bool ty) { return gemm2(x, y, tx, ty, a.alpha); });
 }
 GLUINO_OP(_linalg_gemm2, GemmAttrs) {
-  op.doc("alpha * A * B for batches of matrices.").alias("linalg_gemm2").input("A").input("B").kernel_dtypes({DType::float32, DType::float64})
+  op.doc("alpha * A * B for batches of matrices.")
+      .alias("linalg_gemm2")
+      .input("A")
+      .input("B")
+      .kernel_dtypes(float_dtypes())
       .shape(gemm_shape)
       .kernel([](const GemmAttrs& a, KernelContext& k) {
-        visit_float(k.out().dtype(), [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, a.alpha, 0, k.out()); });
+        visit_float(k.out().dtype(),
+                    [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, a.alpha, 0, k.out()); });
       })
       .gradient({{0, 1}, {}}, gemm_gradient)
-      .sample({{3, 4}, {4, 5}}, {.alpha = 0.5}).sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
+      .sample({{3, 4}, {4, 5}}, {.alpha = 0.5})
+      .sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
 }
 GLUINO_OP(_linalg_gemm, GemmAttrs) {
-  op.doc("alpha * A * B + beta * C for batches of matrices.").alias("linalg_gemm").input("A").input("B").input("C").kernel_dtypes({DType::float32, DType::float64})
+  op.doc("alpha * A * B + beta * C for batches of matrices.")
+      .alias("linalg_gemm")
+      .input("A")
+      .input("B")
+      .input("C")
+      .kernel_dtypes(float_dtypes())
       .shape([](const GemmAttrs& a, std::span<const Shape> in) {
         const Shape out = gemm_shape(a, in);
         if (!(out == in[2])) raise<ShapeError>("input 'C' has shape {}, but the product has shape {}", in[2], out);
@@ -182,41 +226,52 @@ GLUINO_OP(_linalg_gemm, GemmAttrs) {
           multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, a.alpha, a.beta, k.out());
         });
       })
-      .gradient({{0, 1}, {}}, [](const GemmAttrs& a, const Gradient& g) -> Tensors {
-        Tensors result = gemm_gradient(a, g);
-        result[2] = g.head() * a.beta;
-        return result;
-      })
-      .sample({{3, 4}, {4, 5}, {3, 5}}, {.alpha = 0.5, .beta = 2}).sample({{2, 4, 3}, {2, 4, 5}, {2, 3, 5}}, {.transpose_a = true});
+      .gradient({{0, 1}, {}},
+                [](const GemmAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors result = gemm_gradient(a, g);
+                  result[2] = g.head() * a.beta;
+                  return result;
+                })
+      .sample({{3, 4}, {4, 5}, {3, 5}}, {.alpha = 0.5, .beta = 2})
+      .sample({{2, 4, 3}, {2, 4, 5}, {2, 3, 5}}, {.transpose_a = true});
 }
 
 struct SyrkAttrs {
   bool transpose = false;
   double alpha = 1;
   static void fields(AttrFields<SyrkAttrs>& f) {
-    f.field("transpose", &SyrkAttrs::transpose, "multiply the transposed matrix with itself").field("alpha", &SyrkAttrs::alpha, "factor of the product");
+    f.field("transpose", &SyrkAttrs::transpose, "multiply the transposed matrix with itself")
+        .field("alpha", &SyrkAttrs::alpha, "factor of the product");
   }
 };
 GLUINO_OP(_linalg_syrk, SyrkAttrs) {
-  op.doc("alpha * A * A^T, or alpha * A^T * A with transpose.").alias("linalg_syrk").input("A").kernel_dtypes({DType::float32, DType::float64})
+  op.doc("alpha * A * A^T, or alpha * A^T * A with transpose.")
+      .alias("linalg_syrk")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const SyrkAttrs& a, std::span<const Shape> in) {
         const Matrices m(in[0]);
         return with_matrix(in[0], a.transpose ? m.columns : m.rows, a.transpose ? m.columns : m.rows);
       })
       .kernel([](const SyrkAttrs& a, KernelContext& k) {
-        visit_float(k.out().dtype(), [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(0), a.transpose, !a.transpose, a.alpha, 0, k.out()); });
+        visit_float(k.out().dtype(),
+                    [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(0), a.transpose, !a.transpose, a.alpha, 0, k.out()); });
       })
-      .gradient({{0}, {}}, [](const SyrkAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor both = g.head() + call("SwapAxis", {g.head()}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
-        return {a.transpose ? gemm2(g.in(0), both, false, false, a.alpha) : gemm2(both, g.in(0), false, false, a.alpha)};
-      })
-      .sample({{2, 3, 4}}).sample({{3, 4}}, {.transpose = true, .alpha = 0.5});
+      .gradient({{0}, {}},
+                [](const SyrkAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor both = g.head() + call("SwapAxis", {g.head()}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
+                  return {a.transpose ? gemm2(g.in(0), both, false, false, a.alpha) : gemm2(both, g.in(0), false, false, a.alpha)};
+                })
+      .sample({{2, 3, 4}})
+      .sample({{3, 4}}, {.transpose = true, .alpha = 0.5});
 }
 
 // ---- Khatri-Rao: column n of the result is the Kronecker product of columns n of the inputs
 struct KhatriRaoAttrs {
   int num_args = 0;
-  static void fields(AttrFields<KhatriRaoAttrs>& f) { f.field("num_args", &KhatriRaoAttrs::num_args, "number of inputs; follows from the call"); }
+  static void fields(AttrFields<KhatriRaoAttrs>& f) {
+    f.field("num_args", &KhatriRaoAttrs::num_args, "number of inputs; follows from the call");
+  }
 };
 // Input i of n with shape (1, ..., rows, ..., 1, columns), so that all inputs broadcast against each other.
 static Tensor spread(Tensor t, int i, int n) {
@@ -225,7 +280,9 @@ static Tensor spread(Tensor t, int i, int n) {
   return t;
 }
 GLUINO_OP(khatri_rao, KhatriRaoAttrs) {
-  op.doc("Column-wise Kronecker product of matrices with the same number of columns.").variadic("args").kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Column-wise Kronecker product of matrices with the same number of columns.")
+      .variadic("args")
+      .kernel_dtypes(float_dtypes())
       .shape([](const KhatriRaoAttrs&, std::span<const Shape> in) {
         int64_t rows = 1;
         for (const Shape& s : in) {
@@ -249,21 +306,23 @@ GLUINO_OP(khatri_rao, KhatriRaoAttrs) {
           }
         });
       })
-      .gradient({{}, {}, true}, [](const Gradient& g) -> Tensors {
-        const int n = g.num_inputs();
-        Tensor whole = spread(g.in(0), 0, n);
-        for (int i = 1; i < n; ++i) whole = whole * spread(g.in(i), i, n);
-        const Tensor head = call("reshape_like", {g.head(), whole});
-        Tensors result;
-        for (int i = 0; i < n; ++i) {
-          Tensor part = head;
-          for (int j = 0; j < n; ++j)
-            if (j != i) part = part * spread(g.in(j), j, n);
-          result.push_back(call("reshape_like", {reduce_like(part, spread(g.in(i), i, n)), g.like(i)}));
-        }
-        return result;
-      })
-      .sample({{2, 3}, {4, 3}}).sample({{2, 2}, {1, 2}, {3, 2}});
+      .gradient({{}, {}, true},
+                [](const Gradient& g) -> Tensors {
+                  const int n = g.num_inputs();
+                  Tensor whole = spread(g.in(0), 0, n);
+                  for (int i = 1; i < n; ++i) whole = whole * spread(g.in(i), i, n);
+                  const Tensor head = call("reshape_like", {g.head(), whole});
+                  Tensors result;
+                  for (int i = 0; i < n; ++i) {
+                    Tensor part = head;
+                    for (int j = 0; j < n; ++j)
+                      if (j != i) part = part * spread(g.in(j), j, n);
+                    result.push_back(call("reshape_like", {reduce_like(part, spread(g.in(i), i, n)), g.like(i)}));
+                  }
+                  return result;
+                })
+      .sample({{2, 3}, {4, 3}})
+      .sample({{2, 2}, {1, 2}, {3, 2}});
 }
 
 }  // namespace gluino::ops

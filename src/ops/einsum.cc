@@ -31,7 +31,8 @@ struct Subscripts {
       if (c != ' ') clean += c;
     const size_t arrow = clean.find("->");
     split(clean.substr(0, arrow));
-    if (inputs.size() != ranks.size()) raise<AttrError>("subscripts '{}' name {} operands, but {} were given", text, inputs.size(), ranks.size());
+    if (inputs.size() != ranks.size())
+      raise<AttrError>("subscripts '{}' name {} operands, but {} were given", text, inputs.size(), ranks.size());
     std::string right = arrow == std::string::npos ? "" : clean.substr(arrow + 2);
     int longest = 0;
     for (size_t i = 0; i < inputs.size(); ++i) longest = std::max(longest, check_rank(text, inputs[i], ranks[i]));
@@ -40,13 +41,15 @@ struct Subscripts {
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = spelled(inputs[i], ranks[i] - static_cast<int>(inputs[i].size()) + 3);
     output = arrow == std::string::npos ? implied() : spelled(right, longest);
     for (char c : output)
-      if (!std::isalpha(static_cast<unsigned char>(c)) || std::count(output.begin(), output.end(), c) != 1 || !appears(c)) raise<AttrError>("subscripts '{}' have a bad result '{}'", text, right);
+      if (!std::isalpha(static_cast<unsigned char>(c)) || std::count(output.begin(), output.end(), c) != 1 || !appears(c))
+        raise<AttrError>("subscripts '{}' have a bad result '{}'", text, right);
   }
 
  private:
   void split(const std::string& left) {
     size_t from = 0;
-    for (size_t comma; (comma = left.find(',', from)) != std::string::npos; from = comma + 1) inputs.push_back(left.substr(from, comma - from));
+    for (size_t comma; (comma = left.find(',', from)) != std::string::npos; from = comma + 1)
+      inputs.push_back(left.substr(from, comma - from));
     inputs.push_back(left.substr(from));
   }
   // How many axes "..." stands for.
@@ -132,7 +135,8 @@ static Labelled permuted(const Labelled& t, const std::string& order, const Exte
   Shape strides;
   for (char c : order) strides.push_back(own[static_cast<int>(t.labels.find(c))]);
   Labelled out{make_tensor(shape, t.data.dtype(), t.data.device()), order};
-  kernels::copy_strided(dtype_bytes(t.data.dtype()), shape, bytes_of(t.data), strides, bytes_of(out.data), kernels::row_major_strides(shape));
+  kernels::copy_strided(dtype_bytes(t.data.dtype()), shape, bytes_of(t.data), strides, bytes_of(out.data),
+                        kernels::row_major_strides(shape));
   return out;
 }
 // Sums all labels for which `keep` is false.
@@ -147,7 +151,8 @@ static Labelled summed(const Labelled& t, const Extents& e, F&& keep) {
   }
   if (!any) return t;
   Labelled out{make_tensor(t.shape_of(kept, e), t.data.dtype(), t.data.device()), kept};
-  kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(t.data), t.data.dtype(), t.data.shape(), reduced, bytes_of(out.data), t.data.dtype());
+  kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(t.data), t.data.dtype(), t.data.shape(), reduced,
+                  bytes_of(out.data), t.data.dtype());
   return out;
 }
 // Multiplies two operands and sums the labels that nobody needs afterwards.
@@ -163,10 +168,12 @@ static Labelled contract(const Labelled& left, const Labelled& right, const std:
   b = permuted(b, batch + inner + columns, e);
   const Shape shape = a.shape_of(batch + rows + columns, e);
   Labelled out{make_tensor(shape, a.data.dtype(), a.data.device()), batch + rows + columns};
-  const int64_t n = a.shape_of(batch, e).elements(), m = a.shape_of(rows, e).elements(), k = a.shape_of(inner, e).elements(), p = a.shape_of(columns, e).elements();
+  const int64_t n = a.shape_of(batch, e).elements(), m = a.shape_of(rows, e).elements(), k = a.shape_of(inner, e).elements(),
+                p = a.shape_of(columns, e).elements();
   visit_float(a.data.dtype(), [&]<class T>(T*) {
     for (int64_t i = 0; i < n; ++i)
-      kernels::gemm<T>(false, false, m, p, k, 1, a.data.data<T>() + i * m * k, k, b.data.data<T>() + i * k * p, p, 0, out.data.mutable_data<T>() + i * m * p, p);
+      kernels::gemm<T>(false, false, m, p, k, 1, a.data.data<T>() + i * m * k, k, b.data.data<T>() + i * k * p, p, 0,
+                       out.data.mutable_data<T>() + i * m * p, p);
   });
   return out;
 }
@@ -188,7 +195,8 @@ static void run_einsum(const EinsumAttrs& attrs, KernelContext& k) {
 // The gradient of one operand is the einsum of the head and the other operands, with result and operand swapped.
 static Tensor operand_gradient(const Subscripts& s, const Gradient& g, int which) {
   const std::string& own = s.inputs[static_cast<size_t>(which)];
-  if (std::set<char>(own.begin(), own.end()).size() != own.size()) throw UserError("the gradient of an operand with a repeated label is not supported");
+  if (std::set<char>(own.begin(), own.end()).size() != own.size())
+    throw UserError("the gradient of an operand with a repeated label is not supported");
   Tensors in{g.head()};
   std::string left = s.output, all = s.output;
   for (int i = 0; i < g.num_inputs(); ++i) {
@@ -208,7 +216,11 @@ static Tensor operand_gradient(const Subscripts& s, const Gradient& g, int which
   return s.ellipsis.empty() ? result : reduce_like(result, g.like(which));
 }
 GLUINO_OP(_npi_einsum, EinsumAttrs) {
-  op.doc("Products summed over the labels that the result does not have.").alias("einsum").variadic("data").kernel_dtypes({DType::float32, DType::float64}).ignores({"optimize"})
+  op.doc("Products summed over the labels that the result does not have.")
+      .alias("einsum")
+      .variadic("data")
+      .kernel_dtypes(float_dtypes())
+      .ignores({"optimize"})
       .shape([](const EinsumAttrs& a, std::span<const Shape> in) {
         const Subscripts s(a.subscripts, ranks_of(in));
         const Extents e = extents_of(s, in);
@@ -217,16 +229,20 @@ GLUINO_OP(_npi_einsum, EinsumAttrs) {
         return out;
       })
       .kernel(run_einsum)
-      .gradient({{}, {}, true}, [](const EinsumAttrs& a, const Gradient& g) -> Tensors {
-        std::vector<int> ranks;
-        for (int i = 0; i < g.num_inputs(); ++i) ranks.push_back(g.like(i).ndim());
-        const Subscripts s(a.subscripts, ranks);
-        Tensors result;
-        for (int i = 0; i < g.num_inputs(); ++i) result.push_back(g.wants(i) ? operand_gradient(s, g, i) : Tensor());
-        return result;
-      })
-      .sample({{2, 3}, {3, 4}}, {.subscripts = "ij,jk->ik"}).sample({{2, 3, 4}, {2, 5, 4}}, {.subscripts = "bij,bkj->bik"})
-      .sample({{2, 3}, {3, 4}, {4}}, {.subscripts = "ij,jk,k"}).sample({{2, 3, 4}}, {.subscripts = "ijk->kj"}).sample({{2, 3, 4}, {1, 4, 2}}, {.subscripts = "...ij,...jk->...ik"});
+      .gradient({{}, {}, true},
+                [](const EinsumAttrs& a, const Gradient& g) -> Tensors {
+                  std::vector<int> ranks;
+                  for (int i = 0; i < g.num_inputs(); ++i) ranks.push_back(g.like(i).ndim());
+                  const Subscripts s(a.subscripts, ranks);
+                  Tensors result;
+                  for (int i = 0; i < g.num_inputs(); ++i) result.push_back(g.wants(i) ? operand_gradient(s, g, i) : Tensor());
+                  return result;
+                })
+      .sample({{2, 3}, {3, 4}}, {.subscripts = "ij,jk->ik"})
+      .sample({{2, 3, 4}, {2, 5, 4}}, {.subscripts = "bij,bkj->bik"})
+      .sample({{2, 3}, {3, 4}, {4}}, {.subscripts = "ij,jk,k"})
+      .sample({{2, 3, 4}}, {.subscripts = "ijk->kj"})
+      .sample({{2, 3, 4}, {1, 4, 2}}, {.subscripts = "...ij,...jk->...ik"});
 }
 
 }  // namespace gluino::ops

@@ -12,15 +12,18 @@ static void copy_part(Direction direction, const Tensor& whole, const AxisSplit&
   if (shape.elements() == 0) return;
   const int bytes = dtype_bytes(whole.dtype());
   char* at = bytes_of(whole) + start * w.inner * bytes;
-  if (direction == Direction::into_whole) kernels::copy_strided(bytes, shape, bytes_of(part), part_strides, at, whole_strides);
-  else kernels::copy_strided(bytes, shape, at, whole_strides, bytes_of(part), part_strides);
+  if (direction == Direction::into_whole)
+    kernels::copy_strided(bytes, shape, bytes_of(part), part_strides, at, whole_strides);
+  else
+    kernels::copy_strided(bytes, shape, at, whole_strides, bytes_of(part), part_strides);
 }
 
 struct ConcatAttrs {
   int num_args = 0;
   int dim = 1;
   static void fields(AttrFields<ConcatAttrs>& f) {
-    f.field("num_args", &ConcatAttrs::num_args, "number of inputs; follows from the call").field("dim", &ConcatAttrs::dim, "the axis to join along");
+    f.field("num_args", &ConcatAttrs::num_args, "number of inputs; follows from the call")
+        .field("dim", &ConcatAttrs::dim, "the axis to join along");
   }
 };
 static Shape concat_shape(std::span<const Shape> in, int dim) {
@@ -35,7 +38,10 @@ static Shape concat_shape(std::span<const Shape> in, int dim) {
   return out;
 }
 GLUINO_OP(Concat, ConcatAttrs) {
-  op.doc("Joins tensors along an axis.").alias("concat", "_rnn_param_concat").variadic("data").dtypes(DTypeSet::any)
+  op.doc("Joins tensors along an axis.")
+      .alias("concat", "_rnn_param_concat")
+      .variadic("data")
+      .dtypes(DTypeSet::any)
       .shape([](const ConcatAttrs& a, std::span<const Shape> in) { return concat_shape(in, a.dim); })
       .kernel([](const ConcatAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.dim, k.out().shape());
@@ -47,15 +53,21 @@ GLUINO_OP(Concat, ConcatAttrs) {
           start += extent;
         }
       })
-      .gradient({}, [](const ConcatAttrs& a, const Gradient& g) -> Tensors {
-        Tensors in{g.head()};
-        for (int i = 0; i < g.num_inputs(); ++i) in.push_back(g.like(i));
-        return call_all("_concat_backward", in, {{"num_args", int64_t{g.num_inputs()}}, {"dim", int64_t{a.dim}}});
-      })
-      .sample({{2, 3}, {2, 4}, {2, 1}}).sample({{2, 3}, {1, 3}}, {.dim = 0});
+      .gradient({},
+                [](const ConcatAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors in{g.head()};
+                  for (int i = 0; i < g.num_inputs(); ++i) in.push_back(g.like(i));
+                  return call_all("_concat_backward", in, {{"num_args", int64_t{g.num_inputs()}}, {"dim", int64_t{a.dim}}});
+                })
+      .sample({{2, 3}, {2, 4}, {2, 1}})
+      .sample({{2, 3}, {1, 3}}, {.dim = 0});
 }
 GLUINO_OP(_concat_backward, ConcatAttrs) {
-  op.doc("Splits data into parts of the extents of the other inputs along an axis.").input("data").variadic("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Splits data into parts of the extents of the other inputs along an axis.")
+      .input("data")
+      .variadic("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .num_outputs([](const ConcatAttrs& a) { return a.num_args; })
       .shape([](const ConcatAttrs& a, std::span<const Shape> in) {
         const Shape joined = concat_shape(in.subspan(1), a.dim);
@@ -72,12 +84,13 @@ GLUINO_OP(_concat_backward, ConcatAttrs) {
           start += extent;
         }
       })
-      .gradient({}, [](const ConcatAttrs& a, const Gradient& g) -> Tensors {
-        Tensors heads, result(static_cast<size_t>(g.num_inputs()));
-        for (int i = 0; i + 1 < g.num_inputs(); ++i) heads.push_back(g.head(i));
-        result[0] = call("Concat", heads, {{"num_args", int64_t{a.num_args}}, {"dim", int64_t{a.dim}}});
-        return result;
-      })
+      .gradient({},
+                [](const ConcatAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors heads, result(static_cast<size_t>(g.num_inputs()));
+                  for (int i = 0; i + 1 < g.num_inputs(); ++i) heads.push_back(g.head(i));
+                  result[0] = call("Concat", heads, {{"num_args", int64_t{a.num_args}}, {"dim", int64_t{a.dim}}});
+                  return result;
+                })
       .sample({{2, 5}, {2, 2}, {2, 3}}, {.num_args = 2});
 }
 
@@ -85,7 +98,8 @@ struct StackAttrs {
   int axis = 0;
   int num_args = 0;
   static void fields(AttrFields<StackAttrs>& f) {
-    f.field("axis", &StackAttrs::axis, "where the new axis stands").field("num_args", &StackAttrs::num_args, "number of inputs; follows from the call");
+    f.field("axis", &StackAttrs::axis, "where the new axis stands")
+        .field("num_args", &StackAttrs::num_args, "number of inputs; follows from the call");
   }
 };
 static int stack_axis(const StackAttrs& a, const Shape& each) {
@@ -94,7 +108,10 @@ static int stack_axis(const StackAttrs& a, const Shape& each) {
   return a.axis < 0 ? a.axis + n : a.axis;
 }
 GLUINO_OP(stack, StackAttrs) {
-  op.doc("Joins tensors of one shape along a new axis.").alias("_npi_stack").variadic("data").dtypes(DTypeSet::any)
+  op.doc("Joins tensors of one shape along a new axis.")
+      .alias("_npi_stack")
+      .variadic("data")
+      .dtypes(DTypeSet::any)
       .shape([](const StackAttrs& a, std::span<const Shape> in) {
         for (const Shape& s : in)
           if (!(s == in[0])) raise<ShapeError>("shapes {} and {} cannot be stacked: they must be the same", in[0], s);
@@ -104,13 +121,17 @@ GLUINO_OP(stack, StackAttrs) {
       })
       .kernel([](const StackAttrs& a, KernelContext& k) {
         const AxisSplit whole(k.out().shape(), stack_axis(a, k.in(0).shape()));
-        for (int i = 0; i < k.num_inputs(); ++i) copy_part(Direction::into_whole, k.out(), whole, i, with_dtype(k.in(i), k.out().dtype()), 1);
+        for (int i = 0; i < k.num_inputs(); ++i)
+          copy_part(Direction::into_whole, k.out(), whole, i, with_dtype(k.in(i), k.out().dtype()), 1);
       })
-      .gradient({}, [](const StackAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor in[] = {g.head()};
-        return call_all("SliceChannel", in, {{"num_outputs", int64_t{g.num_inputs()}}, {"axis", int64_t{a.axis}}, {"squeeze_axis", true}});
-      })
-      .sample({{2, 3}, {2, 3}}, {.axis = 1}).sample({{2}, {2}, {2}}, {.axis = -1});
+      .gradient({},
+                [](const StackAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor in[] = {g.head()};
+                  return call_all("SliceChannel", in,
+                                  {{"num_outputs", int64_t{g.num_inputs()}}, {"axis", int64_t{a.axis}}, {"squeeze_axis", true}});
+                })
+      .sample({{2, 3}, {2, 3}}, {.axis = 1})
+      .sample({{2}, {2}, {2}}, {.axis = -1});
 }
 
 // ---- splitting
@@ -120,7 +141,8 @@ static std::vector<Shape> part_shapes(const Shape& data, int axis, const std::ve
   for (size_t i = 0; i + 1 < starts.size(); ++i) {
     Shape s = data;
     s[axis] = starts[i + 1] - starts[i];
-    if (s[axis] < 0 || starts[i] < 0 || starts[i + 1] > data[axis]) raise<ShapeError>("part {} is [{}, {}) of an axis of extent {}", i, starts[i], starts[i + 1], data[axis]);
+    if (s[axis] < 0 || starts[i] < 0 || starts[i + 1] > data[axis])
+      raise<ShapeError>("part {} is [{}, {}) of an axis of extent {}", i, starts[i], starts[i + 1], data[axis]);
     if (squeeze && s[axis] != 1) raise<ShapeError>("squeeze_axis needs parts of extent 1, but part {} has {}", i, s[axis]);
     if (squeeze) s.erase(axis);
     if (s.empty()) s.push_back(1);
@@ -160,7 +182,10 @@ struct SliceChannelAttrs {
   }
 };
 GLUINO_OP(SliceChannel, SliceChannelAttrs) {
-  op.doc("Splits data into equal parts along an axis.").alias("split").input("data").dtypes(DTypeSet::any)
+  op.doc("Splits data into equal parts along an axis.")
+      .alias("split")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .num_outputs([](const SliceChannelAttrs& a) { return std::max(1, a.num_outputs); })
       .shape([](const SliceChannelAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[0]);
@@ -170,8 +195,11 @@ GLUINO_OP(SliceChannel, SliceChannelAttrs) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         run_split(k, axis, equal_starts(k.in(0).extent(axis), a.num_outputs));
       })
-      .gradient({}, [](const SliceChannelAttrs& a, const Gradient& g) -> Tensors { return {join_heads(g, a.num_outputs, a.axis, a.squeeze_axis)}; })
-      .sample({{2, 6}}, {.num_outputs = 3}).sample({{2, 3, 2}}, {.num_outputs = 3, .squeeze_axis = true});
+      .gradient(
+          {},
+          [](const SliceChannelAttrs& a, const Gradient& g) -> Tensors { return {join_heads(g, a.num_outputs, a.axis, a.squeeze_axis)}; })
+      .sample({{2, 6}}, {.num_outputs = 3})
+      .sample({{2, 3, 2}}, {.num_outputs = 3, .squeeze_axis = true});
 }
 
 struct SplitAttrs {
@@ -196,7 +224,9 @@ static std::vector<int64_t> starts_of(const SplitAttrs& a, int64_t extent) {
   return starts;
 }
 GLUINO_OP(_split_v2, SplitAttrs) {
-  op.doc("Splits data along an axis, into equal parts or at given places.").input("data").dtypes(DTypeSet::any)
+  op.doc("Splits data along an axis, into equal parts or at given places.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .num_outputs([](const SplitAttrs& a) { return a.parts(); })
       .shape([](const SplitAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[0]);
@@ -206,14 +236,17 @@ GLUINO_OP(_split_v2, SplitAttrs) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         run_split(k, axis, starts_of(a, k.in(0).extent(axis)));
       })
-      .gradient({}, [](const SplitAttrs& a, const Gradient& g) -> Tensors {
-        if (a.sections > 0 || a.indices[0] == 0) return {join_heads(g, a.parts(), a.axis, a.squeeze_axis)};
-        // What lies before the first part got no gradient.
-        OptionalInts begin(static_cast<size_t>(a.axis < 0 ? a.axis + g.like(0).ndim() : a.axis) + 1);
-        begin.back() = a.indices[0];
-        return {call("_slice_backward", {join_heads(g, a.parts(), a.axis, a.squeeze_axis), g.like(0)}, {{"begin", begin}})};
-      })
-      .sample({{2, 6}}, {.indices = {0, 1, 4}}).sample({{4, 3}}, {.axis = 0, .sections = 2}).sample({{2, 6}}, {.indices = {2, 3}});
+      .gradient({},
+                [](const SplitAttrs& a, const Gradient& g) -> Tensors {
+                  if (a.sections > 0 || a.indices[0] == 0) return {join_heads(g, a.parts(), a.axis, a.squeeze_axis)};
+                  // What lies before the first part got no gradient.
+                  OptionalInts begin(static_cast<size_t>(a.axis < 0 ? a.axis + g.like(0).ndim() : a.axis) + 1);
+                  begin.back() = a.indices[0];
+                  return {call("_slice_backward", {join_heads(g, a.parts(), a.axis, a.squeeze_axis), g.like(0)}, {{"begin", begin}})};
+                })
+      .sample({{2, 6}}, {.indices = {0, 1, 4}})
+      .sample({{4, 3}}, {.axis = 0, .sections = 2})
+      .sample({{2, 6}}, {.indices = {2, 3}});
 }
 
 }  // namespace gluino::ops

@@ -9,12 +9,13 @@
 
 namespace gluino::ops {
 
-#define LAPACK(name, ...)                                                       \
-  [&] {                                                                         \
-    if constexpr (std::is_same_v<T, float>) return LAPACKE_s##name(__VA_ARGS__); \
-    else return LAPACKE_d##name(__VA_ARGS__);                                   \
+#define LAPACK(name, ...)                   \
+  [&] {                                     \
+    if constexpr (std::is_same_v<T, float>) \
+      return LAPACKE_s##name(__VA_ARGS__);  \
+    else                                    \
+      return LAPACKE_d##name(__VA_ARGS__);  \
   }()
-#define FLOATS kernel_dtypes({DType::float32, DType::float64})
 
 static lapack_int as_int(int64_t n) { return static_cast<lapack_int>(n); }
 
@@ -46,11 +47,15 @@ struct TriangleAttrs {
   bool lower = true;
   int k = 0;
   static void fields(AttrFields<TriangleAttrs>& f) {
-    f.field("lower", &TriangleAttrs::lower, "keep the lower triangle, else the upper").field("k", &TriangleAttrs::k, "the last diagonal to keep");
+    f.field("lower", &TriangleAttrs::lower, "keep the lower triangle, else the upper")
+        .field("k", &TriangleAttrs::k, "the last diagonal to keep");
   }
 };
 GLUINO_OP(_triangle, TriangleAttrs) {
-  op.doc("A triangle of each matrix, zeros elsewhere.").input("data").FLOATS.same_shape()
+  op.doc("A triangle of each matrix, zeros elsewhere.")
+      .input("data")
+      .kernel_dtypes(float_dtypes())
+      .same_shape()
       .kernel([](const TriangleAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         visit_float(k.out().dtype(), [&]<class T>(T*) {
@@ -62,13 +67,16 @@ GLUINO_OP(_triangle, TriangleAttrs) {
         });
       })
       .gradient({}, [](const TriangleAttrs& a, const Gradient& g) -> Tensors { return {triangle(g.head(), a.lower, a.k)}; })
-      .sample({{2, 3, 4}}).sample({{3, 3}}, {.lower = false, .k = 1});
+      .sample({{2, 3, 4}})
+      .sample({{3, 3}}, {.lower = false, .k = 1});
 }
 
 // ---- Cholesky
 struct CholeskyAttrs {
   bool lower = true;
-  static void fields(AttrFields<CholeskyAttrs>& f) { f.field("lower", &CholeskyAttrs::lower, "whether the triangular matrix is the lower one"); }
+  static void fields(AttrFields<CholeskyAttrs>& f) {
+    f.field("lower", &CholeskyAttrs::lower, "whether the triangular matrix is the lower one");
+  }
 };
 // Row-major lower is column-major upper.
 static char uplo(bool lower) { return lower ? 'U' : 'L'; }
@@ -86,7 +94,10 @@ static void symmetrise(const T* in, T* out, int64_t n) {
     for (int64_t j = 0; j < n; ++j) out[i * n + j] = (in[i * n + j] + in[j * n + i]) / 2;
 }
 GLUINO_OP(_linalg_potrf, CholeskyAttrs) {
-  op.doc("Cholesky factor: the triangular L with A = L * L^T (or the upper U with A = U^T * U).").alias("linalg_potrf").input("A").FLOATS
+  op.doc("Cholesky factor: the triangular L with A = L * L^T (or the upper U with A = U^T * U).")
+      .alias("linalg_potrf")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
@@ -94,20 +105,26 @@ GLUINO_OP(_linalg_potrf, CholeskyAttrs) {
           for (int64_t b = 0; b < m.batch && m.rows; ++b) {
             T* out = k.out_data<T>() + b * m.size();
             symmetrise(k.data<T>(0) + b * m.size(), out, m.rows);
-            if (LAPACK(potrf, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0) raise<UserError>("matrix {} is not positive definite", b);
+            if (LAPACK(potrf, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
+              raise<UserError>("matrix {} is not positive definite", b);
             clear_triangle(out, m.rows, a.lower);
           }
         });
       })
       // dA = L^-T sym(L^T dL) L^-1 / 2, where sym mirrors the lower triangle (Murray, arXiv:1602.07527).
-      .gradient({{}, {0}}, [](const CholeskyAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor l = a.lower ? g.out(0) : swapped(g.out(0)), head = a.lower ? g.head() : swapped(g.head());
-        return {solve(l, solve(l, mirror_lower(product(l, head, true)), false, true), true, false, true, 0.5)};
-      })
-      .sample({uniform_sample({2, 1, 1}, 0.5, 2)}).sample({uniform_sample({1, 1}, 0.5, 2)}, {.lower = false});
+      .gradient({{}, {0}},
+                [](const CholeskyAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor l = a.lower ? g.out(0) : swapped(g.out(0)), head = a.lower ? g.head() : swapped(g.head());
+                  return {solve(l, solve(l, mirror_lower(product(l, head, true)), false, true), true, false, true, 0.5)};
+                })
+      .sample({uniform_sample({2, 1, 1}, 0.5, 2)})
+      .sample({uniform_sample({1, 1}, 0.5, 2)}, {.lower = false});
 }
 GLUINO_OP(_linalg_potri, CholeskyAttrs) {
-  op.doc("The inverse of A, from its Cholesky factor.").alias("linalg_potri").input("A").FLOATS
+  op.doc("The inverse of A, from its Cholesky factor.")
+      .alias("linalg_potri")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
@@ -115,19 +132,23 @@ GLUINO_OP(_linalg_potri, CholeskyAttrs) {
           for (int64_t b = 0; b < m.batch && m.rows; ++b) {
             T* out = k.out_data<T>() + b * m.size();
             std::copy_n(k.data<T>(0) + b * m.size(), m.size(), out);
-            if (LAPACK(potri, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0) raise<UserError>("matrix {} is singular", b);
+            if (LAPACK(potri, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
+              raise<UserError>("matrix {} is singular", b);
             for (int64_t i = 0; i < m.rows; ++i)
-              for (int64_t j = 0; j < i; ++j) (a.lower ? out[j * m.rows + i] : out[i * m.rows + j]) = a.lower ? out[i * m.rows + j] : out[j * m.rows + i];
+              for (int64_t j = 0; j < i; ++j)
+                (a.lower ? out[j * m.rows + i] : out[i * m.rows + j]) = a.lower ? out[i * m.rows + j] : out[j * m.rows + i];
           }
         });
       })
       // B = (L L^T)^-1: dL = -tril(B (dB + dB^T) L^-T)
-      .gradient({{0}, {0}}, [](const CholeskyAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor l = a.lower ? g.in(0) : swapped(g.in(0));
-        const Tensor d = triangle(-solve(triangle(l, true), product(g.out(0), g.head() + swapped(g.head())), true, true), true);
-        return {a.lower ? d : swapped(d)};
-      })
-      .sample({uniform_sample({2, 2, 2}, 0.7, 2)}).sample({uniform_sample({3, 3}, 0.7, 2)}, {.lower = false});
+      .gradient({{0}, {0}},
+                [](const CholeskyAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor l = a.lower ? g.in(0) : swapped(g.in(0));
+                  const Tensor d = triangle(-solve(triangle(l, true), product(g.out(0), g.head() + swapped(g.head())), true, true), true);
+                  return {a.lower ? d : swapped(d)};
+                })
+      .sample({uniform_sample({2, 2, 2}, 0.7, 2)})
+      .sample({uniform_sample({3, 3}, 0.7, 2)}, {.lower = false});
 }
 
 // ---- triangular products and systems
@@ -160,10 +181,13 @@ static void run_triangular(const TriangularAttrs& a, KernelContext& k) {
       const T* x = k.data<T>(0) + b * t.size();
       T* y = k.out_data<T>() + b * m.size();
       auto run = [&](auto function) {
-        function(CblasRowMajor, side, up, trans, CblasNonUnit, as_int(m.rows), as_int(m.columns), static_cast<T>(a.alpha), x, as_int(t.rows), y, as_int(m.columns));
+        function(CblasRowMajor, side, up, trans, CblasNonUnit, as_int(m.rows), as_int(m.columns), static_cast<T>(a.alpha), x,
+                 as_int(t.rows), y, as_int(m.columns));
       };
-      if constexpr (std::is_same_v<T, float>) run(kSolve ? cblas_strsm : cblas_strmm);
-      else run(kSolve ? cblas_dtrsm : cblas_dtrmm);
+      if constexpr (std::is_same_v<T, float>)
+        run(kSolve ? cblas_strsm : cblas_strmm);
+      else
+        run(kSolve ? cblas_dtrsm : cblas_dtrmm);
     }
   });
 }
@@ -171,35 +195,55 @@ static Tensor triangular(std::string_view name, const TriangularAttrs& a, const 
   return call(name, {t, b}, {{"transpose", transpose}, {"rightside", a.rightside}, {"lower", a.lower}, {"alpha", alpha}});
 }
 GLUINO_OP(_linalg_trmm, TriangularAttrs) {
-  op.doc("alpha * A * B with a triangular A.").alias("linalg_trmm").input("A").input("B").FLOATS
-      .shape(triangular_shape).kernel(run_triangular<false>)
-      .gradient({{0, 1}, {}}, [](const TriangularAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor &h = g.head(), &b = g.in(1);
-        const Tensor da = a.rightside ? (a.transpose ? product(h, b, true, false, a.alpha) : product(b, h, true, false, a.alpha))
-                                      : (a.transpose ? product(b, h, false, true, a.alpha) : product(h, b, false, true, a.alpha));
-        return {triangle(da, a.lower), triangular("_linalg_trmm", a, g.in(0), h, !a.transpose, a.alpha)};
-      })
-      .sample({{2, 3, 3}, {2, 3, 4}}).sample({{3, 3}, {4, 3}}, {.transpose = true, .rightside = true, .lower = false, .alpha = 0.5})
-      .sample({{3, 3}, {4, 3}}, {.rightside = true}).sample({{3, 3}, {3, 2}}, {.transpose = true});
+  op.doc("alpha * A * B with a triangular A.")
+      .alias("linalg_trmm")
+      .input("A")
+      .input("B")
+      .kernel_dtypes(float_dtypes())
+      .shape(triangular_shape)
+      .kernel(run_triangular<false>)
+      .gradient({{0, 1}, {}},
+                [](const TriangularAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor &h = g.head(), &b = g.in(1);
+                  const Tensor da = a.rightside ? (a.transpose ? product(h, b, true, false, a.alpha) : product(b, h, true, false, a.alpha))
+                                                : (a.transpose ? product(b, h, false, true, a.alpha) : product(h, b, false, true, a.alpha));
+                  return {triangle(da, a.lower), triangular("_linalg_trmm", a, g.in(0), h, !a.transpose, a.alpha)};
+                })
+      .sample({{2, 3, 3}, {2, 3, 4}})
+      .sample({{3, 3}, {4, 3}}, {.transpose = true, .rightside = true, .lower = false, .alpha = 0.5})
+      .sample({{3, 3}, {4, 3}}, {.rightside = true})
+      .sample({{3, 3}, {3, 2}}, {.transpose = true});
 }
 GLUINO_OP(_linalg_trsm, TriangularAttrs) {
-  op.doc("The X with A * X = alpha * B, for a triangular A.").alias("linalg_trsm").input("A").input("B").FLOATS
-      .shape(triangular_shape).kernel(run_triangular<true>)
+  op.doc("The X with A * X = alpha * B, for a triangular A.")
+      .alias("linalg_trsm")
+      .input("A")
+      .input("B")
+      .kernel_dtypes(float_dtypes())
+      .shape(triangular_shape)
+      .kernel(run_triangular<true>)
       // With G the gradient of B (before alpha): dA = -G X^T, or its mirror image for the other sides.
-      .gradient({{0}, {0}}, [](const TriangularAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor grad = triangular("_linalg_trsm", a, g.in(0), g.head(), !a.transpose, 1);
-        const Tensor& x = g.out(0);
-        const Tensor da = a.rightside ? (a.transpose ? product(grad, x, true, false, -1) : product(x, grad, true, false, -1))
-                                      : (a.transpose ? product(x, grad, false, true, -1) : product(grad, x, false, true, -1));
-        return {triangle(da, a.lower), grad * a.alpha};
-      })
-      .sample({uniform_sample({2, 3, 3}, 0.7, 2), {2, 3, 4}}).sample({uniform_sample({3, 3}, 0.7, 2), {4, 3}}, {.transpose = true, .rightside = true, .lower = false, .alpha = 0.5})
-      .sample({uniform_sample({3, 3}, 0.7, 2), {4, 3}}, {.rightside = true}).sample({uniform_sample({3, 3}, 0.7, 2), {3, 2}}, {.transpose = true});
+      .gradient({{0}, {0}},
+                [](const TriangularAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor grad = triangular("_linalg_trsm", a, g.in(0), g.head(), !a.transpose, 1);
+                  const Tensor& x = g.out(0);
+                  const Tensor da = a.rightside ? (a.transpose ? product(grad, x, true, false, -1) : product(x, grad, true, false, -1))
+                                                : (a.transpose ? product(x, grad, false, true, -1) : product(grad, x, false, true, -1));
+                  return {triangle(da, a.lower), grad * a.alpha};
+                })
+      .sample({uniform_sample({2, 3, 3}, 0.7, 2), {2, 3, 4}})
+      .sample({uniform_sample({3, 3}, 0.7, 2), {4, 3}}, {.transpose = true, .rightside = true, .lower = false, .alpha = 0.5})
+      .sample({uniform_sample({3, 3}, 0.7, 2), {4, 3}}, {.rightside = true})
+      .sample({uniform_sample({3, 3}, 0.7, 2), {3, 2}}, {.transpose = true});
 }
 
 // ---- LQ and symmetric eigenvalues
 GLUINO_OP(_linalg_gelqf, NoAttrs) {
-  op.doc("LQ factors of A = L * Q, where Q has orthonormal rows.").alias("linalg_gelqf").input("A").outputs({"Q", "L"}).FLOATS
+  op.doc("LQ factors of A = L * Q, where Q has orthonormal rows.")
+      .alias("linalg_gelqf")
+      .input("A")
+      .outputs({"Q", "L"})
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         const Matrices m(in[0]);
         if (m.rows > m.columns) raise<ShapeError>("matrices of {} x {} have more rows than columns", m.rows, m.columns);
@@ -221,15 +265,21 @@ GLUINO_OP(_linalg_gelqf, NoAttrs) {
         });
       })
       // dA = L^-T (dQ + sym(M) Q) with M = L^T dL - dQ Q^T, where sym mirrors the lower triangle (Seeger et al., arXiv:1710.08717).
-      .gradient({{}, {0, 1}}, [](const Gradient& g) -> Tensors {
-        const Tensor &q = g.out(0), &l = g.out(1);
-        const Tensor m = product(l, g.head(1), true) - product(g.head(0), q, false, true);
-        return {solve(l, g.head(0) + product(mirror_lower(m), q), true, false)};
-      })
-      .sample({{2, 2, 3}}).sample({{3, 3}});
+      .gradient({{}, {0, 1}},
+                [](const Gradient& g) -> Tensors {
+                  const Tensor &q = g.out(0), &l = g.out(1);
+                  const Tensor m = product(l, g.head(1), true) - product(g.head(0), q, false, true);
+                  return {solve(l, g.head(0) + product(mirror_lower(m), q), true, false)};
+                })
+      .sample({{2, 2, 3}})
+      .sample({{3, 3}});
 }
 GLUINO_OP(_linalg_syevd, NoAttrs) {
-  op.doc("Eigenvectors (rows of U) and eigenvalues L of symmetric matrices: A = U^T * diag(L) * U.").alias("linalg_syevd").input("A").outputs({"U", "L"}).FLOATS
+  op.doc("Eigenvectors (rows of U) and eigenvalues L of symmetric matrices: A = U^T * diag(L) * U.")
+      .alias("linalg_syevd")
+      .input("A")
+      .outputs({"U", "L"})
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         square_matrices(in[0]);
         Shape values = in[0];
@@ -242,7 +292,8 @@ GLUINO_OP(_linalg_syevd, NoAttrs) {
           for (int64_t b = 0; b < m.batch && m.rows; ++b) {
             T* u = k.out_data<T>(0) + b * m.size();
             symmetrise(k.data<T>(0) + b * m.size(), u, m.rows);
-            if (LAPACK(syevd, LAPACK_COL_MAJOR, 'V', 'U', as_int(m.rows), u, as_int(m.rows), k.out_data<T>(1) + b * m.rows) != 0) raise<UserError>("the eigenvalues of matrix {} do not converge", b);
+            if (LAPACK(syevd, LAPACK_COL_MAJOR, 'V', 'U', as_int(m.rows), u, as_int(m.rows), k.out_data<T>(1) + b * m.rows) != 0)
+              raise<UserError>("the eigenvalues of matrix {} do not converge", b);
             // An eigenvector is defined up to its sign: its largest component is made positive.
             for (int64_t i = 0; i < m.rows; ++i) {
               T* row = u + i * m.rows;
@@ -253,15 +304,17 @@ GLUINO_OP(_linalg_syevd, NoAttrs) {
         });
       })
       // dA = U^T (diag(dL) + sym(F * (dU U^T))) U with F_ij = 1 / (L_i - L_j) off the diagonal and 0 on it.
-      .gradient({{}, {0, 1}}, [](const Gradient& g) -> Tensors {
-        const Tensor &u = g.out(0), &l = g.out(1);
-        const Tensor columns = call("expand_dims", {l}, {{"axis", int64_t{-1}}}), rows = call("expand_dims", {l}, {{"axis", int64_t{-2}}});
-        const Tensor gap = columns - rows, same = call("_linalg_makediag", {ones_like(l)});
-        const Tensor f = (1 - same) / (gap + same);
-        const Tensor inner = f * product(g.head(0), u, false, true);
-        const Tensor middle = (inner + swapped(inner)) * 0.5 + call("_linalg_makediag", {g.head(1)});
-        return {product(product(u, middle, true), u)};
-      })
+      .gradient({{}, {0, 1}},
+                [](const Gradient& g) -> Tensors {
+                  const Tensor &u = g.out(0), &l = g.out(1);
+                  const Tensor columns = call("expand_dims", {l}, {{"axis", int64_t{-1}}}),
+                               rows = call("expand_dims", {l}, {{"axis", int64_t{-2}}});
+                  const Tensor gap = columns - rows, same = call("_linalg_makediag", {ones_like(l)});
+                  const Tensor f = (1 - same) / (gap + same);
+                  const Tensor inner = f * product(g.head(0), u, false, true);
+                  const Tensor middle = (inner + swapped(inner)) * 0.5 + call("_linalg_makediag", {g.head(1)});
+                  return {product(product(u, middle, true), u)};
+                })
       .sample({{2, 3, 3}});
 }
 
@@ -288,7 +341,10 @@ static std::pair<double, double> log_determinant(const T* a, int64_t n) {
   return {sign, log};
 }
 GLUINO_OP(_linalg_inverse, NoAttrs) {
-  op.doc("Inverse of matrices.").alias("linalg_inverse").input("A").FLOATS
+  op.doc("Inverse of matrices.")
+      .alias("linalg_inverse")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.out().shape());
@@ -297,15 +353,21 @@ GLUINO_OP(_linalg_inverse, NoAttrs) {
             T* out = k.out_data<T>() + b * m.size();
             std::copy_n(k.data<T>(0) + b * m.size(), m.size(), out);
             const std::vector<lapack_int> pivots = factorise(out, m.rows);
-            if (LAPACK(getri, LAPACK_COL_MAJOR, as_int(m.rows), out, as_int(m.rows), pivots.data()) != 0) raise<UserError>("matrix {} is singular", b);
+            if (LAPACK(getri, LAPACK_COL_MAJOR, as_int(m.rows), out, as_int(m.rows), pivots.data()) != 0)
+              raise<UserError>("matrix {} is singular", b);
           }
         });
       })
-      .gradient({{}, {0}}, [](const Gradient& g) -> Tensors { return {product(product(g.out(0), g.head(), true), g.out(0), false, true, -1)}; })
-      .sample({uniform_sample({2, 2, 2}, 0.5, 2)}).sample({{3, 3}});
+      .gradient({{}, {0}},
+                [](const Gradient& g) -> Tensors { return {product(product(g.out(0), g.head(), true), g.out(0), false, true, -1)}; })
+      .sample({uniform_sample({2, 2, 2}, 0.5, 2)})
+      .sample({{3, 3}});
 }
 GLUINO_OP(_linalg_det, NoAttrs) {
-  op.doc("Determinant of each matrix.").alias("linalg_det").input("A").FLOATS
+  op.doc("Determinant of each matrix.")
+      .alias("linalg_det")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_matrices(in[0]), batch_shape(in[0]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.in(0).shape());
@@ -316,13 +378,19 @@ GLUINO_OP(_linalg_det, NoAttrs) {
           }
         });
       })
-      .gradient({{0}, {0}}, [](const Gradient& g) -> Tensors {
-        return {per_matrix(g.head() * g.out(0), g.like(0), 2) * swapped(call("_linalg_inverse", {g.in(0)}))};
-      })
-      .sample({{2, 3, 3}}).sample({{2, 2}});
+      .gradient({{0}, {0}},
+                [](const Gradient& g) -> Tensors {
+                  return {per_matrix(g.head() * g.out(0), g.like(0), 2) * swapped(call("_linalg_inverse", {g.in(0)}))};
+                })
+      .sample({{2, 3, 3}})
+      .sample({{2, 2}});
 }
 GLUINO_OP(_linalg_slogdet, NoAttrs) {
-  op.doc("Sign and logarithm of the absolute value of the determinant of each matrix.").alias("linalg_slogdet").input("A").outputs({"sign", "logabsdet"}).FLOATS
+  op.doc("Sign and logarithm of the absolute value of the determinant of each matrix.")
+      .alias("linalg_slogdet")
+      .input("A")
+      .outputs({"sign", "logabsdet"})
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_matrices(in[0]), batch_shape(in[0]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.in(0).shape());
@@ -334,20 +402,28 @@ GLUINO_OP(_linalg_slogdet, NoAttrs) {
           }
         });
       })
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors { return {per_matrix(g.head(1), g.like(0), 2) * swapped(call("_linalg_inverse", {g.in(0)}))}; })
-      .sample({{2, 3, 3}}).sample({{2, 2}});
+      .gradient(
+          {{0}, {}},
+          [](const Gradient& g) -> Tensors { return {per_matrix(g.head(1), g.like(0), 2) * swapped(call("_linalg_inverse", {g.in(0)}))}; })
+      .sample({{2, 3, 3}})
+      .sample({{2, 2}});
 }
 
 // ---- diagonals
 struct OffsetAttrs {
   int offset = 0;
-  static void fields(AttrFields<OffsetAttrs>& f) { f.field("offset", &OffsetAttrs::offset, "which diagonal; positive is above the main one"); }
+  static void fields(AttrFields<OffsetAttrs>& f) {
+    f.field("offset", &OffsetAttrs::offset, "which diagonal; positive is above the main one");
+  }
 };
 // Position of element i of the diagonal in a matrix of n columns.
 static int64_t on_diagonal(int64_t i, int offset, int64_t n) { return (i + std::max(0, -offset)) * n + i + std::max(0, offset); }
 static Tensor with_offset(std::string_view name, const Tensor& t, int offset) { return call(name, {t}, {{"offset", int64_t{offset}}}); }
 GLUINO_OP(_linalg_extractdiag, OffsetAttrs) {
-  op.doc("A diagonal of each matrix.").alias("linalg_extractdiag").input("A").FLOATS
+  op.doc("A diagonal of each matrix.")
+      .alias("linalg_extractdiag")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const OffsetAttrs& a, std::span<const Shape> in) {
         const Matrices m = square_matrices(in[0]);
         Shape out = in[0];
@@ -359,14 +435,20 @@ GLUINO_OP(_linalg_extractdiag, OffsetAttrs) {
         const Matrices m(k.in(0).shape());
         const int64_t n = k.out().shape().back();
         visit_float(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < m.batch * n; ++i) k.out_data<T>()[i] = k.data<T>(0)[i / n * m.size() + on_diagonal(i % n, a.offset, m.columns)];
+          for (int64_t i = 0; i < m.batch * n; ++i)
+            k.out_data<T>()[i] = k.data<T>(0)[i / n * m.size() + on_diagonal(i % n, a.offset, m.columns)];
         });
       })
-      .gradient({}, [](const OffsetAttrs& a, const Gradient& g) -> Tensors { return {with_offset("_linalg_makediag", g.head(), a.offset)}; })
-      .sample({{2, 3, 3}}).sample({{4, 4}}, {.offset = -1});
+      .gradient({},
+                [](const OffsetAttrs& a, const Gradient& g) -> Tensors { return {with_offset("_linalg_makediag", g.head(), a.offset)}; })
+      .sample({{2, 3, 3}})
+      .sample({{4, 4}}, {.offset = -1});
 }
 GLUINO_OP(_linalg_makediag, OffsetAttrs) {
-  op.doc("Matrices with the given diagonals, zeros elsewhere.").alias("linalg_makediag").input("A").FLOATS
+  op.doc("Matrices with the given diagonals, zeros elsewhere.")
+      .alias("linalg_makediag")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const OffsetAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("a scalar is not a diagonal: at least one axis is needed");
         Shape out = in[0];
@@ -379,14 +461,20 @@ GLUINO_OP(_linalg_makediag, OffsetAttrs) {
         const int64_t n = k.in(0).shape().back();
         visit_float(k.out().dtype(), [&]<class T>(T*) {
           std::fill_n(k.out_data<T>(), k.out().size(), T(0));
-          for (int64_t i = 0; i < m.batch * n; ++i) k.out_data<T>()[i / n * m.size() + on_diagonal(i % n, a.offset, m.columns)] = k.data<T>(0)[i];
+          for (int64_t i = 0; i < m.batch * n; ++i)
+            k.out_data<T>()[i / n * m.size() + on_diagonal(i % n, a.offset, m.columns)] = k.data<T>(0)[i];
         });
       })
-      .gradient({}, [](const OffsetAttrs& a, const Gradient& g) -> Tensors { return {with_offset("_linalg_extractdiag", g.head(), a.offset)}; })
-      .sample({{2, 3}}).sample({{3}}, {.offset = 1});
+      .gradient({},
+                [](const OffsetAttrs& a, const Gradient& g) -> Tensors { return {with_offset("_linalg_extractdiag", g.head(), a.offset)}; })
+      .sample({{2, 3}})
+      .sample({{3}}, {.offset = 1});
 }
 GLUINO_OP(_linalg_sumlogdiag, NoAttrs) {
-  op.doc("Sum of the logarithms of the diagonal of each matrix.").alias("linalg_sumlogdiag").input("A").FLOATS
+  op.doc("Sum of the logarithms of the diagonal of each matrix.")
+      .alias("linalg_sumlogdiag")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_matrices(in[0]), batch_shape(in[0]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.in(0).shape());
@@ -398,10 +486,13 @@ GLUINO_OP(_linalg_sumlogdiag, NoAttrs) {
           }
         });
       })
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors {
-        return {with_offset("_linalg_makediag", per_matrix(g.head(), g.like(0), 1) / with_offset("_linalg_extractdiag", g.in(0), 0), 0)};
-      })
-      .sample({uniform_sample({2, 3, 3}, 0.3, 2)}).sample({uniform_sample({2, 2}, 0.3, 2)});
+      .gradient({{0}, {}},
+                [](const Gradient& g) -> Tensors {
+                  return {with_offset("_linalg_makediag",
+                                      per_matrix(g.head(), g.like(0), 1) / with_offset("_linalg_extractdiag", g.in(0), 0), 0)};
+                })
+      .sample({uniform_sample({2, 3, 3}, 0.3, 2)})
+      .sample({uniform_sample({2, 2}, 0.3, 2)});
 }
 
 // ---- triangles as vectors
@@ -409,7 +500,8 @@ struct TrianAttrs {
   int offset = 0;
   bool lower = true;
   static void fields(AttrFields<TrianAttrs>& f) {
-    f.field("offset", &TrianAttrs::offset, "the diagonal that bounds the triangle; a positive one means the upper, a negative one the lower triangle")
+    f.field("offset", &TrianAttrs::offset,
+            "the diagonal that bounds the triangle; a positive one means the upper, a negative one the lower triangle")
         .field("lower", &TrianAttrs::lower, "with offset 0: the lower triangle, else the upper");
   }
   bool is_lower() const { return offset < 0 || (offset == 0 && lower); }
@@ -422,9 +514,14 @@ struct TrianAttrs {
   }
 };
 static int64_t triangle_size(int64_t n) { return n * (n + 1) / 2; }
-static Tensor with_trian(std::string_view name, const TrianAttrs& a, const Tensor& t) { return call(name, {t}, {{"offset", int64_t{a.offset}}, {"lower", a.lower}}); }
+static Tensor with_trian(std::string_view name, const TrianAttrs& a, const Tensor& t) {
+  return call(name, {t}, {{"offset", int64_t{a.offset}}, {"lower", a.lower}});
+}
 GLUINO_OP(_linalg_extracttrian, TrianAttrs) {
-  op.doc("A triangle of each matrix as a vector, row by row.").alias("linalg_extracttrian").input("A").FLOATS
+  op.doc("A triangle of each matrix as a vector, row by row.")
+      .alias("linalg_extracttrian")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const TrianAttrs& a, std::span<const Shape> in) {
         const Matrices m = square_matrices(in[0]);
         Shape out = in[0];
@@ -440,10 +537,15 @@ GLUINO_OP(_linalg_extracttrian, TrianAttrs) {
         });
       })
       .gradient({}, [](const TrianAttrs& a, const Gradient& g) -> Tensors { return {with_trian("_linalg_maketrian", a, g.head())}; })
-      .sample({{2, 3, 3}}).sample({{4, 4}}, {.offset = 1}).sample({{3, 3}}, {.lower = false});
+      .sample({{2, 3, 3}})
+      .sample({{4, 4}}, {.offset = 1})
+      .sample({{3, 3}}, {.lower = false});
 }
 GLUINO_OP(_linalg_maketrian, TrianAttrs) {
-  op.doc("Triangular matrices from vectors, row by row.").alias("linalg_maketrian").input("A").FLOATS
+  op.doc("Triangular matrices from vectors, row by row.")
+      .alias("linalg_maketrian")
+      .input("A")
+      .kernel_dtypes(float_dtypes())
       .shape([](const TrianAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("a scalar is not a triangle: at least one axis is needed");
         int64_t n = 0;
@@ -463,7 +565,9 @@ GLUINO_OP(_linalg_maketrian, TrianAttrs) {
         });
       })
       .gradient({}, [](const TrianAttrs& a, const Gradient& g) -> Tensors { return {with_trian("_linalg_extracttrian", a, g.head())}; })
-      .sample({{2, 6}}).sample({{3}}, {.offset = -1}).sample({{3}}, {.lower = false});
+      .sample({{2, 6}})
+      .sample({{3}}, {.offset = -1})
+      .sample({{3}}, {.lower = false});
 }
 
 }  // namespace gluino::ops

@@ -32,10 +32,13 @@ inline void check_same_batch(const Shape& a, const Shape& b) {
   if (!same) raise<ShapeError>("shapes {} and {} hold different batches of matrices", a, b);
 }
 // For kernels restricted to float32 and float64.
+inline std::vector<DType> float_dtypes() { return {DType::float32, DType::float64}; }
 template <class F>
 void visit_float(DType dtype, F&& f) {
-  if (dtype == DType::float32) f(static_cast<float*>(nullptr));
-  else f(static_cast<double*>(nullptr));
+  if (dtype == DType::float32)
+    f(static_cast<float*>(nullptr));
+  else
+    f(static_cast<double*>(nullptr));
 }
 
 }  // namespace gluino::ops

@@ -1,11 +1,12 @@
 // Random tensors: with one set of parameters, of the shape of another tensor, or with parameters per element.
+#include "gluino/random.h"
+
 #include <cmath>
 #include <numbers>
 
 #include "base/parallel.h"
-#include "gluino/random.h"
-#include "ops/distributions.h"
 #include "ops/common.h"
+#include "ops/distributions.h"
 
 namespace gluino::ops {
 
@@ -45,8 +46,10 @@ static void fill_by_four(const RandomStream& stream, T* data, int64_t n, F&& f) 
 template <class D>
 static void fill_distribution(Tensor& out, double a, double b) {
   fill(out, [&](int64_t, ElementRandom& r) {
-    if constexpr (requires { D::draw(a, b, r); }) return D::draw(a, b, r);
-    else return D::draw(a, r);
+    if constexpr (requires { D::draw(a, b, r); })
+      return D::draw(a, b, r);
+    else
+      return D::draw(a, r);
   });
 }
 template <>
@@ -69,7 +72,8 @@ void fill_distribution<Normal>(Tensor& out, double mean, double deviation) {
   visit_dtype(out.dtype(), [&]<class T>(T*) {
     fill_by_four(stream, out.mutable_data<T>(), out.size(), [&](const std::array<uint32_t, 4>& w, float* v) {
       for (size_t j = 0; j < 4; j += 2) {
-        const float radius = std::sqrt(-2 * std::log((static_cast<float>(w[j]) + 1) * 0x1p-32f)), angle = unit_float(w[j + 1]) * (2 * std::numbers::pi_v<float>);
+        const float radius = std::sqrt(-2 * std::log((static_cast<float>(w[j]) + 1) * 0x1p-32f)),
+                    angle = unit_float(w[j + 1]) * (2 * std::numbers::pi_v<float>);
         v[j] = m + s * radius * std::cos(angle);
         v[j + 1] = m + s * radius * std::sin(angle);
       }
@@ -84,11 +88,11 @@ struct Parameters {
 };
 template <class D>
 struct Traits;
-#define TRAITS(D, p1, doc1, default1, p2, doc2, default2)              \
-  template <>                                                          \
-  struct Traits<D> {                                                   \
-    static constexpr Parameters names{p1, doc1, p2, doc2};             \
-    static constexpr double first = default1, second = default2;       \
+#define TRAITS(D, p1, doc1, default1, p2, doc2, default2)        \
+  template <>                                                    \
+  struct Traits<D> {                                             \
+    static constexpr Parameters names{p1, doc1, p2, doc2};       \
+    static constexpr double first = default1, second = default2; \
   };
 TRAITS(Uniform, "low", "least value", 0, "high", "end, not included", 1)
 TRAITS(Normal, "loc", "mean", 0, "scale", "standard deviation", 1)
@@ -116,11 +120,13 @@ struct RandomAttrs {
 template <class D>
 static void define_random(OpBuilder<RandomAttrs<D>>& op) {
   using A = RandomAttrs<D>;
-  op.random().dtypes(DTypeSet::any)
+  op.random()
+      .dtypes(DTypeSet::any)
       .shape([](const A& a, std::span<const Shape>) { return random_shape(a.shape); })
       .dtype([](const A& a, std::span<const DType>, DType) { return a.dtype.value_or(DType::float32); })
       .kernel([](const A& a, KernelContext& k) { fill_distribution<D>(k.out(), a.first, a.second); })
-      .not_differentiable(kRandom).sample({}, {.shape = {3, 5}});
+      .not_differentiable(kRandom)
+      .sample({}, {.shape = {3, 5}});
 }
 template <class D>
 struct RandomLikeAttrs {
@@ -133,15 +139,20 @@ struct RandomLikeAttrs {
 template <class D>
 static void define_random_like(OpBuilder<RandomLikeAttrs<D>>& op) {
   using A = RandomLikeAttrs<D>;
-  op.random().input("data").shape_only().same_shape()
+  op.random()
+      .input("data")
+      .shape_only()
+      .same_shape()
       .kernel([](const A& a, KernelContext& k) { fill_distribution<D>(k.out(), a.first, a.second); })
-      .not_differentiable(kRandom).sample({{3, 5}});
+      .not_differentiable(kRandom)
+      .sample({{3, 5}});
 }
 struct SampleAttrs {
   Shape shape;
   std::optional<DType> dtype;
   static void fields(AttrFields<SampleAttrs>& f) {
-    f.field("shape", &SampleAttrs::shape, "how many numbers per parameter; () for one").field("dtype", &SampleAttrs::dtype, "dtype of the result; None for that of the parameters");
+    f.field("shape", &SampleAttrs::shape, "how many numbers per parameter; () for one")
+        .field("dtype", &SampleAttrs::dtype, "dtype of the result; None for that of the parameters");
   }
 };
 // The parameters of element i of the result are those at i / (numbers per parameter).
@@ -161,27 +172,36 @@ static void define_sample(OpBuilder<SampleAttrs>& op, std::vector<std::string> i
         const int64_t each = a.shape.elements();
         const Tensor first = with_dtype(k.in(0), DType::float64), second = with_dtype(k.in(k.num_inputs() - 1), DType::float64);
         fill(k.out(), [&, x = first.data<double>(), y = second.data<double>()](int64_t i, ElementRandom& r) {
-          if constexpr (requires(double v) { D::draw(v, v, r); }) return D::draw(x[i / each], y[i / each], r);
-          else return D::draw(x[i / each], r);
+          if constexpr (requires(double v) { D::draw(v, v, r); })
+            return D::draw(x[i / each], y[i / each], r);
+          else
+            return D::draw(x[i / each], r);
         });
       })
       .not_differentiable(kRandom);
   std::vector<SampleInput> parameters;
-  for (size_t i = 0; i < inputs.size(); ++i) parameters.push_back(uniform_sample({3}, 0.2 + 0.4 * static_cast<double>(i), 0.6 + 0.4 * static_cast<double>(i)));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    parameters.push_back(uniform_sample({3}, 0.2 + 0.4 * static_cast<double>(i), 0.6 + 0.4 * static_cast<double>(i)));
   op.sample(parameters, {.shape = {4}}).sample(parameters);
 }
 
-#define DISTRIBUTION(D, name, text, old_alias, ...)                                                                                   \
-  GLUINO_OP(_random_##name, RandomAttrs<D>) { define_random<D>(op.doc(text).alias("random_" #name) old_alias); }                      \
-  GLUINO_OP(_random_##name##_like, RandomLikeAttrs<D>) { define_random_like<D>(op.doc(text " The result has the shape of data.").alias("random_" #name "_like")); } \
-  GLUINO_OP(_sample_##name, SampleAttrs) { define_sample<D>(op.doc(text " Each element of the parameters gives its own numbers.").alias("sample_" #name), {__VA_ARGS__}); }
+#define DISTRIBUTION(D, name, text, old_alias, ...)                                                                                \
+  GLUINO_OP(_random_##name, RandomAttrs<D>) { define_random<D>(op.doc(text).alias("random_" #name) old_alias); }                   \
+  GLUINO_OP(_random_##name##_like, RandomLikeAttrs<D>) {                                                                           \
+    define_random_like<D>(op.doc(text " The result has the shape of data.").alias("random_" #name "_like"));                       \
+  }                                                                                                                                \
+  GLUINO_OP(_sample_##name, SampleAttrs) {                                                                                         \
+    define_sample<D>(op.doc(text " Each element of the parameters gives its own numbers.").alias("sample_" #name), {__VA_ARGS__}); \
+  }
 DISTRIBUTION(Uniform, uniform, "Random numbers spread evenly over [low, high).", .alias("uniform"), "low", "high")
 DISTRIBUTION(Normal, normal, "Random numbers of a normal distribution.", .alias("normal"), "mu", "sigma")
 DISTRIBUTION(Gamma, gamma, "Random numbers of a gamma distribution.", , "alpha", "beta")
 DISTRIBUTION(Exponential, exponential, "Random numbers of an exponential distribution.", .alias("exponential"), "lam")
 DISTRIBUTION(Poisson, poisson, "Random whole numbers of a Poisson distribution.", .alias("poisson"), "lam")
-DISTRIBUTION(NegativeBinomial, negative_binomial, "Random whole numbers of a negative binomial distribution.", .alias("negative_binomial"), "k", "p")
-DISTRIBUTION(GeneralizedNegativeBinomial, generalized_negative_binomial, "Random whole numbers of a negative binomial distribution given by mean and dispersion.",
+DISTRIBUTION(NegativeBinomial, negative_binomial, "Random whole numbers of a negative binomial distribution.", .alias("negative_binomial"),
+             "k", "p")
+DISTRIBUTION(GeneralizedNegativeBinomial, generalized_negative_binomial,
+             "Random whole numbers of a negative binomial distribution given by mean and dispersion.",
              .alias("generalized_negative_binomial"), "mu", "alpha")
 
 struct RandintAttrs {
@@ -198,7 +218,10 @@ struct RandintAttrs {
   }
 };
 GLUINO_OP(_random_randint, RandintAttrs) {
-  op.doc("Random whole numbers spread evenly over [low, high).").alias("random_randint", "randint").random().dtypes(DTypeSet::any)
+  op.doc("Random whole numbers spread evenly over [low, high).")
+      .alias("random_randint", "randint")
+      .random()
+      .dtypes(DTypeSet::any)
       .shape([](const RandintAttrs& a, std::span<const Shape>) {
         if (a.low >= a.high) raise<AttrError>("there is no whole number in [{}, {})", a.low, a.high);
         return random_shape(a.shape);
@@ -215,13 +238,16 @@ GLUINO_OP(_random_randint, RandintAttrs) {
               // The high half of a 128-bit product maps 64 random bits to [0, count) evenly enough.
               const auto offset = static_cast<uint64_t>((static_cast<unsigned __int128>((uint64_t{w[0]} << 32) | w[1]) * count) >> 64);
               const auto value = static_cast<int64_t>(static_cast<uint64_t>(a.low) + offset);
-              if constexpr (std::is_integral_v<T>) out[i] = static_cast<T>(value);
-              else out[i] = element<T>(static_cast<double>(value));
+              if constexpr (std::is_integral_v<T>)
+                out[i] = static_cast<T>(value);
+              else
+                out[i] = element<T>(static_cast<double>(value));
             }
           });
         });
       })
-      .not_differentiable(kRandom).sample({}, {.low = -3, .high = 8, .shape = {3, 5}});
+      .not_differentiable(kRandom)
+      .sample({}, {.low = -3, .high = 8, .shape = {3, 5}});
 }
 
 struct BernoulliAttrs {
@@ -235,13 +261,16 @@ struct BernoulliAttrs {
   }
 };
 GLUINO_OP(_bernoulli, BernoulliAttrs) {
-  op.doc("1 with a given probability, else 0.").random().dtypes(DTypeSet::any)
+  op.doc("1 with a given probability, else 0.")
+      .random()
+      .dtypes(DTypeSet::any)
       .shape([](const BernoulliAttrs& a, std::span<const Shape>) { return random_shape(a.shape); })
       .dtype([](const BernoulliAttrs& a, std::span<const DType>, DType) { return a.dtype.value_or(DType::float32); })
       .kernel([](const BernoulliAttrs& a, KernelContext& k) {
         fill(k.out(), [&](int64_t, ElementRandom& r) { return r.uniform() < a.prob ? 1.0 : 0.0; });
       })
-      .not_differentiable(kRandom).sample({}, {.prob = 0.3, .shape = {3, 5}});
+      .not_differentiable(kRandom)
+      .sample({}, {.prob = 0.3, .shape = {3, 5}});
 }
 
 // ---- Dropout
@@ -257,8 +286,14 @@ struct DropoutAttrs {
   }
 };
 GLUINO_OP(Dropout, DropoutAttrs) {
-  op.doc("Sets a random part of the elements to 0 while training and scales the others to keep the mean.").input("data").outputs({"output", "mask"}).ignores({"cudnn_off"})
-      .random().mode_dependent().kernel_dtypes({DType::float32, DType::float64}).visible_outputs([](const DropoutAttrs&) { return 1; })
+  op.doc("Sets a random part of the elements to 0 while training and scales the others to keep the mean.")
+      .input("data")
+      .outputs({"output", "mask"})
+      .ignores({"cudnn_off"})
+      .random()
+      .mode_dependent()
+      .kernel_dtypes({DType::float32, DType::float64})
+      .visible_outputs([](const DropoutAttrs&) { return 1; })
       .shape([](const DropoutAttrs& a, std::span<const Shape> in) {
         if (!(a.p >= 0 && a.p <= 1)) raise<AttrError>("attribute 'p' is {}, but a probability is needed", a.p);
         Shape mask = in[0];
@@ -284,7 +319,8 @@ GLUINO_OP(Dropout, DropoutAttrs) {
         apply_into(OpRegistry::global().get("broadcast_mul"), in, nullptr, {&k.out(0), 1});
       })
       .gradient({{}, {1}}, [](const Gradient& g) -> Tensors { return {g.head() * g.out(1)}; })
-      .sample({{4, 5}}).sample({{4, 5}}, {.p = 0.3, .mode = DropoutMode::always, .axes = {1}});
+      .sample({{4, 5}})
+      .sample({{4, 5}}, {.p = 0.3, .mode = DropoutMode::always, .axes = {1}});
 }
 
 }  // namespace gluino::ops

@@ -50,7 +50,10 @@ static void run_multinomial(const MultinomialAttrs& a, KernelContext& k) {
   }
 }
 GLUINO_OP(_sample_multinomial, MultinomialAttrs) {
-  op.doc("Draws indices with the probabilities in the last axis of data.").alias("sample_multinomial").random().input("data")
+  op.doc("Draws indices with the probabilities in the last axis of data.")
+      .alias("sample_multinomial")
+      .random()
+      .input("data")
       .num_outputs([](const MultinomialAttrs& a) { return a.get_prob ? 2 : 1; })
       .shape([](const MultinomialAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("data is a scalar, but a vector of probabilities is needed");
@@ -65,27 +68,35 @@ GLUINO_OP(_sample_multinomial, MultinomialAttrs) {
       })
       .kernel(run_multinomial)
       // The logarithms depend on data: d log(p[i]) = 1 / p[i].
-      .gradient({{0}, {0}}, [](const MultinomialAttrs& a, const Gradient& g) -> Tensors {
-        if (!a.get_prob) return {Tensor()};
-        Shape rows = Shape::filled(g.like(0).ndim(), 0);
-        rows[rows.ndim() - 1] = -1;
-        Tensor head = g.head(1), draws = g.out(0);
-        if (a.shape.empty() && g.like(0).ndim() > 1) {
-          head = call("expand_dims", {head}, {{"axis", int64_t{-1}}});
-          draws = call("expand_dims", {draws}, {{"axis", int64_t{-1}}});
-        }
-        head = head.reshape(rows);
-        draws = draws.reshape(rows);
-        return {call("_put_along_axis", {head / call("_take_along_axis", {g.in(0), draws}), draws, g.like(0)})};
-      })
-      .sample({uniform_sample({2, 4}, 0.1, 1)}, {.shape = {5}}).sample({uniform_sample({4}, 0.1, 1)}, {.get_prob = true});
+      .gradient({{0}, {0}},
+                [](const MultinomialAttrs& a, const Gradient& g) -> Tensors {
+                  if (!a.get_prob) return {Tensor()};
+                  Shape rows = Shape::filled(g.like(0).ndim(), 0);
+                  rows[rows.ndim() - 1] = -1;
+                  Tensor head = g.head(1), draws = g.out(0);
+                  if (a.shape.empty() && g.like(0).ndim() > 1) {
+                    head = call("expand_dims", {head}, {{"axis", int64_t{-1}}});
+                    draws = call("expand_dims", {draws}, {{"axis", int64_t{-1}}});
+                  }
+                  head = head.reshape(rows);
+                  draws = draws.reshape(rows);
+                  return {call("_put_along_axis", {head / call("_take_along_axis", {g.in(0), draws}), draws, g.like(0)})};
+                })
+      .sample({uniform_sample({2, 4}, 0.1, 1)}, {.shape = {5}})
+      .sample({uniform_sample({4}, 0.1, 1)}, {.get_prob = true});
 }
 
 GLUINO_OP(_shuffle, NoAttrs) {
-  op.doc("Puts the slices of the first axis into a random order.").alias("shuffle").random().input("data").dtypes(DTypeSet::any).same_shape()
+  op.doc("Puts the slices of the first axis into a random order.")
+      .alias("shuffle")
+      .random()
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .same_shape()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Shape& shape = k.in(0).shape();
-        const int64_t n = shape.empty() ? 1 : shape[0], bytes = shape.elements(std::min(1, shape.ndim()), shape.ndim()) * dtype_bytes(k.out().dtype());
+        const int64_t n = shape.empty() ? 1 : shape[0],
+                      bytes = shape.elements(std::min(1, shape.ndim()), shape.ndim()) * dtype_bytes(k.out().dtype());
         const RandomStream stream = next_random_stream(k.out().device());
         std::vector<int64_t> order(static_cast<size_t>(n));
         std::iota(order.begin(), order.end(), int64_t{0});
@@ -93,20 +104,26 @@ GLUINO_OP(_shuffle, NoAttrs) {
           ElementRandom random(stream, i);
           std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random.uniform() * static_cast<double>(i + 1))]);
         }
-        for (int64_t i = 0; i < n; ++i) std::memcpy(bytes_of(k.out()) + i * bytes, bytes_of(k.in(0)) + order[static_cast<size_t>(i)] * bytes, static_cast<size_t>(bytes));
+        for (int64_t i = 0; i < n; ++i)
+          std::memcpy(bytes_of(k.out()) + i * bytes, bytes_of(k.in(0)) + order[static_cast<size_t>(i)] * bytes, static_cast<size_t>(bytes));
       })
-      .not_differentiable(kRandom).sample({{5, 3}});
+      .not_differentiable(kRandom)
+      .sample({{5, 3}});
 }
 
 struct ZipfianAttrs {
   int64_t range_max = 1;
   Shape shape;
   static void fields(AttrFields<ZipfianAttrs>& f) {
-    f.required("range_max", &ZipfianAttrs::range_max, "number of classes").field("shape", &ZipfianAttrs::shape, "rows, and draws in each row");
+    f.required("range_max", &ZipfianAttrs::range_max, "number of classes")
+        .field("shape", &ZipfianAttrs::shape, "rows, and draws in each row");
   }
 };
 GLUINO_OP(_sample_unique_zipfian, ZipfianAttrs) {
-  op.doc("Different classes for each row, small numbers more often (log-uniform), and how many tries they took.").random().outputs({"samples", "tries"}).dtypes(DTypeSet::any)
+  op.doc("Different classes for each row, small numbers more often (log-uniform), and how many tries they took.")
+      .random()
+      .outputs({"samples", "tries"})
+      .dtypes(DTypeSet::any)
       .shape([](const ZipfianAttrs& a, std::span<const Shape>) {
         if (a.shape.ndim() != 2) raise<AttrError>("attribute 'shape' is {}, but rows and draws are needed", a.shape);
         if (a.shape[1] > a.range_max) raise<AttrError>("{} different classes cannot be drawn from {}", a.shape[1], a.range_max);
@@ -128,7 +145,8 @@ GLUINO_OP(_sample_unique_zipfian, ZipfianAttrs) {
           k.out_data<int64_t>(1)[row] = tries;
         }
       })
-      .not_differentiable(kRandom).sample({}, {.range_max = 20, .shape = {2, 4}});
+      .not_differentiable(kRandom)
+      .sample({}, {.range_max = 20, .shape = {2, 4}});
 }
 
 }  // namespace gluino::ops

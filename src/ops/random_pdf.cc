@@ -32,7 +32,7 @@ template <class P, class S>
 static void define_pdf(OpBuilder<PdfAttrs>& op, std::vector<std::string> parameters, P log_pdf, S slopes) {
   op.input("sample");
   for (const std::string& p : parameters) op.input(p);
-  op.kernel_dtypes({DType::float32, DType::float64})
+  op.kernel_dtypes(float_dtypes())
       .shape([](const PdfAttrs&, std::span<const Shape> in) { return pdf_shape(in); })
       .kernel([log_pdf](const PdfAttrs& a, KernelContext& k) {
         const int64_t each = k.in(0).shape().elements(k.in(1).ndim(), k.in(0).ndim());
@@ -60,44 +60,56 @@ static void define_pdf(OpBuilder<PdfAttrs>& op, std::vector<std::string> paramet
 }
 
 GLUINO_OP(_random_pdf_uniform, PdfAttrs) {
-  define_pdf(op.doc("Density of a uniform distribution.").alias("random_pdf_uniform"), {"low", "high"},
-             [](double x, double low, double high) { return x >= low && x <= high ? -std::log(high - low) : -INFINITY; },
-             [](const Tensor& x, const Tensor& low, const Tensor& high) { return Tensors{zeros_like(x), 1 / (high - low), 1 / (low - high)}; });
+  define_pdf(
+      op.doc("Density of a uniform distribution.").alias("random_pdf_uniform"), {"low", "high"},
+      [](double x, double low, double high) { return x >= low && x <= high ? -std::log(high - low) : -INFINITY; },
+      [](const Tensor& x, const Tensor& low, const Tensor& high) {
+        return Tensors{zeros_like(x), 1 / (high - low), 1 / (low - high)};
+      });
   op.sample({uniform_sample({2, 3}, 0.6, 1.4), uniform_sample({2}, 0, 0.5), uniform_sample({2}, 1.5, 2)})
       .sample({uniform_sample({2, 3}, 0.6, 1.4), uniform_sample({2}, 0, 0.5), uniform_sample({2}, 1.5, 2)}, {.is_log = true});
 }
-#define SAMPLES2(x1, x2, p1, p2, q1, q2)                                                                \
-  sample({uniform_sample({2, 3}, x1, x2), uniform_sample({2}, p1, p2), uniform_sample({2}, q1, q2)})     \
+#define SAMPLES2(x1, x2, p1, p2, q1, q2)                                                             \
+  sample({uniform_sample({2, 3}, x1, x2), uniform_sample({2}, p1, p2), uniform_sample({2}, q1, q2)}) \
       .sample({uniform_sample({3}, x1, x2), uniform_sample({3}, p1, p2), uniform_sample({3}, q1, q2)}, {.is_log = true})
-#define SAMPLES1(x1, x2, p1, p2)                                                \
-  sample({uniform_sample({2, 3}, x1, x2), uniform_sample({2}, p1, p2)})          \
+#define SAMPLES1(x1, x2, p1, p2)                                        \
+  sample({uniform_sample({2, 3}, x1, x2), uniform_sample({2}, p1, p2)}) \
       .sample({uniform_sample({3}, x1, x2), uniform_sample({3}, p1, p2)}, {.is_log = true})
 GLUINO_OP(_random_pdf_normal, PdfAttrs) {
-  define_pdf(op.doc("Density of a normal distribution.").alias("random_pdf_normal"), {"mu", "sigma"},
-             [](double x, double m, double s) { return -0.5 * (x - m) * (x - m) / (s * s) - std::log(s) - 0.9189385332046727; },  // log(2 pi) / 2
-             [](const Tensor& x, const Tensor& m, const Tensor& s) {
-               const Tensor d = (x - m) / f("square", s);
-               return Tensors{-d, d, d * (x - m) / s - 1 / s};
-             });
+  define_pdf(
+      op.doc("Density of a normal distribution.").alias("random_pdf_normal"), {"mu", "sigma"},
+      [](double x, double m, double s) { return -0.5 * (x - m) * (x - m) / (s * s) - std::log(s) - 0.9189385332046727; },  // log(2 pi) / 2
+      [](const Tensor& x, const Tensor& m, const Tensor& s) {
+        const Tensor d = (x - m) / f("square", s);
+        return Tensors{-d, d, d * (x - m) / s - 1 / s};
+      });
   op.SAMPLES2(-1, 1, -0.5, 0.5, 0.5, 1.5);
 }
 GLUINO_OP(_random_pdf_gamma, PdfAttrs) {
-  define_pdf(op.doc("Density of a gamma distribution with shape alpha and rate beta.").alias("random_pdf_gamma"), {"alpha", "beta"},
-             [](double x, double a, double b) { return a * std::log(b) + (a - 1) * std::log(x) - b * x - log_gamma(a); },
-             [](const Tensor& x, const Tensor& a, const Tensor& b) {
-               return Tensors{(a - 1) / x - b, f("log", x) + (f("log", b) - f("digamma", a)), a / b - x};
-             });
+  define_pdf(
+      op.doc("Density of a gamma distribution with shape alpha and rate beta.").alias("random_pdf_gamma"), {"alpha", "beta"},
+      [](double x, double a, double b) { return a * std::log(b) + (a - 1) * std::log(x) - b * x - log_gamma(a); },
+      [](const Tensor& x, const Tensor& a, const Tensor& b) {
+        return Tensors{(a - 1) / x - b, f("log", x) + (f("log", b) - f("digamma", a)), a / b - x};
+      });
   op.SAMPLES2(0.5, 2, 0.7, 2, 0.5, 2);
 }
 GLUINO_OP(_random_pdf_exponential, PdfAttrs) {
-  define_pdf(op.doc("Density of an exponential distribution.").alias("random_pdf_exponential"), {"lam"}, [](double x, double l, double) { return std::log(l) - l * x; },
-             [](const Tensor& x, const Tensor& l, const Tensor&) { return Tensors{-l, 1 / l - x}; });
+  define_pdf(
+      op.doc("Density of an exponential distribution.").alias("random_pdf_exponential"), {"lam"},
+      [](double x, double l, double) { return std::log(l) - l * x; },
+      [](const Tensor& x, const Tensor& l, const Tensor&) {
+        return Tensors{-l, 1 / l - x};
+      });
   op.SAMPLES1(0.5, 2, 0.5, 2);
 }
 GLUINO_OP(_random_pdf_poisson, PdfAttrs) {
-  define_pdf(op.doc("Probability of a Poisson distribution.").alias("random_pdf_poisson"), {"lam"},
-             [](double x, double l, double) { return x * std::log(l) - l - log_gamma(x + 1); },
-             [](const Tensor& x, const Tensor& l, const Tensor&) { return Tensors{f("log", l) - f("digamma", x + 1), x / l - 1}; });
+  define_pdf(
+      op.doc("Probability of a Poisson distribution.").alias("random_pdf_poisson"), {"lam"},
+      [](double x, double l, double) { return x * std::log(l) - l - log_gamma(x + 1); },
+      [](const Tensor& x, const Tensor& l, const Tensor&) {
+        return Tensors{f("log", l) - f("digamma", x + 1), x / l - 1};
+      });
   op.SAMPLES1(1, 4, 0.5, 2);
 }
 static double log_negative_binomial(double x, double k, double p) {
@@ -109,24 +121,31 @@ static Tensors negative_binomial_slopes(const Tensor& x, const Tensor& k, const 
   return {both - f("digamma", x + 1) + f("log", 1 - p), both + (f("log", p) - f("digamma", k)), k / p - x / (1 - p)};
 }
 GLUINO_OP(_random_pdf_negative_binomial, PdfAttrs) {
-  define_pdf(op.doc("Probability of a negative binomial distribution.").alias("random_pdf_negative_binomial"), {"k", "p"}, log_negative_binomial, negative_binomial_slopes);
+  define_pdf(op.doc("Probability of a negative binomial distribution.").alias("random_pdf_negative_binomial"), {"k", "p"},
+             log_negative_binomial, negative_binomial_slopes);
   op.SAMPLES2(1, 4, 1, 3, 0.3, 0.7);
 }
 GLUINO_OP(_random_pdf_generalized_negative_binomial, PdfAttrs) {
-  define_pdf(op.doc("Probability of a negative binomial distribution given by mean and dispersion.").alias("random_pdf_generalized_negative_binomial"), {"mu", "alpha"},
-             [](double x, double mu, double alpha) { return log_negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1)); },
-             [](const Tensor& x, const Tensor& mu, const Tensor& alpha) {
-               // k = 1 / alpha and p = 1 / (mu alpha + 1)
-               const Tensor p = 1 / (mu * alpha + 1);
-               const Tensors slopes = negative_binomial_slopes(x, 1 / alpha, p);
-               const Tensor d = slopes[2] * f("square", p);
-               return Tensors{slopes[0], -(d * alpha), -(slopes[1] / f("square", alpha)) - d * mu};
-             });
+  define_pdf(
+      op.doc("Probability of a negative binomial distribution given by mean and dispersion.")
+          .alias("random_pdf_generalized_negative_binomial"),
+      {"mu", "alpha"}, [](double x, double mu, double alpha) { return log_negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1)); },
+      [](const Tensor& x, const Tensor& mu, const Tensor& alpha) {
+        // k = 1 / alpha and p = 1 / (mu alpha + 1)
+        const Tensor p = 1 / (mu * alpha + 1);
+        const Tensors slopes = negative_binomial_slopes(x, 1 / alpha, p);
+        const Tensor d = slopes[2] * f("square", p);
+        return Tensors{slopes[0], -(d * alpha), -(slopes[1] / f("square", alpha)) - d * mu};
+      });
   op.SAMPLES2(1, 4, 0.5, 2, 0.5, 1.5);
 }
 
 GLUINO_OP(_random_pdf_dirichlet, PdfAttrs) {
-  op.doc("Density of a Dirichlet distribution over the last axis.").alias("random_pdf_dirichlet").input("sample").input("alpha").kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Density of a Dirichlet distribution over the last axis.")
+      .alias("random_pdf_dirichlet")
+      .input("sample")
+      .input("alpha")
+      .kernel_dtypes(float_dtypes())
       .shape([](const PdfAttrs&, std::span<const Shape> in) {
         bool fits = !in[1].empty() && in[1].ndim() <= in[0].ndim() && in[1].back() == in[0].back();
         for (int i = 0; fits && i + 1 < in[1].ndim(); ++i) fits = in[0][i] == in[1][i];
@@ -137,7 +156,8 @@ GLUINO_OP(_random_pdf_dirichlet, PdfAttrs) {
         return out;
       })
       .kernel([](const PdfAttrs& a, KernelContext& k) {
-        const int64_t n = k.in(1).shape().back(), rows = k.out().size(), each = rows / std::max<int64_t>(1, k.in(1).size() / std::max<int64_t>(1, n));
+        const int64_t n = k.in(1).shape().back(), rows = k.out().size(),
+                      each = rows / std::max<int64_t>(1, k.in(1).size() / std::max<int64_t>(1, n));
         visit_float(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t r = 0; r < rows; ++r) {
             double total = 0, v = 0;
@@ -151,17 +171,19 @@ GLUINO_OP(_random_pdf_dirichlet, PdfAttrs) {
           }
         });
       })
-      .gradient({{0, 1}, {0}}, [](const PdfAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor& x = g.in(0);
-        Tensor head = a.is_log ? g.head() : g.head() * g.out(0);
-        if (x.ndim() > 1) head = call("expand_dims", {head}, {{"axis", int64_t{-1}}});
-        // alpha: its leading axes, then ones, then the last axis
-        Tensor alpha = g.in(1);
-        for (int i = alpha.ndim(); i < x.ndim(); ++i) alpha = call("expand_dims", {alpha}, {{"axis", int64_t{-2}}});
-        const Tensor by_alpha = f("log", x) - f("digamma", alpha) + f("digamma", alpha.sum(Shape{-1}, true));
-        return {head * (alpha - 1) / x, call("reshape_like", {reduce_like(head * by_alpha, alpha), g.like(1)})};
-      })
-      .sample({uniform_sample({2, 4, 3}, 0.2, 0.6), uniform_sample({2, 3}, 0.5, 2)}).sample({uniform_sample({3}, 0.2, 0.6), uniform_sample({3}, 0.5, 2)}, {.is_log = true});
+      .gradient({{0, 1}, {0}},
+                [](const PdfAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor& x = g.in(0);
+                  Tensor head = a.is_log ? g.head() : g.head() * g.out(0);
+                  if (x.ndim() > 1) head = call("expand_dims", {head}, {{"axis", int64_t{-1}}});
+                  // alpha: its leading axes, then ones, then the last axis
+                  Tensor alpha = g.in(1);
+                  for (int i = alpha.ndim(); i < x.ndim(); ++i) alpha = call("expand_dims", {alpha}, {{"axis", int64_t{-2}}});
+                  const Tensor by_alpha = f("log", x) - f("digamma", alpha) + f("digamma", alpha.sum(Shape{-1}, true));
+                  return {head * (alpha - 1) / x, call("reshape_like", {reduce_like(head * by_alpha, alpha), g.like(1)})};
+                })
+      .sample({uniform_sample({2, 4, 3}, 0.2, 0.6), uniform_sample({2, 3}, 0.5, 2)})
+      .sample({uniform_sample({3}, 0.2, 0.6), uniform_sample({3}, 0.5, 2)}, {.is_log = true});
 }
 
 }  // namespace gluino::ops

@@ -21,11 +21,16 @@ static void run_reduce(ReduceOp op, ReduceFinish finish, const Tensor& in, const
 
 static Shape check_sum_like(const Shape& data, const Shape& like) {
   const Shape both[] = {like, data};
-  if (like.ndim() > data.ndim() || !(broadcast_shapes(both) == data)) raise<ShapeError>("shape {} is not a broadcast of shape {}", data, like);
+  if (like.ndim() > data.ndim() || !(broadcast_shapes(both) == data))
+    raise<ShapeError>("shape {} is not a broadcast of shape {}", data, like);
   return like;
 }
 GLUINO_OP(_sum_like, NoAttrs) {
-  op.doc("Sums the axes along which a tensor of the shape of like would be broadcast to data.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Sums the axes along which a tensor of the shape of like would be broadcast to data.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_sum_like(in[0], in[1]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Shape &from = k.in(0).shape(), &to = k.out().shape();
@@ -34,8 +39,12 @@ GLUINO_OP(_sum_like, NoAttrs) {
         for (int i = 0; i < from.ndim(); ++i) axes.set(i, i < shift || to[i - shift] != from[i]);
         run_reduce(ReduceOp::sum, ReduceFinish::none, k.in(0), axes, k.out());
       })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("broadcast_like", {g.head(), g.like(0)}), Tensor()}; })
-      .sample({{2, 3, 4}, {3, 1}}).sample({{3, 4}, {3, 4}});
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {call("broadcast_like", {g.head(), g.like(0)}), Tensor()};
+                })
+      .sample({{2, 3, 4}, {3, 1}})
+      .sample({{3, 4}, {3, 4}});
 }
 
 struct ExpandAttrs {
@@ -49,7 +58,11 @@ struct ExpandAttrs {
   }
 };
 GLUINO_OP(_expand_reduced, ExpandAttrs) {
-  op.doc("Spreads the result of a reduction over the shape of like: the gradient of sum and mean.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Spreads the result of a reduction over the shape of like: the gradient of sum and mean.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const ExpandAttrs& a, std::span<const Shape> in) {
         const ReducedAxes axes(in[1], a.axis, a.exclude);
         if (!(in[0] == axes.result(in[1], a.keepdims))) raise<ShapeError>("data of shape {} is not a reduction of shape {}", in[0], in[1]);
@@ -67,13 +80,17 @@ GLUINO_OP(_expand_reduced, ExpandAttrs) {
           const std::pair<std::string_view, AttrValue> by[] = {{"scalar", static_cast<double>(k.out().size() / k.in(0).size())}};
           apply_into(divide, {&k.in(0), 1}, divide.make_attrs(by), {&data, 1});
         }
-        kernels::copy_strided(bytes, shape, bytes_of(data), kernels::broadcast_strides(kept, shape), bytes_of(k.out()), kernels::row_major_strides(shape));
+        kernels::copy_strided(bytes, shape, bytes_of(data), kernels::broadcast_strides(kept, shape), bytes_of(k.out()),
+                              kernels::row_major_strides(shape));
       })
-      .gradient({}, [](const ExpandAttrs& a, const Gradient& g) -> Tensors {
-        const AttrValue axis = a.axis ? AttrValue(*a.axis) : AttrValue();
-        return {call(a.mean ? "mean" : "sum", {g.head()}, {{"axis", axis}, {"keepdims", a.keepdims}, {"exclude", a.exclude}}), Tensor()};
-      })
-      .sample({{3}, {2, 3, 4}}, {.axis = Shape{0, 2}}).sample({{2, 1}, {2, 3}}, {.axis = Shape{1}, .keepdims = true, .mean = true});
+      .gradient({},
+                [](const ExpandAttrs& a, const Gradient& g) -> Tensors {
+                  const AttrValue axis = a.axis ? AttrValue(*a.axis) : AttrValue();
+                  return {call(a.mean ? "mean" : "sum", {g.head()}, {{"axis", axis}, {"keepdims", a.keepdims}, {"exclude", a.exclude}}),
+                          Tensor()};
+                })
+      .sample({{3}, {2, 3, 4}}, {.axis = Shape{0, 2}})
+      .sample({{2, 1}, {2, 3}}, {.axis = Shape{1}, .keepdims = true, .mean = true});
 }
 
 // ---- the reductions
@@ -93,12 +110,17 @@ static Tensor expand(const ReduceAttrs& a, const Gradient& g, const Tensor& t, b
 }
 static Tensor if_number(const Tensor& x, const Tensor& value) { return call("where", {x == x, value, zeros_like(value)}); }
 
-static DType integer_sum_dtype(const ReduceAttrs&, std::span<const DType>, DType promoted) { return promoted == DType::boolean ? DType::int64 : promoted; }
+static DType integer_sum_dtype(const ReduceAttrs&, std::span<const DType>, DType promoted) {
+  return promoted == DType::boolean ? DType::int64 : promoted;
+}
 
 template <class F>
 static void define_reduction(OpBuilder<ReduceAttrs>& op, ReduceOp how, ReduceFinish finish, Uses uses, F gradient) {
-  op.input("data").dtypes(DTypeSet::any).ignores({"dtype", "initial"})
-      .shape([](const ReduceAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axis, a.exclude).result(in[0], a.keepdims); })
+  op.input("data")
+      .dtypes(DTypeSet::any)
+      .ignores({"dtype", "initial"})
+      .shape(
+          [](const ReduceAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axis, a.exclude).result(in[0], a.keepdims); })
       .kernel([how, finish](const ReduceAttrs& a, KernelContext& k) {
         run_reduce(how, finish, k.in(0), ReducedAxes(k.in(0).shape(), a.axis, a.exclude), k.out());
       })
@@ -127,26 +149,32 @@ GLUINO_OP(nansum, ReduceAttrs) {
                    [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {if_number(g.in(0), expand(a, g, g.head()))}; });
 }
 GLUINO_OP(nanprod, ReduceAttrs) {
-  define_reduction(op.doc("Product over axes, NaN counting as 1.").dtype(integer_sum_dtype), ReduceOp::nanprod, ReduceFinish::none, {{0}, {0}},
-                   [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {if_number(g.in(0), expand(a, g, g.head() * g.out(0)) / g.in(0))}; });
+  define_reduction(
+      op.doc("Product over axes, NaN counting as 1.").dtype(integer_sum_dtype), ReduceOp::nanprod, ReduceFinish::none, {{0}, {0}},
+      [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {if_number(g.in(0), expand(a, g, g.head() * g.out(0)) / g.in(0))}; });
 }
 // Every element that equals the extremum gets the whole gradient, as in MXNet.
 static Tensors extremum_gradient(const ReduceAttrs& a, const Gradient& g) {
   return {expand(a, g, g.head()) * call("_equal", {g.in(0), expand(a, g, g.out(0))})};
 }
 GLUINO_OP(max, ReduceAttrs) {
-  define_reduction(op.doc("Maximum over axes; NaN wins.").alias("max_axis", "_np_max"), ReduceOp::max, ReduceFinish::none, {{0}, {0}}, extremum_gradient);
+  define_reduction(op.doc("Maximum over axes; NaN wins.").alias("max_axis", "_np_max"), ReduceOp::max, ReduceFinish::none, {{0}, {0}},
+                   extremum_gradient);
 }
 GLUINO_OP(min, ReduceAttrs) {
-  define_reduction(op.doc("Minimum over axes; NaN wins.").alias("min_axis", "_np_min"), ReduceOp::min, ReduceFinish::none, {{0}, {0}}, extremum_gradient);
+  define_reduction(op.doc("Minimum over axes; NaN wins.").alias("min_axis", "_np_min"), ReduceOp::min, ReduceFinish::none, {{0}, {0}},
+                   extremum_gradient);
 }
 GLUINO_OP(_square_sum, ReduceAttrs) {
   define_reduction(op.doc("Sum of squares over axes."), ReduceOp::sum_square, ReduceFinish::none, {{0}, {}},
                    [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {g.in(0) * expand(a, g, g.head() * 2)}; });
 }
 GLUINO_OP(logsumexp, ReduceAttrs) {
-  op.doc("log(sum(exp(data))) over axes, without overflow.").input("data").kernel_dtypes({DType::float32, DType::float64})
-      .shape([](const ReduceAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axis, a.exclude).result(in[0], a.keepdims); })
+  op.doc("log(sum(exp(data))) over axes, without overflow.")
+      .input("data")
+      .kernel_dtypes({DType::float32, DType::float64})
+      .shape(
+          [](const ReduceAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axis, a.exclude).result(in[0], a.keepdims); })
       .kernel([](const ReduceAttrs& a, KernelContext& k) {
         const ReducedAxes axes(k.in(0).shape(), a.axis, a.exclude);
         const Shape kept = axes.result(k.in(0).shape(), true);
@@ -168,10 +196,13 @@ GLUINO_OP(logsumexp, ReduceAttrs) {
         const Tensor parts[] = {sum, peak};
         apply_into(OpRegistry::global().get("elemwise_add"), parts, nullptr, {&out, 1});
       })
-      .gradient({{0}, {0}}, [](const ReduceAttrs& a, const Gradient& g) -> Tensors {
-        return {expand(a, g, g.head()) * call("exp", {g.in(0) - expand(a, g, g.out(0))})};
-      })
-      .sample({{2, 3, 4}}, {.axis = Shape{1}}).sample({{3, 4}}, {.axis = Shape{-1}, .keepdims = true}).sample({{3}});
+      .gradient({{0}, {0}},
+                [](const ReduceAttrs& a, const Gradient& g) -> Tensors {
+                  return {expand(a, g, g.head()) * call("exp", {g.in(0) - expand(a, g, g.out(0))})};
+                })
+      .sample({{2, 3, 4}}, {.axis = Shape{1}})
+      .sample({{3, 4}}, {.axis = Shape{-1}, .keepdims = true})
+      .sample({{3}});
 }
 
 struct NormAttrs {
@@ -187,7 +218,8 @@ struct NormAttrs {
   }
 };
 GLUINO_OP(norm, NormAttrs) {
-  op.doc("Norm of the elements over axes.").input("data")
+  op.doc("Norm of the elements over axes.")
+      .input("data")
       .shape([](const NormAttrs& a, std::span<const Shape> in) {
         if (a.ord != 1 && a.ord != 2) raise<AttrError>("attribute 'ord' is {}, but only 1 and 2 are supported", a.ord);
         return ReducedAxes(in[0], a.axis, false).result(in[0], a.keepdims);
@@ -197,23 +229,30 @@ GLUINO_OP(norm, NormAttrs) {
         run_reduce(a.ord == 1 ? ReduceOp::sum_abs : ReduceOp::sum_square, a.ord == 1 ? ReduceFinish::none : ReduceFinish::sqrt, k.in(0),
                    ReducedAxes(k.in(0).shape(), a.axis, false), k.out());
       })
-      .gradient({{0}, {0}}, [](const NormAttrs& a, const Gradient& g) -> Tensors {
-        const ReduceAttrs r{a.axis, a.keepdims, false};
-        if (a.ord == 1) return {expand(r, g, g.head()) * call("sign", {g.in(0)})};
-        return {expand(r, g, g.head() / g.out(0)) * g.in(0)};
-      })
-      .sample({{2, 3, 4}}, {.axis = Shape{1}}).sample({uniform_sample({3, 4}, 0.3, 2)}, {.ord = 1, .axis = Shape{0}, .keepdims = true}).sample({{3, 4}});
+      .gradient({{0}, {0}},
+                [](const NormAttrs& a, const Gradient& g) -> Tensors {
+                  const ReduceAttrs r{a.axis, a.keepdims, false};
+                  if (a.ord == 1) return {expand(r, g, g.head()) * call("sign", {g.in(0)})};
+                  return {expand(r, g, g.head() / g.out(0)) * g.in(0)};
+                })
+      .sample({{2, 3, 4}}, {.axis = Shape{1}})
+      .sample({uniform_sample({3, 4}, 0.3, 2)}, {.ord = 1, .axis = Shape{0}, .keepdims = true})
+      .sample({{3, 4}});
 }
 
 struct MomentsAttrs {
   std::optional<Shape> axes;
   bool keepdims = false;
   static void fields(AttrFields<MomentsAttrs>& f) {
-    f.field("axes", &MomentsAttrs::axes, "the axes to reduce; None for all").field("keepdims", &MomentsAttrs::keepdims, "keep the reduced axes with extent 1");
+    f.field("axes", &MomentsAttrs::axes, "the axes to reduce; None for all")
+        .field("keepdims", &MomentsAttrs::keepdims, "keep the reduced axes with extent 1");
   }
 };
 GLUINO_OP(moments, MomentsAttrs) {
-  op.doc("Mean and (biased) variance over axes.").input("data").outputs({"mean", "var"}).kernel_dtypes({DType::float32, DType::float64})
+  op.doc("Mean and (biased) variance over axes.")
+      .input("data")
+      .outputs({"mean", "var"})
+      .kernel_dtypes({DType::float32, DType::float64})
       .shape([](const MomentsAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axes, false).result(in[0], a.keepdims); })
       .kernel([](const MomentsAttrs& a, KernelContext& k) {
         const Shape& shape = k.in(0).shape();
@@ -226,11 +265,13 @@ GLUINO_OP(moments, MomentsAttrs) {
         apply_into(square, {&centred, 1}, nullptr, {&centred, 1});
         run_reduce(ReduceOp::sum, ReduceFinish::divide, centred, axes, k.out(1));
       })
-      .gradient({{0}, {0}}, [](const MomentsAttrs& a, const Gradient& g) -> Tensors {
-        const ReduceAttrs r{a.axes, a.keepdims, false};
-        return {expand(r, g, g.head(0), true) + expand(r, g, g.head(1) * 2, true) * (g.in(0) - expand(r, g, g.out(0)))};
-      })
-      .sample({{2, 3, 4}}, {.axes = Shape{0, 2}}).sample({{3, 4}}, {.axes = Shape{1}, .keepdims = true});
+      .gradient({{0}, {0}},
+                [](const MomentsAttrs& a, const Gradient& g) -> Tensors {
+                  const ReduceAttrs r{a.axes, a.keepdims, false};
+                  return {expand(r, g, g.head(0), true) + expand(r, g, g.head(1) * 2, true) * (g.in(0) - expand(r, g, g.out(0)))};
+                })
+      .sample({{2, 3, 4}}, {.axes = Shape{0, 2}})
+      .sample({{3, 4}}, {.axes = Shape{1}, .keepdims = true});
 }
 
 }  // namespace gluino::ops

@@ -14,7 +14,8 @@ struct ArgAttrs {
   std::optional<int> axis;
   bool keepdims = false;
   static void fields(AttrFields<ArgAttrs>& f) {
-    f.field("axis", &ArgAttrs::axis, "the axis to search; None flattens data first").field("keepdims", &ArgAttrs::keepdims, "keep the axis with extent 1");
+    f.field("axis", &ArgAttrs::axis, "the axis to search; None flattens data first")
+        .field("keepdims", &ArgAttrs::keepdims, "keep the axis with extent 1");
   }
 };
 static Shape arg_shape(const ArgAttrs& a, const Shape& data) {
@@ -47,21 +48,27 @@ static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor&
   });
 }
 static void define_arg(OpBuilder<ArgAttrs>& op, bool largest) {
-  op.input("data").dtypes(DTypeSet::any)
+  op.input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const ArgAttrs& a, std::span<const Shape> in) { return arg_shape(a, in[0]); })
       .dtype([](const ArgAttrs&, std::span<const DType>, DType) { return DType::float32; })
       .kernel([largest](const ArgAttrs& a, KernelContext& k) { run_arg(a, largest, k.in(0), k.out()); })
       .not_differentiable(kIndex)
-      .sample({{2, 3, 4}}, {.axis = 1}).sample({{3, 4}}).sample({{3, 4}}, {.axis = -1, .keepdims = true});
+      .sample({{2, 3, 4}}, {.axis = 1})
+      .sample({{3, 4}})
+      .sample({{3, 4}}, {.axis = -1, .keepdims = true});
 }
 GLUINO_OP(argmax, ArgAttrs) { define_arg(op.doc("Index of the largest element along an axis, as float32."), true); }
 GLUINO_OP(argmin, ArgAttrs) { define_arg(op.doc("Index of the smallest element along an axis, as float32."), false); }
 GLUINO_OP(argmax_channel, NoAttrs) {
-  op.doc("Index of the largest element along axis 1, as float32.").input("data").dtypes(DTypeSet::any)
+  op.doc("Index of the largest element along axis 1, as float32.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const NoAttrs&, std::span<const Shape> in) { return arg_shape({.axis = 1}, in[0]); })
       .dtype([](const NoAttrs&, std::span<const DType>, DType) { return DType::float32; })
       .kernel([](const NoAttrs&, KernelContext& k) { run_arg({.axis = 1}, true, k.in(0), k.out()); })
-      .not_differentiable(kIndex).sample({{3, 4}});
+      .not_differentiable(kIndex)
+      .sample({{3, 4}});
 }
 
 // ---- running sums
@@ -69,7 +76,8 @@ struct CumsumAttrs {
   std::optional<int> axis;
   std::optional<DType> dtype;
   static void fields(AttrFields<CumsumAttrs>& f) {
-    f.field("axis", &CumsumAttrs::axis, "the axis to sum along; None flattens data first").field("dtype", &CumsumAttrs::dtype, "dtype of the result; None for that of data");
+    f.field("axis", &CumsumAttrs::axis, "the axis to sum along; None flattens data first")
+        .field("dtype", &CumsumAttrs::dtype, "dtype of the result; None for that of data");
   }
 };
 static void run_cumsum(const CumsumAttrs& a, bool backward, KernelContext& k) {
@@ -99,13 +107,18 @@ static void define_cumsum(OpBuilder<CumsumAttrs>& op, bool backward) {
         if (!a.axis) return Shape{in[0].elements()};
         return normalize_axis(*a.axis, in[0]), in[0];
       })
-      .dtype([](const CumsumAttrs& a, std::span<const DType>, DType promoted) { return a.dtype.value_or(promoted == DType::boolean ? DType::int64 : promoted); })
-      .kernel([backward](const CumsumAttrs& a, KernelContext& k) { run_cumsum(a, backward, k); })
-      .gradient({}, [backward](const CumsumAttrs& a, const Gradient& g) -> Tensors {
-        const AttrValue axis = a.axis ? AttrValue(int64_t{*a.axis}) : AttrValue();
-        return {call("reshape_like", {call(backward ? "cumsum" : "_cumsum_backward", {g.head()}, {{"axis", axis}}), g.like(0)})};
+      .dtype([](const CumsumAttrs& a, std::span<const DType>, DType promoted) {
+        return a.dtype.value_or(promoted == DType::boolean ? DType::int64 : promoted);
       })
-      .sample({{3, 4}}, {.axis = 1}).sample({{3, 4}}, {.axis = 0}).sample({{2, 3}});
+      .kernel([backward](const CumsumAttrs& a, KernelContext& k) { run_cumsum(a, backward, k); })
+      .gradient({},
+                [backward](const CumsumAttrs& a, const Gradient& g) -> Tensors {
+                  const AttrValue axis = a.axis ? AttrValue(int64_t{*a.axis}) : AttrValue();
+                  return {call("reshape_like", {call(backward ? "cumsum" : "_cumsum_backward", {g.head()}, {{"axis", axis}}), g.like(0)})};
+                })
+      .sample({{3, 4}}, {.axis = 1})
+      .sample({{3, 4}}, {.axis = 0})
+      .sample({{2, 3}});
 }
 GLUINO_OP(cumsum, CumsumAttrs) { define_cumsum(op.doc("Running sum along an axis.").alias("_np_cumsum").input("a"), false); }
 GLUINO_OP(_cumsum_backward, CumsumAttrs) { define_cumsum(op.doc("Running sum along an axis, from the end.").input("a"), true); }
@@ -116,17 +129,21 @@ static bool is_finite(const Tensor& t) {
   visit_dtype(t.dtype(), [&]<class T>(T*) {
     if constexpr (!std::is_integral_v<T>) {
       const T* x = t.data<T>();
-      for (int64_t i = 0; i < t.size(); ++i) finite &= std::isfinite(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(x[i]));
+      for (int64_t i = 0; i < t.size(); ++i)
+        finite &= std::isfinite(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(x[i]));
     }
   });
   return finite;
 }
 struct AllFiniteAttrs {
   int num_arrays = 1;
-  static void fields(AttrFields<AllFiniteAttrs>& f) { f.field("num_arrays", &AllFiniteAttrs::num_arrays, "number of inputs; follows from the call"); }
+  static void fields(AttrFields<AllFiniteAttrs>& f) {
+    f.field("num_arrays", &AllFiniteAttrs::num_arrays, "number of inputs; follows from the call");
+  }
 };
 static void define_all_finite(OpBuilder<AllFiniteAttrs>& op) {
-  op.dtypes(DTypeSet::any).ignores({"init_output"})
+  op.dtypes(DTypeSet::any)
+      .ignores({"init_output"})
       .shape([](const AllFiniteAttrs&, std::span<const Shape>) { return Shape{1}; })
       .dtype([](const AllFiniteAttrs&, std::span<const DType>, DType) { return DType::float32; })
       .kernel([](const AllFiniteAttrs&, KernelContext& k) {
@@ -136,29 +153,35 @@ static void define_all_finite(OpBuilder<AllFiniteAttrs>& op) {
       })
       .not_differentiable("piecewise constant");
 }
-GLUINO_OP(all_finite, AllFiniteAttrs) { define_all_finite(op.doc("1 when no element is infinite or NaN, else 0.").input("data").sample({{3, 4}})); }
+GLUINO_OP(all_finite, AllFiniteAttrs) {
+  define_all_finite(op.doc("1 when no element is infinite or NaN, else 0.").input("data").sample({{3, 4}}));
+}
 GLUINO_OP(multi_all_finite, AllFiniteAttrs) {
-  define_all_finite(op.doc("1 when no element of any input is infinite or NaN, else 0.").variadic("data").sample({{3, 4}, {2}}, {.num_arrays = 2}));
+  define_all_finite(
+      op.doc("1 when no element of any input is infinite or NaN, else 0.").variadic("data").sample({{3, 4}, {2}}, {.num_arrays = 2}));
 }
 GLUINO_OP(multi_sum_sq, AllFiniteAttrs) {
-  op.doc("The sum of squares of each input, as one float32 vector.").variadic("data")
+  op.doc("The sum of squares of each input, as one float32 vector.")
+      .variadic("data")
       .shape([](const AllFiniteAttrs&, std::span<const Shape> in) { return Shape{static_cast<int64_t>(in.size())}; })
       .dtype([](const AllFiniteAttrs&, std::span<const DType>, DType) { return DType::float32; })
       .kernel([](const AllFiniteAttrs&, KernelContext& k) {
         for (int i = 0; i < k.num_inputs(); ++i) {
           const bool all[] = {true};
-          kernels::reduce(kernels::ReduceOp::sum_square, kernels::ReduceFinish::none, bytes_of(k.in(i)), k.in(i).dtype(), Shape{k.in(i).size()}, all,
-                          k.out_data<float>() + i, DType::float32);
+          kernels::reduce(kernels::ReduceOp::sum_square, kernels::ReduceFinish::none, bytes_of(k.in(i)), k.in(i).dtype(),
+                          Shape{k.in(i).size()}, all, k.out_data<float>() + i, DType::float32);
         }
       })
-      .gradient({{}, {}, true}, [](const Gradient& g) -> Tensors {
-        Tensors result;
-        for (int i = 0; i < g.num_inputs(); ++i) {
-          const Tensor weight = call("slice_axis", {g.head()}, {{"axis", int64_t{0}}, {"begin", int64_t{i}}, {"end", int64_t{i + 1}}});
-          result.push_back(call("_sum_like", {g.in(i) * (weight * 2), g.like(i)}));
-        }
-        return result;
-      })
+      .gradient(
+          {{}, {}, true},
+          [](const Gradient& g) -> Tensors {
+            Tensors result;
+            for (int i = 0; i < g.num_inputs(); ++i) {
+              const Tensor weight = call("slice_axis", {g.head()}, {{"axis", int64_t{0}}, {"begin", int64_t{i}}, {"end", int64_t{i + 1}}});
+              result.push_back(call("_sum_like", {g.in(i) * (weight * 2), g.like(i)}));
+            }
+            return result;
+          })
       .sample_without_gradient({{3, 4}, {2}}, {.num_arrays = 2});  // float32 is too coarse for numeric differences
 }
 
@@ -188,16 +211,25 @@ static std::vector<double> equal_edges(const HistogramAttrs& a, const Tensor& da
   return edges;
 }
 GLUINO_OP(_histogram, HistogramAttrs) {
-  op.doc("Counts the elements that fall into each bin; the last bin includes its upper edge.").alias("histogram").outputs({"counts", "edges"}).dtypes(DTypeSet::any)
-      .input("data").input("bins").present_if([](const HistogramAttrs& a) { return !a.bin_cnt; })
+  op.doc("Counts the elements that fall into each bin; the last bin includes its upper edge.")
+      .alias("histogram")
+      .outputs({"counts", "edges"})
+      .dtypes(DTypeSet::any)
+      .input("data")
+      .input("bins")
+      .present_if([](const HistogramAttrs& a) { return !a.bin_cnt; })
       .shape([](const HistogramAttrs& a, std::span<const Shape> in) {
         if (a.bin_cnt && *a.bin_cnt < 1) raise<AttrError>("attribute 'bin_cnt' is {}, at least 1 is needed", *a.bin_cnt);
-        if (a.range && (a.range->size() != 2 || !(a.range->at(0) < a.range->at(1)))) throw AttrError("attribute 'range' needs a lower and a higher number");
-        if (!a.bin_cnt && (in[1].ndim() != 1 || in[1][0] < 2)) raise<ShapeError>("input 'bins' has shape {}, but a vector of at least 2 edges is needed", in[1]);
+        if (a.range && (a.range->size() != 2 || !(a.range->at(0) < a.range->at(1))))
+          throw AttrError("attribute 'range' needs a lower and a higher number");
+        if (!a.bin_cnt && (in[1].ndim() != 1 || in[1][0] < 2))
+          raise<ShapeError>("input 'bins' has shape {}, but a vector of at least 2 edges is needed", in[1]);
         const int64_t bins = a.bin_cnt ? *a.bin_cnt : in[1][0] - 1;
         return std::vector<Shape>{{bins}, {bins + 1}};
       })
-      .dtype([](const HistogramAttrs&, std::span<const DType>, DType promoted) { return std::vector<DType>{DType::int64, promoted}; })
+      .dtype([](const HistogramAttrs&, std::span<const DType>, DType promoted) {
+        return std::vector<DType>{DType::int64, promoted};
+      })
       .kernel([](const HistogramAttrs& a, KernelContext& k) {
         const std::vector<double> edges = a.bin_cnt ? equal_edges(a, k.in(0)) : with_dtype(k.in(1), DType::float64).to_vector<double>();
         int64_t* counts = k.out_data<int64_t>(0);
@@ -210,7 +242,9 @@ GLUINO_OP(_histogram, HistogramAttrs) {
         const Tensor typed = with_dtype(from_vector(edges), k.out(1).dtype());
         std::copy_n(bytes_of(typed), typed.nbytes(), bytes_of(k.out(1)));
       })
-      .not_differentiable("counts are piecewise constant").sample({{3, 4}}, {.bin_cnt = 4, .range = Floats{-2, 2}}).sample({{3, 4}, uniform_sample({2}, 0, 1)});
+      .not_differentiable("counts are piecewise constant")
+      .sample({{3, 4}}, {.bin_cnt = 4, .range = Floats{-2, 2}})
+      .sample({{3, 4}, uniform_sample({2}, 0, 1)});
 }
 
 }  // namespace gluino::ops

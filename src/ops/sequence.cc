@@ -21,7 +21,8 @@ struct Sequences {
 static void check_sequences(int axis, bool with_length, const Shape& data, const Shape* length) {
   if (axis != 0 && axis != 1) raise<AttrError>("attribute 'axis' is {}, but only 0 and 1 are supported", axis);
   if (data.ndim() < 2) raise<ShapeError>("data has shape {}, but at least a time and a batch axis are needed", data);
-  if (with_length && !(*length == Shape{data[1 - axis]})) raise<ShapeError>("sequence_length has shape {}, but data of shape {} needs {}", *length, data, Shape{data[1 - axis]});
+  if (with_length && !(*length == Shape{data[1 - axis]}))
+    raise<ShapeError>("sequence_length has shape {}, but data of shape {} needs {}", *length, data, Shape{data[1 - axis]});
 }
 // Length of each sequence; without an input all are full.
 static std::vector<int64_t> lengths(const Sequences& s, const Tensor* t) {
@@ -55,23 +56,37 @@ struct SequenceMaskAttrs {
   }
 };
 GLUINO_OP(SequenceMask, SequenceMaskAttrs) {
-  op.doc("Replaces the steps after the end of each sequence by a value.").alias("sequence_mask", "_npx_sequence_mask").dtypes(DTypeSet::any).inplace(0)
-      .input("data").input("sequence_length").own_dtype().present_if([](const SequenceMaskAttrs& a) { return a.use_sequence_length; })
-      .shape([](const SequenceMaskAttrs& a, std::span<const Shape> in) { return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0]; })
+  op.doc("Replaces the steps after the end of each sequence by a value.")
+      .alias("sequence_mask", "_npx_sequence_mask")
+      .dtypes(DTypeSet::any)
+      .inplace(0)
+      .input("data")
+      .input("sequence_length")
+      .own_dtype()
+      .present_if([](const SequenceMaskAttrs& a) { return a.use_sequence_length; })
+      .shape([](const SequenceMaskAttrs& a, std::span<const Shape> in) {
+        return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0];
+      })
       .kernel([](const SequenceMaskAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
-        if (bytes_of(k.in(0)) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), static_cast<size_t>(k.out().nbytes()));
+        if (bytes_of(k.in(0)) != bytes_of(k.out()))
+          std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), static_cast<size_t>(k.out().nbytes()));
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t b = 0; b < s.batch; ++b)
-            for (int64_t t = n[static_cast<size_t>(b)]; t < s.steps; ++t) std::fill_n(k.out_data<T>() + s.at(t, b), s.inner, element<T>(a.value));
+            for (int64_t t = n[static_cast<size_t>(b)]; t < s.steps; ++t)
+              std::fill_n(k.out_data<T>() + s.at(t, b), s.inner, element<T>(a.value));
         });
       })
-      .gradient({{1}, {}}, [](const SequenceMaskAttrs& a, const Gradient& g) -> Tensors {
-        if (!a.use_sequence_length) return {g.head()};
-        return {call("SequenceMask", {g.head(), g.in(1)}, {{"use_sequence_length", true}, {"value", 0.0}, {"axis", int64_t{a.axis}}}), Tensor()};
-      })
-      .sample({{4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true, .value = -1}).sample({{3, 4}, index_sample({3}, 5)}, {.use_sequence_length = true, .axis = 1})
+      .gradient({{1}, {}},
+                [](const SequenceMaskAttrs& a, const Gradient& g) -> Tensors {
+                  if (!a.use_sequence_length) return {g.head()};
+                  return {
+                      call("SequenceMask", {g.head(), g.in(1)}, {{"use_sequence_length", true}, {"value", 0.0}, {"axis", int64_t{a.axis}}}),
+                      Tensor()};
+                })
+      .sample({{4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true, .value = -1})
+      .sample({{3, 4}, index_sample({3}, 5)}, {.use_sequence_length = true, .axis = 1})
       .sample({{4, 3}});
 }
 
@@ -92,28 +107,44 @@ static int64_t last_step(int64_t length) {
   return length - 1;
 }
 GLUINO_OP(SequenceLast, SequenceAttrs) {
-  op.doc("The last step of each sequence.").alias("sequence_last", "_npx_sequence_last").dtypes(DTypeSet::any)
-      .input("data").input("sequence_length").own_dtype().present_if(has_length)
+  op.doc("The last step of each sequence.")
+      .alias("sequence_last", "_npx_sequence_last")
+      .dtypes(DTypeSet::any)
+      .input("data")
+      .input("sequence_length")
+      .own_dtype()
+      .present_if(has_length)
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) { return last_shape(a, in[0], length_shape(in, 1)); })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.in(0).shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
         for (int64_t b = 0; b < s.batch; ++b)
-          std::memcpy(bytes_of(k.out()) + b * bytes, bytes_of(k.in(0)) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element, static_cast<size_t>(bytes));
+          std::memcpy(bytes_of(k.out()) + b * bytes, bytes_of(k.in(0)) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element,
+                      static_cast<size_t>(bytes));
       })
-      .gradient({{1}, {}}, [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
-        Tensors result(static_cast<size_t>(g.num_inputs()));
-        result[0] = last_backward(a, g.head(), g.like(0), a.use_sequence_length ? g.in(1) : Tensor());
-        return result;
-      })
-      .sample({{4, 3, 2}, SampleInput({3}, 1, 5, true)}, {.use_sequence_length = true}).sample({{4, 3, 2}}).sample({{3, 4}}, {.axis = 1});
+      .gradient({{1}, {}},
+                [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors result(static_cast<size_t>(g.num_inputs()));
+                  result[0] = last_backward(a, g.head(), g.like(0), a.use_sequence_length ? g.in(1) : Tensor());
+                  return result;
+                })
+      .sample({{4, 3, 2}, SampleInput({3}, 1, 5, true)}, {.use_sequence_length = true})
+      .sample({{4, 3, 2}})
+      .sample({{3, 4}}, {.axis = 1});
 }
 GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
-  op.doc("Zeros of the shape of like with data at the last step of each sequence.").dtypes(DTypeSet::any)
-      .input("data").input("like").shape_only().input("sequence_length").own_dtype().present_if(has_length)
+  op.doc("Zeros of the shape of like with data at the last step of each sequence.")
+      .dtypes(DTypeSet::any)
+      .input("data")
+      .input("like")
+      .shape_only()
+      .input("sequence_length")
+      .own_dtype()
+      .present_if(has_length)
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) {
-        if (!(last_shape(a, in[1], length_shape(in, 2)) == in[0])) raise<ShapeError>("data of shape {} is not the last step of shape {}", in[0], in[1]);
+        if (!(last_shape(a, in[1], length_shape(in, 2)) == in[0]))
+          raise<ShapeError>("data of shape {} is not the last step of shape {}", in[0], in[1]);
         return in[1];
       })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
@@ -122,21 +153,30 @@ GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
         std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
         for (int64_t b = 0; b < s.batch; ++b)
-          std::memcpy(bytes_of(k.out()) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element, bytes_of(k.in(0)) + b * bytes, static_cast<size_t>(bytes));
+          std::memcpy(bytes_of(k.out()) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element, bytes_of(k.in(0)) + b * bytes,
+                      static_cast<size_t>(bytes));
       })
-      .gradient({{2}, {}}, [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
-        Tensors in{g.head()}, result(static_cast<size_t>(g.num_inputs()));
-        if (a.use_sequence_length) in.push_back(g.in(2));
-        result[0] = call("SequenceLast", in, {{"use_sequence_length", a.use_sequence_length}, {"axis", int64_t{a.axis}}});
-        return result;
-      })
+      .gradient({{2}, {}},
+                [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors in{g.head()}, result(static_cast<size_t>(g.num_inputs()));
+                  if (a.use_sequence_length) in.push_back(g.in(2));
+                  result[0] = call("SequenceLast", in, {{"use_sequence_length", a.use_sequence_length}, {"axis", int64_t{a.axis}}});
+                  return result;
+                })
       .sample({{3, 2}, {4, 3, 2}, SampleInput({3}, 1, 5, true)}, {.use_sequence_length = true});
 }
 
 GLUINO_OP(SequenceReverse, SequenceAttrs) {
-  op.doc("Reverses the steps of each sequence; what follows its end stays.").alias("sequence_reverse", "_npx_sequence_reverse").dtypes(DTypeSet::any)
-      .input("data").input("sequence_length").own_dtype().present_if(has_length)
-      .shape([](const SequenceAttrs& a, std::span<const Shape> in) { return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0]; })
+  op.doc("Reverses the steps of each sequence; what follows its end stays.")
+      .alias("sequence_reverse", "_npx_sequence_reverse")
+      .dtypes(DTypeSet::any)
+      .input("data")
+      .input("sequence_length")
+      .own_dtype()
+      .present_if(has_length)
+      .shape([](const SequenceAttrs& a, std::span<const Shape> in) {
+        return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0];
+      })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
@@ -144,16 +184,19 @@ GLUINO_OP(SequenceReverse, SequenceAttrs) {
         for (int64_t b = 0; b < s.batch; ++b)
           for (int64_t t = 0; t < s.steps; ++t) {
             const int64_t length = n[static_cast<size_t>(b)], from = t < length ? length - 1 - t : t;
-            std::memcpy(bytes_of(k.out()) + s.at(t, b) * element, bytes_of(k.in(0)) + s.at(from, b) * element, static_cast<size_t>(s.inner * element));
+            std::memcpy(bytes_of(k.out()) + s.at(t, b) * element, bytes_of(k.in(0)) + s.at(from, b) * element,
+                        static_cast<size_t>(s.inner * element));
           }
       })
-      .gradient({{1}, {}}, [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
-        Tensors in{g.head()}, result(static_cast<size_t>(g.num_inputs()));
-        if (a.use_sequence_length) in.push_back(g.in(1));
-        result[0] = call("SequenceReverse", in, {{"use_sequence_length", a.use_sequence_length}, {"axis", int64_t{a.axis}}});
-        return result;
-      })
-      .sample({{4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true}).sample({{4, 3}});
+      .gradient({{1}, {}},
+                [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors in{g.head()}, result(static_cast<size_t>(g.num_inputs()));
+                  if (a.use_sequence_length) in.push_back(g.in(1));
+                  result[0] = call("SequenceReverse", in, {{"use_sequence_length", a.use_sequence_length}, {"axis", int64_t{a.axis}}});
+                  return result;
+                })
+      .sample({{4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true})
+      .sample({{4, 3}});
 }
 
 }  // namespace gluino::ops

@@ -18,7 +18,8 @@ struct ReshapeAttrs {
   Shape target_shape;
   bool keep_highest = false;
   static void fields(AttrFields<ReshapeAttrs>& f) {
-    f.field("shape", &ReshapeAttrs::shape, "new shape; 0 copies an extent, -1 infers it, -2 copies the rest, -3 merges two, -4 splits one in two")
+    f.field("shape", &ReshapeAttrs::shape,
+            "new shape; 0 copies an extent, -1 infers it, -2 copies the rest, -3 merges two, -4 splits one in two")
         .field("reverse", &ReshapeAttrs::reverse, "match the codes from the last axis to the first")
         .field("target_shape", &ReshapeAttrs::target_shape, "new shape in files before 0.9; 0 infers an extent")
         .field("keep_highest", &ReshapeAttrs::keep_highest, "with target_shape: keep the first extent");
@@ -111,19 +112,28 @@ static Shape decode_target_shape(const Shape& data, const ReshapeAttrs& a) {
   return out;
 }
 static Shape require_same_size(const Shape& from, const Shape& to) {
-  if (from.elements() != to.elements()) raise<ShapeError>("data of shape {} has {} elements and cannot become shape {}, which has {}", from, from.elements(), to, to.elements());
+  if (from.elements() != to.elements())
+    raise<ShapeError>("data of shape {} has {} elements and cannot become shape {}, which has {}", from, from.elements(), to,
+                      to.elements());
   return to;
 }
 
 GLUINO_OP(Reshape, ReshapeAttrs) {
-  op.doc("The same elements with another shape.").alias("reshape").input("data").dtypes(DTypeSet::any).view()
+  op.doc("The same elements with another shape.")
+      .alias("reshape")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .view()
       .shape([](const ReshapeAttrs& a, std::span<const Shape> in) {
         const bool legacy = a.shape.empty() && !a.target_shape.empty();
         return require_same_size(in[0], legacy ? decode_target_shape(in[0], a) : decode_reshape(in[0], a.shape, a.reverse));
       })
       .gradient({}, reshape_gradient)
-      .sample({{2, 3, 4}}, {.shape = {4, -1}}).sample({{2, 3, 4}}, {.shape = {-3, 0}}).sample({{2, 3, 4}}, {.shape = {-4, 1, -1, -2}})
-      .sample({{2, 3, 4}}, {.shape = {-1, 0}, .reverse = true}).sample({{2, 3, 4}}, {.target_shape = {2, 0}});
+      .sample({{2, 3, 4}}, {.shape = {4, -1}})
+      .sample({{2, 3, 4}}, {.shape = {-3, 0}})
+      .sample({{2, 3, 4}}, {.shape = {-4, 1, -1, -2}})
+      .sample({{2, 3, 4}}, {.shape = {-1, 0}, .reverse = true})
+      .sample({{2, 3, 4}}, {.target_shape = {2, 0}});
 }
 
 struct ReshapeLikeAttrs {
@@ -143,7 +153,11 @@ static std::pair<int, int> axis_range(const std::optional<int>& begin, const std
 }
 GLUINO_OP(reshape_like, ReshapeLikeAttrs) {
   op.doc("The elements of lhs with the shape of rhs, or with a range of axes replaced by one of rhs.")
-      .input("lhs").input("rhs").shape_only().dtypes(DTypeSet::any).view()
+      .input("lhs")
+      .input("rhs")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .view()
       .shape([](const ReshapeLikeAttrs& a, std::span<const Shape> in) {
         const auto [lb, le] = axis_range(a.lhs_begin, a.lhs_end, in[0]);
         const auto [rb, re] = axis_range(a.rhs_begin, a.rhs_end, in[1]);
@@ -153,17 +167,27 @@ GLUINO_OP(reshape_like, ReshapeLikeAttrs) {
         for (int i = le; i < in[0].ndim(); ++i) out.push_back(in[0][i]);
         return require_same_size(in[0], out);
       })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("reshape_like", {g.head(), g.like(0)}), Tensor()}; })
-      .sample({{2, 6}, {3, 4}}).sample({{30, 7}, {15, 2, 4}}, {.lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = 2});
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {call("reshape_like", {g.head(), g.like(0)}), Tensor()};
+                })
+      .sample({{2, 6}, {3, 4}})
+      .sample({{30, 7}, {15, 2, 4}}, {.lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = 2});
 }
 
 GLUINO_OP(Flatten, NoAttrs) {
-  op.doc("Joins all axes after the first.").alias("flatten").input("data").dtypes(DTypeSet::any).view()
+  op.doc("Joins all axes after the first.")
+      .alias("flatten")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .view()
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
         return Shape{in[0][0], in[0].elements(1, in[0].ndim())};
       })
-      .gradient({}, reshape_gradient).sample({{2, 3, 4}}).sample({{3}});
+      .gradient({}, reshape_gradient)
+      .sample({{2, 3, 4}})
+      .sample({{3}});
 }
 
 struct ExpandDimsAttrs {
@@ -171,7 +195,11 @@ struct ExpandDimsAttrs {
   static void fields(AttrFields<ExpandDimsAttrs>& f) { f.required("axis", &ExpandDimsAttrs::axis, "where the new axis stands"); }
 };
 GLUINO_OP(expand_dims, ExpandDimsAttrs) {
-  op.doc("Inserts an axis of extent 1.").alias("_npi_expand_dims").input("data").dtypes(DTypeSet::any).view()
+  op.doc("Inserts an axis of extent 1.")
+      .alias("_npi_expand_dims")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .view()
       .shape([](const ExpandDimsAttrs& a, std::span<const Shape> in) {
         const int n = in[0].ndim() + 1;
         if (a.axis < -n || a.axis >= n) raise<ShapeError>("axis {} is out of range: the result has {} axes", a.axis, n);
@@ -179,7 +207,9 @@ GLUINO_OP(expand_dims, ExpandDimsAttrs) {
         out.insert(a.axis < 0 ? a.axis + n : a.axis, 1);
         return out;
       })
-      .gradient({}, reshape_gradient).sample({{2, 3}}, {.axis = 1}).sample({{2, 3}}, {.axis = -1});
+      .gradient({}, reshape_gradient)
+      .sample({{2, 3}}, {.axis = 1})
+      .sample({{2, 3}}, {.axis = -1});
 }
 
 struct SqueezeAttrs {
@@ -187,7 +217,11 @@ struct SqueezeAttrs {
   static void fields(AttrFields<SqueezeAttrs>& f) { f.field("axis", &SqueezeAttrs::axis, "the axes to remove; None for all of extent 1"); }
 };
 GLUINO_OP(squeeze, SqueezeAttrs) {
-  op.doc("Removes axes of extent 1.").alias("_np_squeeze").input("data").dtypes(DTypeSet::any).view()
+  op.doc("Removes axes of extent 1.")
+      .alias("_np_squeeze")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .view()
       .shape([](const SqueezeAttrs& a, std::span<const Shape> in) {
         bool remove[Shape::kMaxAxes] = {};
         for (int i = 0; i < in[0].ndim(); ++i) remove[i] = !a.axis && in[0][i] == 1;
@@ -203,7 +237,9 @@ GLUINO_OP(squeeze, SqueezeAttrs) {
         if (out.empty() && !in[0].empty()) out.push_back(1);  // as MXNet
         return out;
       })
-      .gradient({}, reshape_gradient).sample({{2, 1, 3, 1}}).sample({{2, 1, 3, 1}}, {.axis = Shape{1}});
+      .gradient({}, reshape_gradient)
+      .sample({{2, 1, 3, 1}})
+      .sample({{2, 1, 3, 1}}, {.axis = Shape{1}});
 }
 
 // ---- permutations
@@ -240,20 +276,27 @@ static Shape permutation(const TransposeAttrs& a, const Shape& data) {
   return axes;
 }
 GLUINO_OP(transpose, TransposeAttrs) {
-  op.doc("Permutes the axes.").alias("_np_transpose").input("data").dtypes(DTypeSet::any)
+  op.doc("Permutes the axes.")
+      .alias("_np_transpose")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const TransposeAttrs& a, std::span<const Shape> in) {
         Shape out = permutation(a, in[0]);
         for (int64_t& e : out) e = in[0][static_cast<int>(e)];
         return out;
       })
-      .kernel([](const TransposeAttrs& a, KernelContext& k) { run_permute(k.in(0), k.in(0).shape(), permutation(a, k.in(0).shape()), k.out()); })
-      .gradient({}, [](const TransposeAttrs& a, const Gradient& g) -> Tensors {
-        Shape inverse = a.axes;
-        const int n = a.axes.ndim();
-        for (int i = 0; i < n; ++i) inverse[static_cast<int>(a.axes[i] < 0 ? a.axes[i] + n : a.axes[i])] = i;
-        return {g.head().transpose(inverse)};
+      .kernel([](const TransposeAttrs& a, KernelContext& k) {
+        run_permute(k.in(0), k.in(0).shape(), permutation(a, k.in(0).shape()), k.out());
       })
-      .sample({{2, 3, 4}}, {.axes = {1, 2, 0}}).sample({{3, 4}});
+      .gradient({},
+                [](const TransposeAttrs& a, const Gradient& g) -> Tensors {
+                  Shape inverse = a.axes;
+                  const int n = a.axes.ndim();
+                  for (int i = 0; i < n; ++i) inverse[static_cast<int>(a.axes[i] < 0 ? a.axes[i] + n : a.axes[i])] = i;
+                  return {g.head().transpose(inverse)};
+                })
+      .sample({{2, 3, 4}}, {.axes = {1, 2, 0}})
+      .sample({{3, 4}});
 }
 
 struct SwapAxisAttrs {
@@ -263,7 +306,10 @@ struct SwapAxisAttrs {
   }
 };
 GLUINO_OP(SwapAxis, SwapAxisAttrs) {
-  op.doc("Swaps two axes.").alias("swapaxes").input("data").dtypes(DTypeSet::any)
+  op.doc("Swaps two axes.")
+      .alias("swapaxes")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const SwapAxisAttrs& a, std::span<const Shape> in) {
         Shape out = in[0];
         std::swap(out[normalize_axis(a.dim1, in[0])], out[normalize_axis(a.dim2, in[0])]);
@@ -276,9 +322,10 @@ GLUINO_OP(SwapAxis, SwapAxisAttrs) {
         std::swap(axes[normalize_axis(a.dim1, shape)], axes[normalize_axis(a.dim2, shape)]);
         run_permute(k.in(0), shape, axes, k.out());
       })
-      .gradient({}, [](const SwapAxisAttrs& a, const Gradient& g) -> Tensors {
-        return {call("SwapAxis", {g.head()}, {{"dim1", int64_t{a.dim1}}, {"dim2", int64_t{a.dim2}}})};
-      })
+      .gradient({},
+                [](const SwapAxisAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("SwapAxis", {g.head()}, {{"dim1", int64_t{a.dim1}}, {"dim2", int64_t{a.dim2}}})};
+                })
       .sample({{2, 3, 4}}, {.dim1 = 0, .dim2 = 2});
 }
 
@@ -290,9 +337,13 @@ static void check_block(const BlockAttrs& a, const Shape& s) {
   if (s.ndim() != 4) raise<ShapeError>("data has shape {}, but 4 axes are needed", s);
   if (a.block_size < 1) raise<AttrError>("attribute 'block_size' is {}, at least 1 is needed", a.block_size);
 }
-static Tensor with_block(std::string_view name, const BlockAttrs& a, const Tensor& t) { return call(name, {t}, {{"block_size", int64_t{a.block_size}}}); }
+static Tensor with_block(std::string_view name, const BlockAttrs& a, const Tensor& t) {
+  return call(name, {t}, {{"block_size", int64_t{a.block_size}}});
+}
 GLUINO_OP(depth_to_space, BlockAttrs) {
-  op.doc("Moves groups of channels into blocks of pixels.").input("data").dtypes(DTypeSet::any)
+  op.doc("Moves groups of channels into blocks of pixels.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const BlockAttrs& a, std::span<const Shape> in) {
         check_block(a, in[0]);
         const int64_t b = a.block_size;
@@ -308,11 +359,14 @@ GLUINO_OP(depth_to_space, BlockAttrs) {
       .sample({{1, 8, 2, 3}}, {.block_size = 2});
 }
 GLUINO_OP(space_to_depth, BlockAttrs) {
-  op.doc("Moves blocks of pixels into groups of channels.").input("data").dtypes(DTypeSet::any)
+  op.doc("Moves blocks of pixels into groups of channels.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const BlockAttrs& a, std::span<const Shape> in) {
         check_block(a, in[0]);
         const int64_t b = a.block_size;
-        if (in[0][2] % b || in[0][3] % b) raise<ShapeError>("an image of {} x {} cannot be split into blocks of {} x {}", in[0][2], in[0][3], b, b);
+        if (in[0][2] % b || in[0][3] % b)
+          raise<ShapeError>("an image of {} x {} cannot be split into blocks of {} x {}", in[0][2], in[0][3], b, b);
         return Shape{in[0][0], in[0][1] * b * b, in[0][2] / b, in[0][3] / b};
       })
       .kernel([](const BlockAttrs& a, KernelContext& k) {
@@ -329,7 +383,11 @@ struct ReverseAttrs {
   static void fields(AttrFields<ReverseAttrs>& f) { f.required("axis", &ReverseAttrs::axis, "the axes to reverse"); }
 };
 GLUINO_OP(reverse, ReverseAttrs) {
-  op.doc("Reverses the order of the elements along axes.").alias("flip", "_npi_flip").input("data").dtypes(DTypeSet::any).same_shape()
+  op.doc("Reverses the order of the elements along axes.")
+      .alias("flip", "_npi_flip")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .same_shape()
       .kernel([](const ReverseAttrs& a, KernelContext& k) {
         const Shape& shape = k.in(0).shape();
         const Shape to = row_major_strides(shape);
@@ -343,8 +401,12 @@ GLUINO_OP(reverse, ReverseAttrs) {
         const int bytes = dtype_bytes(k.in(0).dtype());
         copy_strided(bytes, shape, bytes_of(k.in(0)) + offset * bytes, from, bytes_of(k.out()), to);
       })
-      .gradient({}, [](const ReverseAttrs& a, const Gradient& g) -> Tensors { return {call("reverse", {g.head()}, {{"axis", a.axis}})}; })
-      .sample({{2, 3, 4}}, {.axis = {1}}).sample({{2, 3}}, {.axis = {0, -1}});
+      .gradient({},
+                [](const ReverseAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("reverse", {g.head()}, {{"axis", a.axis}})};
+                })
+      .sample({{2, 3, 4}}, {.axis = {1}})
+      .sample({{2, 3}}, {.axis = {0, -1}});
 }
 
 }  // namespace gluino::ops

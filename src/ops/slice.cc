@@ -24,11 +24,13 @@ struct Window {
 };
 static void read_window(const Tensor& from, const Window& w, Tensor& to) {
   const int bytes = dtype_bytes(from.dtype());
-  if (w.shape.elements()) copy_strided(bytes, w.shape, bytes_of(from) + w.offset * bytes, w.strides, bytes_of(to), row_major_strides(w.shape));
+  if (w.shape.elements())
+    copy_strided(bytes, w.shape, bytes_of(from) + w.offset * bytes, w.strides, bytes_of(to), row_major_strides(w.shape));
 }
 static void write_window(const Tensor& from, const Window& w, Tensor& to) {
   const int bytes = dtype_bytes(to.dtype());
-  if (w.shape.elements()) copy_strided(bytes, w.shape, bytes_of(from), row_major_strides(w.shape), bytes_of(to) + w.offset * bytes, w.strides);
+  if (w.shape.elements())
+    copy_strided(bytes, w.shape, bytes_of(from), row_major_strides(w.shape), bytes_of(to) + w.offset * bytes, w.strides);
 }
 static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, static_cast<size_t>(t.nbytes())); }
 static void copy_all(const Tensor& from, Tensor& to) {
@@ -49,7 +51,9 @@ struct Span {
     if (count == 0) start = 0;
   }
 };
-static std::optional<int64_t> at(const OptionalInts& v, int i) { return i < static_cast<int>(v.size()) ? v[static_cast<size_t>(i)] : std::nullopt; }
+static std::optional<int64_t> at(const OptionalInts& v, int i) {
+  return i < static_cast<int>(v.size()) ? v[static_cast<size_t>(i)] : std::nullopt;
+}
 
 struct SliceAttrs {
   OptionalInts begin, end, step;
@@ -74,9 +78,13 @@ static Tensor place(const Tensor& head, const Tensor& like, const OptionalInts& 
 }
 
 GLUINO_OP(slice, SliceAttrs) {
-  op.doc("A rectangle of data: begin:end:step on each axis.").alias("crop").input("data").dtypes(DTypeSet::any)
+  op.doc("A rectangle of data: begin:end:step on each axis.")
+      .alias("crop")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const SliceAttrs& a, std::span<const Shape> in) { return window_of(in[0], a.begin, a.end, a.step).shape; })
-      .kernel([](const SliceAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), a.begin, a.end, a.step), k.out()); })
+      .kernel(
+          [](const SliceAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), a.begin, a.end, a.step), k.out()); })
       .gradient({}, [](const SliceAttrs& a, const Gradient& g) -> Tensors { return {place(g.head(), g.like(0), a.begin, a.step)}; })
       .sample({{4, 5}}, {.begin = {1, std::nullopt}, .end = {3, 4}})
       .sample({{6, 5}}, {.begin = {5, 0}, .end = {std::nullopt, 5}, .step = {-2, 2}});
@@ -86,7 +94,8 @@ GLUINO_OP(slice, SliceAttrs) {
 struct WindowAttrs {
   OptionalInts begin, step;
   static void fields(AttrFields<WindowAttrs>& f) {
-    f.field("begin", &WindowAttrs::begin, "first index on each leading axis; None for the edge").field("step", &WindowAttrs::step, "step on each leading axis; () for 1");
+    f.field("begin", &WindowAttrs::begin, "first index on each leading axis; None for the edge")
+        .field("step", &WindowAttrs::step, "step on each leading axis; () for 1");
   }
 };
 static Window window_like(const Shape& full, const WindowAttrs& a, const Shape& like) {
@@ -100,22 +109,35 @@ static Window window_like(const Shape& full, const WindowAttrs& a, const Shape& 
   return w;
 }
 GLUINO_OP(_slice_backward, WindowAttrs) {
-  op.doc("Zeros of the shape of like with data written from begin on: the gradient of a slice.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Zeros of the shape of like with data written from begin on: the gradient of a slice.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const WindowAttrs& a, std::span<const Shape> in) { return window_like(in[1], a, in[0]), in[1]; })
       .kernel([](const WindowAttrs& a, KernelContext& k) {
         fill_zero(k.out());
         write_window(k.in(0), window_like(k.out().shape(), a, k.in(0).shape()), k.out());
       })
-      .gradient({}, [](const WindowAttrs& a, const Gradient& g) -> Tensors {
-        return {call("_slice_window", {g.head(), g.like(0)}, {{"begin", a.begin}, {"step", a.step}}), Tensor()};
-      })
+      .gradient({},
+                [](const WindowAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_slice_window", {g.head(), g.like(0)}, {{"begin", a.begin}, {"step", a.step}}), Tensor()};
+                })
       .sample({{2, 3}, {4, 5}}, {.begin = {1, std::nullopt}});
 }
 GLUINO_OP(_slice_window, WindowAttrs) {
-  op.doc("A slice of data of the shape of like that starts at begin.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("A slice of data of the shape of like that starts at begin.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const WindowAttrs& a, std::span<const Shape> in) { return window_like(in[0], a, in[1]), in[1]; })
-      .kernel([](const WindowAttrs& a, KernelContext& k) { read_window(k.in(0), window_like(k.in(0).shape(), a, k.out().shape()), k.out()); })
-      .gradient({}, [](const WindowAttrs& a, const Gradient& g) -> Tensors { return {place(g.head(), g.like(0), a.begin, a.step), Tensor()}; })
+      .kernel(
+          [](const WindowAttrs& a, KernelContext& k) { read_window(k.in(0), window_like(k.in(0).shape(), a, k.out().shape()), k.out()); })
+      .gradient({},
+                [](const WindowAttrs& a, const Gradient& g) -> Tensors {
+                  return {place(g.head(), g.like(0), a.begin, a.step), Tensor()};
+                })
       .sample({{4, 5}, {2, 3}}, {.begin = {1, std::nullopt}});
 }
 
@@ -137,15 +159,19 @@ static Window window_of(const Shape& full, const SliceAxisAttrs& a) {
   return w;
 }
 GLUINO_OP(slice_axis, SliceAxisAttrs) {
-  op.doc("begin:end on one axis.").input("data").dtypes(DTypeSet::any)
+  op.doc("begin:end on one axis.")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const SliceAxisAttrs& a, std::span<const Shape> in) { return window_of(in[0], a).shape; })
       .kernel([](const SliceAxisAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), a), k.out()); })
-      .gradient({}, [](const SliceAxisAttrs& a, const Gradient& g) -> Tensors {
-        OptionalInts begin(static_cast<size_t>(a.axis < 0 ? a.axis + g.like(0).ndim() : a.axis) + 1);
-        begin.back() = a.begin;
-        return {place(g.head(), g.like(0), begin)};
-      })
-      .sample({{3, 5}}, {.axis = 1, .begin = 1, .end = 4}).sample({{3, 5}}, {.axis = -2, .begin = -2, .end = std::nullopt});
+      .gradient({},
+                [](const SliceAxisAttrs& a, const Gradient& g) -> Tensors {
+                  OptionalInts begin(static_cast<size_t>(a.axis < 0 ? a.axis + g.like(0).ndim() : a.axis) + 1);
+                  begin.back() = a.begin;
+                  return {place(g.head(), g.like(0), begin)};
+                })
+      .sample({{3, 5}}, {.axis = 1, .begin = 1, .end = 4})
+      .sample({{3, 5}}, {.axis = -2, .begin = -2, .end = std::nullopt});
 }
 
 struct SliceLikeAttrs {
@@ -164,16 +190,30 @@ static Window window_of(const Shape& full, const Shape& like, const SliceLikeAtt
   return w;
 }
 GLUINO_OP(slice_like, SliceLikeAttrs) {
-  op.doc("The leading part of data that has the extents of shape_like.").input("data").input("shape_like").shape_only().dtypes(DTypeSet::any)
+  op.doc("The leading part of data that has the extents of shape_like.")
+      .input("data")
+      .input("shape_like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const SliceLikeAttrs& a, std::span<const Shape> in) { return window_of(in[0], in[1], a).shape; })
-      .kernel([](const SliceLikeAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), k.in(1).shape(), a), k.out()); })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {place(g.head(), g.like(0), {}), Tensor()}; })
-      .sample({{3, 4}, {2, 3}}).sample({{3, 4}, {2, 3, 5}}, {.axes = {1}});
+      .kernel(
+          [](const SliceLikeAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), k.in(1).shape(), a), k.out()); })
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {place(g.head(), g.like(0), {}), Tensor()};
+                })
+      .sample({{3, 4}, {2, 3}})
+      .sample({{3, 4}, {2, 3, 5}}, {.axes = {1}});
 }
 
 // ---- writing into slices
 GLUINO_OP(_slice_assign, SliceAttrs) {
-  op.doc("lhs with a slice of it replaced by rhs.").alias("_crop_assign", "_npi_slice_assign").input("lhs").input("rhs").dtypes(DTypeSet::any).inplace(0)
+  op.doc("lhs with a slice of it replaced by rhs.")
+      .alias("_crop_assign", "_npi_slice_assign")
+      .input("lhs")
+      .input("rhs")
+      .dtypes(DTypeSet::any)
+      .inplace(0)
       .shape([](const SliceAttrs& a, std::span<const Shape> in) {
         const Shape window = window_of(in[0], a.begin, a.end, a.step).shape;
         if (!(window == in[1])) raise<ShapeError>("rhs has shape {}, but the slice of lhs has shape {}", in[1], window);
@@ -183,10 +223,13 @@ GLUINO_OP(_slice_assign, SliceAttrs) {
         copy_all(with_dtype(k.in(0), k.out().dtype()), k.out());
         write_window(with_dtype(k.in(1), k.out().dtype()), window_of(k.out().shape(), a.begin, a.end, a.step), k.out());
       })
-      .gradient({}, [](const SliceAttrs& a, const Gradient& g) -> Tensors {
-        return {g.wants(0) ? call("_slice_assign_scalar", {g.head()}, {{"scalar", 0.0}, {"begin", a.begin}, {"end", a.end}, {"step", a.step}}) : Tensor(),
-                g.wants(1) ? call("slice", {g.head()}, {{"begin", a.begin}, {"end", a.end}, {"step", a.step}}) : Tensor()};
-      })
+      .gradient({},
+                [](const SliceAttrs& a, const Gradient& g) -> Tensors {
+                  return {g.wants(0) ? call("_slice_assign_scalar", {g.head()},
+                                            {{"scalar", 0.0}, {"begin", a.begin}, {"end", a.end}, {"step", a.step}})
+                                     : Tensor(),
+                          g.wants(1) ? call("slice", {g.head()}, {{"begin", a.begin}, {"end", a.end}, {"step", a.step}}) : Tensor()};
+                })
       .sample({{4, 5}, {2, 5}}, {.begin = {1, std::nullopt}, .end = {3, std::nullopt}});
 }
 
@@ -201,7 +244,11 @@ struct SliceScalarAttrs {
   }
 };
 GLUINO_OP(_slice_assign_scalar, SliceScalarAttrs) {
-  op.doc("data with a slice of it replaced by one number.").alias("_crop_assign_scalar", "_npi_slice_assign_scalar").input("data").dtypes(DTypeSet::any).inplace(0)
+  op.doc("data with a slice of it replaced by one number.")
+      .alias("_crop_assign_scalar", "_npi_slice_assign_scalar")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .inplace(0)
       .shape([](const SliceScalarAttrs& a, std::span<const Shape> in) { return window_of(in[0], a.begin, a.end, a.step), in[0]; })
       .kernel([](const SliceScalarAttrs& a, KernelContext& k) {
         copy_all(k.in(0), k.out());
@@ -211,9 +258,11 @@ GLUINO_OP(_slice_assign_scalar, SliceScalarAttrs) {
         if (w.shape.elements())
           copy_strided(bytes, w.shape, bytes_of(value), Shape::filled(w.shape.ndim(), 0), bytes_of(k.out()) + w.offset * bytes, w.strides);
       })
-      .gradient({}, [](const SliceScalarAttrs& a, const Gradient& g) -> Tensors {
-        return {call("_slice_assign_scalar", {g.head()}, {{"scalar", 0.0}, {"begin", a.begin}, {"end", a.end}, {"step", a.step}})};
-      })
+      .gradient(
+          {},
+          [](const SliceScalarAttrs& a, const Gradient& g) -> Tensors {
+            return {call("_slice_assign_scalar", {g.head()}, {{"scalar", 0.0}, {"begin", a.begin}, {"end", a.end}, {"step", a.step}})};
+          })
       .sample({{4, 5}}, {.scalar = 1.5, .begin = {1, 0}, .end = {3, 4}, .step = {1, 2}});
 }
 
@@ -246,30 +295,42 @@ static Window crop_window(const Shape& full, const Shape* like, const CropAttrs&
   return like ? window_of(full, (*like)[2], (*like)[3], a) : window_of(full, a.h_w[0], a.h_w[1], a);
 }
 GLUINO_OP(Crop, CropAttrs) {
-  op.doc("A window of images, of a given size or of the size of the second input.").input("data").dtypes(DTypeSet::any)
-      .input("crop_like").shape_only().present_if([](const CropAttrs& a) { return a.num_args > 1; })
-      .shape([](const CropAttrs& a, std::span<const Shape> in) {
-        return crop_window(in[0], in.size() > 1 ? &in[1] : nullptr, a).shape;
+  op.doc("A window of images, of a given size or of the size of the second input.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .input("crop_like")
+      .shape_only()
+      .present_if([](const CropAttrs& a) { return a.num_args > 1; })
+      .shape([](const CropAttrs& a, std::span<const Shape> in) { return crop_window(in[0], in.size() > 1 ? &in[1] : nullptr, a).shape; })
+      .kernel([](const CropAttrs& a, KernelContext& k) {
+        read_window(k.in(0), window_of(k.in(0).shape(), k.out().extent(2), k.out().extent(3), a), k.out());
       })
-      .kernel([](const CropAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), k.out().extent(2), k.out().extent(3), a), k.out()); })
-      .gradient({}, [](const CropAttrs& a, const Gradient& g) -> Tensors {
-        Tensors result(static_cast<size_t>(g.num_inputs()));
-        result[0] = call("_crop_backward", {g.head(), g.like(0)}, {{"offset", a.offset}, {"center_crop", a.center_crop}});
-        return result;
-      })
+      .gradient({},
+                [](const CropAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors result(static_cast<size_t>(g.num_inputs()));
+                  result[0] = call("_crop_backward", {g.head(), g.like(0)}, {{"offset", a.offset}, {"center_crop", a.center_crop}});
+                  return result;
+                })
       .sample({{1, 2, 6, 7}}, {.num_args = 1, .offset = {1, 2}, .h_w = {3, 4}})
       .sample({{1, 2, 6, 7}, {1, 2, 4, 4}}, {.num_args = 2, .center_crop = true});
 }
 GLUINO_OP(_crop_backward, CropAttrs) {
-  op.doc("Zeros of the shape of like with data in the window that Crop takes.").input("data").input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Zeros of the shape of like with data in the window that Crop takes.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const CropAttrs& a, std::span<const Shape> in) { return crop_window(in[1], &in[0], a), in[1]; })
       .kernel([](const CropAttrs& a, KernelContext& k) {
         fill_zero(k.out());
         write_window(k.in(0), crop_window(k.out().shape(), &k.in(0).shape(), a), k.out());
       })
-      .gradient({}, [](const CropAttrs& a, const Gradient& g) -> Tensors {
-        return {call("Crop", {g.head(), g.like(0)}, {{"num_args", int64_t{2}}, {"offset", a.offset}, {"center_crop", a.center_crop}}), Tensor()};
-      })
+      .gradient({},
+                [](const CropAttrs& a, const Gradient& g) -> Tensors {
+                  return {
+                      call("Crop", {g.head(), g.like(0)}, {{"num_args", int64_t{2}}, {"offset", a.offset}, {"center_crop", a.center_crop}}),
+                      Tensor()};
+                })
       .sample({{1, 2, 3, 4}, {1, 2, 6, 7}}, {.offset = {1, 2}});
 }
 

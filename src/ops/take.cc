@@ -13,7 +13,8 @@ struct TakeAttrs {
   IndexMode mode = IndexMode::clip;
   static void fields(AttrFields<TakeAttrs>& f) {
     f.field("axis", &TakeAttrs::axis, "the axis to take from")
-        .choice("mode", &TakeAttrs::mode, {"clip", "wrap", "raise"}, "what an index out of range means: the nearest, the remainder, or an error");
+        .choice("mode", &TakeAttrs::mode, {"clip", "wrap", "raise"},
+                "what an index out of range means: the nearest, the remainder, or an error");
   }
 };
 static Shape take_shape(const Shape& data, int axis, const Shape& indices) {
@@ -29,7 +30,8 @@ static void run_take(const Tensor& data, int axis, const Indices& at, Tensor& ou
   const char* from = bytes_of(data);
   char* to = bytes_of(out);
   parallel_for(s.outer * n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) std::memcpy(to + r * bytes, from + (r / n * s.extent + at[r % n]) * bytes, static_cast<size_t>(bytes));
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(to + r * bytes, from + (r / n * s.extent + at[r % n]) * bytes, static_cast<size_t>(bytes));
   });
 }
 // Rows with the same index add up in the order of the indices; threads share the columns, so the sum does not depend on them.
@@ -53,23 +55,36 @@ static Tensor take_backward(const Tensor& head, const Tensor& indices, const Ten
 }
 
 GLUINO_OP(take, TakeAttrs) {
-  op.doc("The elements of an axis that the indices name.").alias("_npi_take").input("a").input("indices").own_dtype().dtypes(DTypeSet::any)
+  op.doc("The elements of an axis that the indices name.")
+      .alias("_npi_take")
+      .input("a")
+      .input("indices")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const TakeAttrs& a, std::span<const Shape> in) { return take_shape(in[0], normalize_axis(a.axis, in[0]), in[1]); })
       .kernel([](const TakeAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         run_take(k.in(0), axis, Indices(k.in(1), k.in(0).extent(axis), a.mode, axis), k.out());
       })
-      .gradient({{1}, {}}, [](const TakeAttrs& a, const Gradient& g) -> Tensors {
-        return {take_backward(g.head(), g.in(1), g.like(0), a.axis, a.mode), Tensor()};
-      })
-      .sample({{5, 3}, index_sample({2, 2}, 5)}).sample({{2, 4, 3}, index_sample({3}, 9)}, {.axis = 1, .mode = IndexMode::wrap})
+      .gradient({{1}, {}},
+                [](const TakeAttrs& a, const Gradient& g) -> Tensors {
+                  return {take_backward(g.head(), g.in(1), g.like(0), a.axis, a.mode), Tensor()};
+                })
+      .sample({{5, 3}, index_sample({2, 2}, 5)})
+      .sample({{2, 4, 3}, index_sample({3}, 9)}, {.axis = 1, .mode = IndexMode::wrap})
       .sample({{2, 4}, index_sample({3}, 4)}, {.axis = -1, .mode = IndexMode::raise});
 }
 GLUINO_OP(_take_backward, TakeAttrs) {
-  op.doc("Zeros of the shape of like with data added where take found it.").input("data").input("indices").own_dtype().input("like").shape_only()
+  op.doc("Zeros of the shape of like with data added where take found it.")
+      .input("data")
+      .input("indices")
+      .own_dtype()
+      .input("like")
+      .shape_only()
       .kernel_dtypes({DType::float32, DType::float64})
       .shape([](const TakeAttrs& a, std::span<const Shape> in) {
-        if (!(take_shape(in[2], normalize_axis(a.axis, in[2]), in[1]) == in[0])) raise<ShapeError>("data of shape {} was not taken from shape {} by indices of shape {}", in[0], in[2], in[1]);
+        if (!(take_shape(in[2], normalize_axis(a.axis, in[2]), in[1]) == in[0]))
+          raise<ShapeError>("data of shape {} was not taken from shape {} by indices of shape {}", in[0], in[2], in[1]);
         return in[2];
       })
       .kernel([](const TakeAttrs& a, KernelContext& k) {
@@ -80,9 +95,11 @@ GLUINO_OP(_take_backward, TakeAttrs) {
           if constexpr (std::is_floating_point_v<T>) add_rows(k.data<T>(0), at, AxisSplit(k.out().shape(), axis), k.out_data<T>());
         });
       })
-      .gradient({{1}, {}}, [](const TakeAttrs& a, const Gradient& g) -> Tensors {
-        return {call("take", {g.head(), g.in(1)}, {{"axis", int64_t{a.axis}}, {"mode", std::string(mode_name(a.mode))}}), Tensor(), Tensor()};
-      })
+      .gradient({{1}, {}},
+                [](const TakeAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("take", {g.head(), g.in(1)}, {{"axis", int64_t{a.axis}}, {"mode", std::string(mode_name(a.mode))}}),
+                          Tensor(), Tensor()};
+                })
       .sample({{2, 2, 3}, index_sample({2, 2}, 5), {5, 3}});
 }
 
@@ -96,17 +113,29 @@ struct EmbeddingAttrs {
   }
 };
 GLUINO_OP(Embedding, EmbeddingAttrs) {
-  op.doc("Looks rows up in a table; an index out of range gives the nearest row.").input("data").own_dtype().input("weight").dtypes(DTypeSet::any)
-      .alias("_contrib_SparseEmbedding").ignores({"sparse_grad", "deterministic"})
+  op.doc("Looks rows up in a table; an index out of range gives the nearest row.")
+      .input("data")
+      .own_dtype()
+      .input("weight")
+      .dtypes(DTypeSet::any)
+      .alias("_contrib_SparseEmbedding")
+      .ignores({"sparse_grad", "deterministic"})
       .shape([](const EmbeddingAttrs& a, std::span<const Shape> in) {
-        if (!(in[1] == Shape{a.input_dim, a.output_dim})) raise<ShapeError>("input 'weight' has shape {}, but {} is needed", in[1], Shape{a.input_dim, a.output_dim});
+        if (!(in[1] == Shape{a.input_dim, a.output_dim}))
+          raise<ShapeError>("input 'weight' has shape {}, but {} is needed", in[1], Shape{a.input_dim, a.output_dim});
         Shape out = in[0];
         out.push_back(a.output_dim);
         return out;
       })
-      .complete([](const EmbeddingAttrs& a, OptionalShapes& in, const OptionalShapes&) { in[1] = Shape{a.input_dim, a.output_dim}; })
-      .kernel([](const EmbeddingAttrs& a, KernelContext& k) { run_take(k.in(1), 0, Indices(k.in(0), a.input_dim, IndexMode::clip), k.out()); })
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors { return {Tensor(), take_backward(g.head(), g.in(0), g.like(1), 0, IndexMode::clip)}; })
+      .complete([](const EmbeddingAttrs& a, OptionalShapes& in, const OptionalShapes&) {
+        in[1] = Shape{a.input_dim, a.output_dim};
+      })
+      .kernel(
+          [](const EmbeddingAttrs& a, KernelContext& k) { run_take(k.in(1), 0, Indices(k.in(0), a.input_dim, IndexMode::clip), k.out()); })
+      .gradient({{0}, {}},
+                [](const Gradient& g) -> Tensors {
+                  return {Tensor(), take_backward(g.head(), g.in(0), g.like(1), 0, IndexMode::clip)};
+                })
       .sample({index_sample({2, 3}, 5), {5, 4}}, {.input_dim = 5, .output_dim = 4});
 }
 
@@ -118,7 +147,8 @@ struct PickAttrs {
   static void fields(AttrFields<PickAttrs>& f) {
     f.field("axis", &PickAttrs::axis, "the axis to pick from; None flattens data first")
         .field("keepdims", &PickAttrs::keepdims, "keep the axis with extent 1")
-        .choice("mode", &PickAttrs::mode, {"clip", "wrap", "raise"}, "what an index out of range means: the nearest, the remainder, or an error");
+        .choice("mode", &PickAttrs::mode, {"clip", "wrap", "raise"},
+                "what an index out of range means: the nearest, the remainder, or an error");
   }
 };
 static Shape flat_if(bool flatten, const Shape& s) { return flatten ? Shape{s.elements()} : s; }
@@ -129,7 +159,8 @@ static Shape pick_shape(const PickAttrs& a, const Shape& full, const Shape& inde
   kept[axis] = 1;
   dropped.erase(axis);
   if (dropped.empty()) dropped.push_back(1);
-  if (!(index == kept) && !(index == dropped)) raise<ShapeError>("index has shape {}, but data of shape {} needs {} or {}", index, full, dropped, kept);
+  if (!(index == kept) && !(index == dropped))
+    raise<ShapeError>("index has shape {}, but data of shape {} needs {} or {}", index, full, dropped, kept);
   return a.keepdims ? kept : dropped;
 }
 // Calls f(position in the full tensor, position in the picked one).
@@ -143,7 +174,8 @@ static void visit_picked(const PickAttrs& a, const Shape& full, const Tensor& in
 }
 static AttrValue axis_value(const std::optional<int>& axis) { return axis ? AttrValue(int64_t{*axis}) : AttrValue(); }
 static Tensor pick_backward(const Tensor& head, const Tensor& index, const Tensor& like, const PickAttrs& a) {
-  return call("_pick_backward", {head, index, like}, {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
+  return call("_pick_backward", {head, index, like},
+              {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
 }
 static void run_pick(const PickAttrs& a, KernelContext& k) {
   visit_dtype(k.out().dtype(), [&]<class T>(T*) {
@@ -153,17 +185,33 @@ static void run_pick(const PickAttrs& a, KernelContext& k) {
   });
 }
 GLUINO_OP(pick, PickAttrs) {
-  op.doc("One element of each row, named by an index.").alias("choose_element_0index", "_npx_pick").input("data").input("index").own_dtype().dtypes(DTypeSet::any)
+  op.doc("One element of each row, named by an index.")
+      .alias("choose_element_0index", "_npx_pick")
+      .input("data")
+      .input("index")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) { return pick_shape(a, in[0], in[1]); })
       .kernel(run_pick)
-      .gradient({{1}, {}}, [](const PickAttrs& a, const Gradient& g) -> Tensors { return {pick_backward(g.head(), g.in(1), g.like(0), a), Tensor()}; })
-      .sample({{3, 4}, index_sample({3}, 4)}).sample({{3, 4}, index_sample({1, 4}, 3)}, {.axis = 0, .keepdims = true})
+      .gradient({{1}, {}},
+                [](const PickAttrs& a, const Gradient& g) -> Tensors {
+                  return {pick_backward(g.head(), g.in(1), g.like(0), a), Tensor()};
+                })
+      .sample({{3, 4}, index_sample({3}, 4)})
+      .sample({{3, 4}, index_sample({1, 4}, 3)}, {.axis = 0, .keepdims = true})
       .sample({{3, 4}, index_sample({3, 1}, 9)}, {.mode = IndexMode::wrap});
 }
 GLUINO_OP(_pick_backward, PickAttrs) {
-  op.doc("Zeros of the shape of like with data where pick found it.").input("data").input("index").own_dtype().input("like").shape_only().dtypes(DTypeSet::any)
+  op.doc("Zeros of the shape of like with data where pick found it.")
+      .input("data")
+      .input("index")
+      .own_dtype()
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) {
-        if (pick_shape(a, in[2], in[1]).elements() != in[0].elements()) raise<ShapeError>("data of shape {} was not picked from shape {}", in[0], in[2]);
+        if (pick_shape(a, in[2], in[1]).elements() != in[0].elements())
+          raise<ShapeError>("data of shape {} was not picked from shape {}", in[0], in[2]);
         return in[2];
       })
       .kernel([](const PickAttrs& a, KernelContext& k) {
@@ -174,27 +222,39 @@ GLUINO_OP(_pick_backward, PickAttrs) {
           visit_picked(a, k.out().shape(), k.in(1), [&](int64_t to, int64_t from) { out[to] = data[from]; });
         });
       })
-      .gradient({{1}, {}}, [](const PickAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor picked = call("pick", {g.head(), g.in(1)}, {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
-        return {call("reshape_like", {picked, g.like(0)}), Tensor(), Tensor()};
-      })
+      .gradient({{1}, {}},
+                [](const PickAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor picked =
+                      call("pick", {g.head(), g.in(1)},
+                           {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
+                  return {call("reshape_like", {picked, g.like(0)}), Tensor(), Tensor()};
+                })
       .sample({{3}, index_sample({3}, 4), {3, 4}});
 }
 GLUINO_OP(batch_take, NoAttrs) {
-  op.doc("One element of each row of a matrix, named by an index.").input("a").input("indices").own_dtype().dtypes(DTypeSet::any)
+  op.doc("One element of each row of a matrix, named by an index.")
+      .input("a")
+      .input("indices")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         if (in[0].ndim() != 2) raise<ShapeError>("input 'a' has shape {}, but a matrix is needed", in[0]);
         return pick_shape({}, in[0], in[1]), in[1];
       })
       .kernel([](const NoAttrs&, KernelContext& k) { run_pick({}, k); })
-      .gradient({{1}, {}}, [](const Gradient& g) -> Tensors { return {pick_backward(g.head(), g.in(1), g.like(0), {}), Tensor()}; })
+      .gradient({{1}, {}},
+                [](const Gradient& g) -> Tensors {
+                  return {pick_backward(g.head(), g.in(1), g.like(0), {}), Tensor()};
+                })
       .sample({{3, 4}, index_sample({3}, 4)});
 }
 
 // ---- along one axis, indices of the same rank: what sort and topk need
 struct AlongAxisAttrs {
   std::optional<int> axis = -1;
-  static void fields(AttrFields<AlongAxisAttrs>& f) { f.field("axis", &AlongAxisAttrs::axis, "the axis that the indices count along; None flattens first"); }
+  static void fields(AttrFields<AlongAxisAttrs>& f) {
+    f.field("axis", &AlongAxisAttrs::axis, "the axis that the indices count along; None flattens first");
+  }
 };
 static void check_along(const AlongAxisAttrs& a, const Shape& full, const Shape& index) {
   Shape fits = flat_if(!a.axis, full);
@@ -211,7 +271,11 @@ static void visit_along(const AlongAxisAttrs& a, const Shape& full, const Tensor
   for (int64_t i = 0; i < at.size(); ++i) f((i / (t.extent * t.inner) * s.extent + at[i]) * s.inner + i % s.inner, i);
 }
 GLUINO_OP(_take_along_axis, AlongAxisAttrs) {
-  op.doc("The elements along an axis that indices of the same rank name.").input("data").input("indices").own_dtype().dtypes(DTypeSet::any)
+  op.doc("The elements along an axis that indices of the same rank name.")
+      .input("data")
+      .input("indices")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const AlongAxisAttrs& a, std::span<const Shape> in) { return check_along(a, in[0], in[1]), in[1]; })
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
@@ -220,13 +284,21 @@ GLUINO_OP(_take_along_axis, AlongAxisAttrs) {
           visit_along(a, k.in(0).shape(), k.in(1), [&](int64_t from, int64_t to) { out[to] = data[from]; });
         });
       })
-      .gradient({{1}, {}}, [](const AlongAxisAttrs& a, const Gradient& g) -> Tensors {
-        return {call("_put_along_axis", {g.head(), g.in(1), g.like(0)}, {{"axis", axis_value(a.axis)}}), Tensor()};
-      })
-      .sample({{3, 4}, index_sample({3, 2}, 4)}).sample({{3, 4}, index_sample({2, 4}, 3)}, {.axis = 0}).sample({{3, 2}, index_sample({4}, 6)}, {.axis = std::nullopt});
+      .gradient({{1}, {}},
+                [](const AlongAxisAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_put_along_axis", {g.head(), g.in(1), g.like(0)}, {{"axis", axis_value(a.axis)}}), Tensor()};
+                })
+      .sample({{3, 4}, index_sample({3, 2}, 4)})
+      .sample({{3, 4}, index_sample({2, 4}, 3)}, {.axis = 0})
+      .sample({{3, 2}, index_sample({4}, 6)}, {.axis = std::nullopt});
 }
 GLUINO_OP(_put_along_axis, AlongAxisAttrs) {
-  op.doc("Zeros of the shape of like with data added where the indices say.").input("data").input("indices").own_dtype().input("like").shape_only()
+  op.doc("Zeros of the shape of like with data added where the indices say.")
+      .input("data")
+      .input("indices")
+      .own_dtype()
+      .input("like")
+      .shape_only()
       .kernel_dtypes({DType::float32, DType::float64})
       .shape([](const AlongAxisAttrs& a, std::span<const Shape> in) {
         check_along(a, in[2], in[1]);
@@ -241,9 +313,10 @@ GLUINO_OP(_put_along_axis, AlongAxisAttrs) {
           visit_along(a, k.out().shape(), k.in(1), [&](int64_t to, int64_t from) { out[to] = static_cast<T>(out[to] + data[from]); });
         });
       })
-      .gradient({{1}, {}}, [](const AlongAxisAttrs& a, const Gradient& g) -> Tensors {
-        return {call("_take_along_axis", {g.head(), g.in(1)}, {{"axis", axis_value(a.axis)}}), Tensor(), Tensor()};
-      })
+      .gradient({{1}, {}},
+                [](const AlongAxisAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_take_along_axis", {g.head(), g.in(1)}, {{"axis", axis_value(a.axis)}}), Tensor(), Tensor()};
+                })
       .sample({{3, 2}, index_sample({3, 2}, 4), {3, 4}});
 }
 
@@ -259,7 +332,10 @@ struct OneHotAttrs {
   }
 };
 GLUINO_OP(one_hot, OneHotAttrs) {
-  op.doc("A vector for each index, with on_value at that place; an index out of range gives none.").input("indices").own_dtype().dtypes(DTypeSet::any)
+  op.doc("A vector for each index, with on_value at that place; an index out of range gives none.")
+      .input("indices")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const OneHotAttrs& a, std::span<const Shape> in) {
         if (a.depth < 0) raise<AttrError>("attribute 'depth' is {}", a.depth);
         Shape out = in[0];
@@ -276,7 +352,8 @@ GLUINO_OP(one_hot, OneHotAttrs) {
             if (at[i] >= 0 && at[i] < a.depth) out[static_cast<int64_t>(i) * a.depth + at[i]] = element<T>(a.on_value);
         });
       })
-      .not_differentiable("piecewise constant").sample({index_sample({2, 3}, 5)}, {.depth = 5, .on_value = 2, .off_value = -1});
+      .not_differentiable("piecewise constant")
+      .sample({index_sample({2, 3}, 5)}, {.depth = 5, .on_value = 2, .off_value = -1});
 }
 
 }  // namespace gluino::ops

@@ -49,8 +49,8 @@ TEST(Random, DoesNotDependOnTheNumberOfThreads) {
     set_num_threads(threads);
     seed(11);
     const Tensor p = call("softmax", {random::normal(0, 1, {300, 50})});
-    return Tensors{random::uniform(0, 1, {100001}), random::normal(0, 1, {100001}), random::gamma(0.7, 1, {50001}), random::poisson(20, {50001}),
-                   random::multinomial(p, {7}), random::shuffle(arange(1000))};
+    return Tensors{random::uniform(0, 1, {100001}), random::normal(0, 1, {100001}), random::gamma(0.7, 1, {50001}),
+                   random::poisson(20, {50001}),    random::multinomial(p, {7}),    random::shuffle(arange(1000))};
   };
   const Tensors one = draw(1), four = draw(4);
   set_num_threads(before);

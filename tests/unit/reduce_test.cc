@@ -48,7 +48,8 @@ TEST(Transpose, AgreesWithIndexing) {
   const std::vector<float> a = x.to_vector(), b = y.to_vector();
   for (int64_t i = 0; i < 37; ++i)
     for (int64_t j = 0; j < 70; ++j)
-      for (int64_t k = 0; k < 19; ++k) ASSERT_EQ(a[static_cast<size_t>((i * 70 + j) * 19 + k)], b[static_cast<size_t>((k * 37 + i) * 70 + j)]);
+      for (int64_t k = 0; k < 19; ++k)
+        ASSERT_EQ(a[static_cast<size_t>((i * 70 + j) * 19 + k)], b[static_cast<size_t>((k * 37 + i) * 70 + j)]);
 }
 
 // d(sum of w * f(B B^T + I)) / dB by central differences.
@@ -81,7 +82,8 @@ TEST(Linalg, FactorsMultiplyBack) {
   EXPECT_TRUE(close(call("_linalg_potri", {l}), call("_linalg_inverse", {a}), 1e-8, 1e-10));
   const Tensor in[] = {a};
   const Tensors ul = call_all("_linalg_syevd", in);
-  EXPECT_TRUE(close(call("batch_dot", {call("batch_dot", {ul[0], call("_linalg_makediag", {ul[1]})}, {{"transpose_a", true}}), ul[0]}), a, 1e-9, 1e-9));
+  EXPECT_TRUE(close(call("batch_dot", {call("batch_dot", {ul[0], call("_linalg_makediag", {ul[1]})}, {{"transpose_a", true}}), ul[0]}), a,
+                    1e-9, 1e-9));
   const Tensor wide[] = {random_tensor({2, 3, 5}, DType::float64, 7)};
   const Tensors ql = call_all("_linalg_gelqf", wide);
   EXPECT_TRUE(close(call("batch_dot", {ql[1], ql[0]}), wide[0], 1e-10, 1e-10));
