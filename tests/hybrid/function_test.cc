@@ -67,7 +67,7 @@ TEST(HybridFunction, MemoryOfTheDocumentsExample) {
 
 TEST(HybridFunction, DifferentiatesInOneTapeNode) {
   Tensor w = random_tensor({4, 3}, DType::float64, 5), x = random_tensor({2, 3}, DType::float64, 6);
-  auto body = [&](const Tensor& in) { return tanh(fully_connected(in, w, {}, {.num_hidden = 4, .no_bias = true})).sum(Shape{1}); };
+  auto body = [&](const Tensor& in) { return tanh(fully_connected(in, w, {.num_hidden = 4, .no_bias = true})).sum(Shape{1}); };
   auto f = hybrid(body);
   Tensors gradients;
   for (int round = 0; round < 3; ++round) {
