@@ -96,6 +96,7 @@ const GraphRecorder recorder;
 }  // namespace
 
 Value value_of(const Tensor& t) {
+  if (t.defined() && impl_of(t).view) refresh_view(t);
   if (!t.is_symbolic()) throw UserError("a concrete tensor is not a symbol; make a variable with sym::var");
   return static_cast<SymbolicNode&>(*impl_of(t).symbolic).value;
 }

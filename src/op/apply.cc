@@ -25,6 +25,7 @@ bool any_symbolic(const OpDef& op, std::span<const Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) missing_input(op, i);
     const detail::TensorImpl& t = impl_of(inputs[i]);
+    if (t.view) refresh_view(inputs[i]);
     symbolic |= static_cast<bool>(t.symbolic);
     if (t.device != impl_of(inputs[0]).device)
       raise<UserError>("inputs are on {} and {}; move one with to(device)", impl_of(inputs[0]).device.str(), t.device.str());
@@ -169,6 +170,26 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
   run_kernel(op, attrs, inputs, promote_inputs(op, in_types), outputs);
 }
 
+// A shape-only change shares its input's memory; where there is none to share, a link does the same.
+class ReshapeLink final : public ViewLink {
+ public:
+  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+  Tensor project(const Tensor& base) const override {
+    Tensors inputs{base};
+    inputs.insert(inputs.end(), rest_.begin(), rest_.end());
+    return apply(op_, inputs, attrs_)[0];
+  }
+  Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
+
+ private:
+  const OpDef& op_;
+  Attrs attrs_;
+  Tensors rest_;
+};
+void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, Tensors& outputs) {
+  if (op.is_view) impl_of(outputs[0]).view = make_ref<ReshapeLink>(op, attrs, inputs);
+}
+
 bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
 
 }  // namespace
@@ -193,10 +214,17 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
 
 Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   try {
-    if (any_symbolic(op, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs);
     Tensors outputs;
+    if (any_symbolic(op, inputs) || tls_mode.tracing) {
+      outputs = installed_trace_hook->record(op, attrs, inputs);
+      link_view(op, attrs, inputs, outputs);
+      return outputs;
+    }
     run_eager(op, inputs, attrs, outputs);
-    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);
+    if (should_record(inputs)) {
+      tape_hook->record(op, attrs, inputs, outputs);
+      link_view(op, attrs, inputs, outputs);
+    }
     return outputs;
   } catch (const Error&) {
     rethrow_located(op.name);
