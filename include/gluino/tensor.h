@@ -97,11 +97,16 @@ class Tensor {
   Tensor index(std::span<const Index> index) const;
   void assign(std::span<const Index> index, const Tensor& value);
   void assign(const Tensor& value);  // overwrite all elements, broadcasting
+  void assign(double value);
 
   Tensor& operator+=(const Tensor& rhs);
   Tensor& operator-=(const Tensor& rhs);
   Tensor& operator*=(const Tensor& rhs);
   Tensor& operator/=(const Tensor& rhs);
+  Tensor& operator+=(double rhs);
+  Tensor& operator-=(double rhs);
+  Tensor& operator*=(double rhs);
+  Tensor& operator/=(double rhs);
   Tensor operator-() const;
 
   // Autograd; defined in src/autograd.
@@ -122,6 +127,7 @@ class Tensor {
  private:
   void* raw_data(DType expected) const;
   Tensor& update(std::string_view op, const Tensor& rhs);
+  Tensor& update(std::string_view scalar_op, double rhs);
   Ref<detail::TensorImpl> impl_;
 };
 
@@ -148,10 +154,15 @@ class IndexedTensor : public Tensor {
   IndexedTensor(const IndexedTensor&) = default;
   void operator=(const Tensor& value) && { source_.assign(index_, value); }
   void operator=(const IndexedTensor& value) && { source_.assign(index_, value); }
+  void operator=(double value) &&;
   void operator+=(const Tensor& rhs) &&;
   void operator-=(const Tensor& rhs) &&;
   void operator*=(const Tensor& rhs) &&;
   void operator/=(const Tensor& rhs) &&;
+  void operator+=(double rhs) &&;
+  void operator-=(double rhs) &&;
+  void operator*=(double rhs) &&;
+  void operator/=(double rhs) &&;
 
  private:
   Tensor source_;

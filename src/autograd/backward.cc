@@ -18,13 +18,14 @@ class Walk {
  public:
   Walk(const BackwardOptions& options, const Tensors& variables) : options_(options), results_(variables.size()) {
     for (size_t i = 0; i < variables.size(); ++i) {
-      TapeEntry* e = entry_of(variables[i]);
+      TapeEntry* e = variables[i].defined() ? entry_of(variables[i]) : nullptr;
       if (!e) raise<UserError>("grad: variable {} was neither recorded nor given attach_grad()", i);
       wanted_[key(*e)].push_back(i);
     }
   }
 
   void add_head(const Tensor& head, const Tensor& head_grad) {
+    if (!head.defined()) throw UserError("backward: the head is a null tensor");
     TapeEntry* e = entry_of(head);
     if (!e) raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()", impl_of(head).shape);
     Tensor g = head_grad.defined() ? head_grad : ones(impl_of(head).shape, {head.dtype(), head.device()});

@@ -209,6 +209,7 @@ Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, cons
   node->op = &op;
   node->name = name.empty() ? unique_name(op.name) : std::move(name);
   node->attrs = op.parse_attrs(own);
+  checked_output_count(op, node->attrs);
   node->user_attrs = current_attr_scope();
   for (const Symbol& s : inputs) node->inputs.insert(node->inputs.end(), s.outputs().begin(), s.outputs().end());
   if (!op.is_variadic) {

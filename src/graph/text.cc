@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "graph/graph.h"
+#include "op/infer.h"
 
 namespace gluino {
 namespace {
@@ -39,9 +40,24 @@ std::string map_text(const StringMap& m) {
   return out;
 }
 
-std::string value_text(const Graph& g, ValueId v) {
-  const auto& node = g.nodes[static_cast<size_t>(v.node)];
-  return name_text(node.name) + (node.outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
+// Names are not unique in old files: further nodes of one name are told apart as name#2, name#3, ...
+std::vector<std::string> node_labels(const Graph& g) {
+  std::vector<std::string> labels;
+  std::map<std::string, int> seen;
+  for (const auto& node : g.nodes) {
+    const int count = ++seen[node.name];
+    labels.push_back(name_text(node.name) + (count > 1 ? fmt::format("#{}", count) : ""));
+  }
+  return labels;
+}
+std::string value_text(const Graph& g, const std::vector<std::string>& labels, ValueId v) {
+  const auto n = static_cast<size_t>(v.node);
+  return labels[n] + (g.nodes[n].outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
+}
+
+std::string escaped(std::string_view s) {
+  const std::string q = quoted(s);
+  return q.substr(1, q.size() - 2);
 }
 
 class Parser {
@@ -69,18 +85,20 @@ class Parser {
  private:
   void add_variable() {
     Graph::Node node;
-    node.name = word();
+    const Label label = this->label();
+    node.name = label.first;
     node.outputs.resize(1);
     if (accept(":")) {
       if (!peek("(")) node.outputs[0].dtype = parse_dtype(word());
       if (peek("(")) node.outputs[0].shape = shape();
     }
     if (accept("{")) node.user_attrs = map();
-    define(std::move(node));
+    define(label, std::move(node));
   }
   void add_node() {
     Graph::Node node;
-    node.name = word();
+    const Label label = this->label();
+    node.name = label.first;
     expect("=");
     node.op = &OpRegistry::global().get(word());
     expect("(");
@@ -92,21 +110,35 @@ class Parser {
     if (accept("{")) attrs = map();
     if (accept("@{")) node.user_attrs = map();
     node.attrs = node.op->parse_attrs(attrs);
-    node.outputs.resize(static_cast<size_t>(node.op->num_outputs(node.attrs)));
+    node.outputs.resize(checked_output_count(*node.op, node.attrs));
+    try {
+      check_input_count(*node.op, node.attrs, static_cast<int>(node.inputs.size()));
+    } catch (const UserError&) {
+      rethrow_located(fmt::format("graph text, line {}: {}", line(), node.op->name));
+    }
     if (accept(":")) skip_types();
-    define(std::move(node));
+    define(label, std::move(node));
   }
   // What follows ':' after a node is for readers; it is inferred again.
   void skip_types() {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;
   }
-  void define(Graph::Node node) {
-    const std::string name = node.name;
-    if (!numbers_.emplace(name, graph_.add(std::move(node))).second) fail(fmt::format("another name than '{}', which is taken", name));
+  using Label = std::pair<std::string, int>;  // a name, and which of its nodes
+  Label label() {
+    Label l{word(), 1};
+    if (at_ < text_.size() && text_[at_] == '#') {
+      ++at_;
+      l.second = number();
+    }
+    return l;
+  }
+  void define(const Label& label, Graph::Node node) {
+    if (!numbers_.emplace(label, graph_.add(std::move(node))).second) fail(fmt::format("another name than '{}', which is taken", label.first));
   }
   ValueId value() {
-    const std::string name = word();
-    const auto it = numbers_.find(name);
+    const Label label = this->label();
+    const std::string& name = label.first;
+    const auto it = numbers_.find(label);
     if (it == numbers_.end()) fail(fmt::format("a value that is defined; '{}' is not", name));
     ValueId v{it->second, 0};
     if (accept("[")) {
@@ -177,39 +209,42 @@ class Parser {
   void expect(std::string_view token) {
     if (!accept(token)) fail(fmt::format("'{}'", token));
   }
+  long line() const { return std::count(text_.begin(), text_.begin() + static_cast<long>(std::min(at_, text_.size())), '\n') + 1; }
   [[noreturn]] void fail(std::string_view needed) const {
-    const auto line = std::count(text_.begin(), text_.begin() + static_cast<long>(std::min(at_, text_.size())), '\n') + 1;
-    raise<UserError>("graph text, line {}: {} was expected before '{}'", line, needed, text_.substr(std::min(at_, text_.size()), 20));
+    raise<UserError>("graph text, line {}: {} was expected before '{}'", line(), needed, text_.substr(std::min(at_, text_.size()), 20));
   }
 
   std::string_view text_;
   size_t at_ = 0;
   Graph graph_;
-  std::map<std::string, int> numbers_;
+  std::map<Label, int> numbers_;
 };
 
 }  // namespace
 
 std::string Graph::str() const {
   std::string text = "graph(";
+  const std::vector<std::string> labels = node_labels(*this);
   bool first = true;
-  for (const Node& n : nodes) {
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    const Node& n = nodes[k];
     if (n.op) continue;
-    text += fmt::format("{}{}{}{}", first ? "" : ", ", name_text(n.name), info_text(n.outputs[0]), n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
+    text += fmt::format("{}{}{}{}", first ? "" : ", ", labels[k], info_text(n.outputs[0]), n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
     first = false;
   }
   text += ") {\n";
-  for (const Node& n : nodes) {
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    const Node& n = nodes[k];
     if (!n.op) continue;
-    text += fmt::format("  {} = {}(", name_text(n.name), n.op->name);
-    for (size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, n.inputs[i]);
+    text += fmt::format("  {} = {}(", labels[k], n.op->name);
+    for (size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, labels, n.inputs[i]);
     text += ")";
     if (const StringMap attrs = n.op->print_attrs(n.attrs); !attrs.empty()) text += " {" + map_text(attrs) + "}";
     if (!n.user_attrs.empty()) text += " @{" + map_text(n.user_attrs) + "}";
     text += info_text(n.outputs[0]) + "\n";
   }
   text += "  return ";
-  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, outputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, labels, outputs[i]);
   return text + "\n}\n";
 }
 
@@ -219,9 +254,9 @@ std::string to_dot(const Graph& g) {
   std::string dot = "digraph gluino {\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];\n";
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const auto& n = g.nodes[i];
-    std::string label = n.op ? n.op->name + "\\n" + n.name : n.name;
+    std::string label = n.op ? n.op->name + "\\n" + escaped(n.name) : escaped(n.name);
     if (n.op)
-      for (const auto& [key, value] : n.op->print_attrs(n.attrs)) label += fmt::format("\\n{}={}", key, value);
+      for (const auto& [key, value] : n.op->print_attrs(n.attrs)) label += fmt::format("\\n{}={}", escaped(key), escaped(value));
     const char* style = n.op ? "shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\"" : "shape=ellipse, style=filled, fillcolor=\"#eeeeee\"";
     dot += fmt::format("  n{} [label={}, {}];\n", i, "\"" + label + "\"", style);
   }

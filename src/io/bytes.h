@@ -13,6 +13,7 @@ class Reader {
  public:
   Reader(std::string_view bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {}
   size_t position() const { return position_; }
+  size_t size() const { return bytes_.size(); }
   size_t remaining() const { return bytes_.size() - position_; }
   void seek(size_t position) { position_ = position; }
 

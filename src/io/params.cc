@@ -16,6 +16,8 @@ using io::Reader;
 
 constexpr uint64_t kListMagic = 0x112;
 constexpr uint32_t kV1 = 0xF993fac8, kV2 = 0xF993fac9, kV3 = 0xF993faca;
+// A sparse array may take this many bytes, plus this many times the file, when it becomes dense.
+constexpr uint64_t kSparseFree = uint64_t{16} << 20, kSparseFactor = 4096;
 enum StorageType : int32_t { kDense = 0, kRowSparse = 1, kCsr = 2 };
 
 uint64_t checked_bytes(const Reader& r, const Shape& shape, int width) {
@@ -54,8 +56,8 @@ Tensor read_data(Reader& r, const FileDType& type, const Shape& shape) {
 // row_sparse: data (rows, ...) with indices (rows); csr: data (n) with indptr (m + 1) and indices (n).
 Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const Tensor& data, const std::vector<Tensor>& aux) {
   const uint64_t size = checked_bytes(r, shape, dtype_bytes(data.dtype()));
-  // A sparse array may be far larger dense than in the file: refuse what no model has.
-  if (size > (uint64_t{1} << 34)) r.fail(fmt::format("a sparse array of shape {} would take {} bytes", shape, size));
+  // Dense may be far larger than the file; a claim beyond what sparse models reach would only cost memory.
+  if (size > kSparseFree + kSparseFactor * r.size()) r.fail(fmt::format("a sparse array of shape {} would take {} bytes", shape, size));
   if (shape.ndim() == 0) r.fail("a sparse array without axes");
   const std::vector<int64_t> indices = aux.back().to_vector<int64_t>();
   auto check = [&](int64_t index, int64_t end) { if (index < 0 || index >= end) r.fail(fmt::format("a sparse index of {} in an axis of {}", index, end)); };
@@ -64,7 +66,8 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
   int64_t unit = 1;
   if (storage == kRowSparse) {
     unit = shape.elements(1, shape.ndim());
-    if (data.size() != static_cast<int64_t>(indices.size()) * unit) r.fail("row_sparse data and indices do not fit");
+    int64_t needed;
+    if (__builtin_mul_overflow(static_cast<int64_t>(indices.size()), unit, &needed) || data.size() != needed) r.fail("row_sparse data and indices do not fit");
     for (size_t i = 0; i < indices.size(); ++i) {
       check(indices[i], shape[0]);
       moves.emplace_back(static_cast<int64_t>(i), indices[i]);
@@ -72,6 +75,7 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
   } else {
     const std::vector<int64_t> indptr = aux.front().to_vector<int64_t>();
     if (shape.ndim() != 2 || static_cast<int64_t>(indptr.size()) != shape[0] + 1) r.fail("csr indptr does not fit the shape");
+    if (!std::is_sorted(indptr.begin(), indptr.end())) r.fail("csr indptr goes down");
     for (int64_t row = 0; row < shape[0]; ++row)
       for (int64_t j = indptr[static_cast<size_t>(row)]; j < indptr[static_cast<size_t>(row) + 1]; ++j) {
         check(j, std::min(data.size(), static_cast<int64_t>(indices.size())));

@@ -10,13 +10,17 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int kWrittenVersion = 10901;
+constexpr int kMaxDepth = 32;  // of subgraphs in subgraphs; each level is a call on the stack
 
 // Keys without underscores that older files used for what is now __key__.
 constexpr std::string_view kHiddenKeys[] = {"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"};
 
 class JsonReader {
  public:
-  JsonReader(const Json& json, std::string what) : json_(json), what_(std::move(what)) { version_ = read_version(); }
+  JsonReader(const Json& json, std::string what, int depth = 0) : json_(json), what_(std::move(what)), depth_(depth) {
+    if (depth > kMaxDepth) fail(fmt::format("subgraphs are nested more than {} deep", kMaxDepth));
+    version_ = read_version();
+  }
 
   Graph read() {
     const Json& nodes = array(json_, "nodes");
@@ -83,6 +87,12 @@ class JsonReader {
     return {number, static_cast<int>(index)};
   }
 
+  Symbol subgraph(const Json& json, const std::string& user) const {
+    // The path of names stays short: a hostile file could make it longer than itself.
+    const std::string what = depth_ == 0 ? fmt::format("{}, a subgraph of '{}'", what_, user) : what_;
+    return Symbol::from_graph(JsonReader(json, what, depth_ + 1).read());
+  }
+
   void add_node(const Json& json) {
     Graph::Node node;
     const std::string op = text(json, "op");
@@ -93,7 +103,7 @@ class JsonReader {
     for (const char* key : {"param", "attr", "attrs"})
       for (auto& [k, v] : strings(json, key)) sort_attribute(op == "null" ? nullptr : &OpRegistry::global().get(op), node, k, v, own);
     if (json.contains("subgraphs"))
-      for (const Json& sub : array(json, "subgraphs")) node.subgraphs.push_back(Symbol::from_graph(JsonReader(sub, fmt::format("{}, a subgraph of '{}'", what_, node.name)).read()));
+      for (const Json& sub : array(json, "subgraphs")) node.subgraphs.push_back(subgraph(sub, node.name));
     if (op == "null") {
       node.outputs.resize(1);
     } else {
@@ -101,10 +111,10 @@ class JsonReader {
       upgrade(own, op);
       try {
         node.attrs = node.op->parse_attrs(own);
+        node.outputs.resize(checked_output_count(*node.op, node.attrs));
       } catch (const AttrError& e) {
         throw AttrError(fmt::format("{}: node '{}': {}", what_, node.name, e.what()), true);
       }
-      node.outputs.resize(static_cast<size_t>(node.op->num_outputs(node.attrs)));
       append_missing_inputs(node);
     }
     numbers_.push_back(graph_.add(std::move(node)));
@@ -157,6 +167,7 @@ class JsonReader {
 
   const Json& json_;
   std::string what_;
+  int depth_;  // of this subgraph in the outermost graph
   int version_ = 0;
   Graph graph_;
   std::vector<int> numbers_;  // of the file's nodes in graph_

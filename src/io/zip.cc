@@ -2,6 +2,7 @@
 
 #include <zip.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/format.h"
@@ -16,21 +17,27 @@ struct ZipFileCloser {
   void operator()(zip_file_t* f) const { zip_fclose(f); }
 };
 
-std::string read_entry(zip_t* archive, zip_uint64_t index, const std::string& what) {
+// Deflate shrinks at most 1032 times: a larger claim is a lie that would only cost memory.
+constexpr uint64_t kMaxRatio = 1032;
+
+// `budget` is what all entries together may still unpack to; entries that share packed bytes would pass any limit of their own.
+std::string read_entry(zip_t* archive, zip_uint64_t index, const std::string& what, uint64_t& budget) {
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_SIZE) || !(stat.valid & ZIP_STAT_COMP_SIZE))
     raise<SystemError>("{}: entry {} of the zip has no size", what, index);
-  // Deflate shrinks at most 1032 times: a larger claim is a lie that would only cost memory.
-  if (stat.size > stat.comp_size * 1032 + 1024) raise<SystemError>("{}: entry '{}' claims {} bytes from {} packed ones", what, stat.name, stat.size, stat.comp_size);
+  if (stat.size > budget || stat.size / kMaxRatio > stat.comp_size + 1) raise<SystemError>("{}: entry '{}' claims {} bytes from {} packed ones", what, stat.name, stat.size, stat.comp_size);
   std::unique_ptr<zip_file_t, ZipFileCloser> f(zip_fopen_index(archive, index, 0));
   if (!f) raise<SystemError>("{}: entry '{}' cannot be opened: {}", what, stat.name, zip_strerror(archive));
-  std::string bytes(stat.size, '\0');
-  zip_int64_t done = 0;
-  while (done < static_cast<zip_int64_t>(stat.size)) {
-    const zip_int64_t n = zip_fread(f.get(), bytes.data() + done, stat.size - static_cast<zip_uint64_t>(done));
+  std::string bytes;  // grows with what is there, not with what is claimed
+  char block[1 << 16];
+  while (bytes.size() < stat.size) {
+    const zip_int64_t n = zip_fread(f.get(), block, std::min<zip_uint64_t>(sizeof block, stat.size - bytes.size()));
     if (n <= 0) raise<SystemError>("{}: entry '{}' is damaged", what, stat.name);
-    done += n;
+    bytes.append(block, static_cast<size_t>(n));
   }
+  // One more read reaches the end of the entry, where its checksum is compared.
+  if (zip_fread(f.get(), block, 1) != 0) raise<SystemError>("{}: entry '{}' is damaged: {}", what, stat.name, zip_file_strerror(f.get()));
+  budget -= bytes.size();
   return bytes;
 }
 
@@ -48,12 +55,13 @@ ZipEntries read_zip(std::string_view bytes, const std::string& what) {
     raise<SystemError>("{}: not a readable zip: {}", what, reason);
   }
   ZipEntries entries;
+  uint64_t budget = bytes.size() * kMaxRatio;
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
     if (!name) raise<SystemError>("{}: entry {} of the zip has no name", what, i);
     if (std::string_view(name).ends_with('/')) continue;
-    entries.emplace_back(name, read_entry(archive.get(), static_cast<zip_uint64_t>(i), what));
+    entries.emplace_back(name, read_entry(archive.get(), static_cast<zip_uint64_t>(i), what, budget));
   }
   return entries;
 }

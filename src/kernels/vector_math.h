@@ -77,7 +77,7 @@ inline float expm1(float x) {
   p = p * x + 0.5f;
   const float small = p * (x * x) + x;
   const float large = exp(x) - 1.0f;
-  return fabs(x) < 0.5f ? small : large;
+  return fabs(x) < 0.5f ? __builtin_copysignf(small, x) : large;  // the sum loses the sign of zero
 }
 inline double expm1(double x) { return ::expm1(x); }
 
@@ -129,7 +129,7 @@ inline float tanh(float x) {
   p = p * z + -3.33332819422e-1f;
   const float small = p * z * x + x;
   const float large = 1.0f - 2.0f / (exp(2.0f * fabs(x)) + 1.0f);
-  return fabs(x) < 0.625f ? small : __builtin_copysignf(large, x);
+  return __builtin_copysignf(fabs(x) < 0.625f ? small : large, x);
 }
 inline double tanh(double x) { return ::tanh(x); }
 
@@ -150,7 +150,7 @@ inline float erf(float x) {
   q = q * z + -1.68282697438203e-03f;
   q = q * z + -7.37332916720468e-03f;
   q = q * z + -1.42647390514189e-02f;
-  return c * p / q;
+  return c * (p / q);  // c * p would leave the normal range for small c
 }
 inline double erf(double x) { return ::erf(x); }
 

@@ -20,7 +20,8 @@ struct Plan {
     int axis;        // in `basic`
   };
   std::vector<Array> arrays;
-  bool is_whole = true;  // the slice is the source itself
+  bool is_whole = true;      // the slice is the source itself
+  bool is_separated = false; // an ellipsis stands between arrays, be it for no axis at all
 };
 
 // The positions of true elements: one int64 vector per axis of the mask.
@@ -63,6 +64,7 @@ class Planner {
     plan_.source = source;
     int taken = 0, ellipses = 0;
     for (const Index& part : index) {
+      has_arrays_ |= std::holds_alternative<Tensor>(part.value());
       taken += axes_taken(part);
       ellipses += std::holds_alternative<Ellipsis>(part.value());
     }
@@ -70,6 +72,7 @@ class Planner {
     if (ellipses > 1) throw IndexError("an index can hold only one ellipsis");
     for (const Index& part : index) {
       if (std::holds_alternative<Ellipsis>(part.value())) {
+        arrays_before_ellipsis_ = plan_.arrays.size();
         for (int i = 0; i < source.ndim() - taken; ++i) add_slice({});
       } else {
         std::visit([&](const auto& v) { add(v); }, part.value());
@@ -84,6 +87,8 @@ class Planner {
     const int64_t extent = plan_.source[axis_];
     if (i < -extent || i >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", i, axis_, extent);
     if (i < 0) i += extent;
+    // Beside arrays an integer is an array too: it decides where the common axes go.
+    if (has_arrays_) return add_array(full({}, static_cast<double>(i), {DType::int64}));
     push(i, i + 1, 1, 1);
   }
   void add(const Slice& s) { add_slice(s); }
@@ -97,10 +102,12 @@ class Planner {
           raise<IndexError>("a mask of shape {} does not fit axis {} of a tensor of shape {}", impl_of(t).shape, axis_ + i, plan_.source);
       arrays = nonzero(t);
     }
-    for (const Tensor& a : arrays) {
-      plan_.arrays.push_back({normalized_indices(a, plan_.source[axis_], axis_), plan_.basic.ndim()});
-      add_slice({});
-    }
+    for (const Tensor& a : arrays) add_array(normalized_indices(a, plan_.source[axis_], axis_));
+  }
+  void add_array(Tensor indices) {
+    plan_.is_separated |= arrays_before_ellipsis_ > 0;
+    plan_.arrays.push_back({std::move(indices), plan_.basic.ndim()});
+    add_slice({});
   }
   void add_slice(const Slice& s) {
     const int64_t extent = plan_.source[axis_];
@@ -131,6 +138,8 @@ class Planner {
   }
   Plan plan_;
   int axis_ = 0;
+  bool has_arrays_ = false;
+  size_t arrays_before_ellipsis_ = 0;
 };
 
 bool is_empty(const Plan& p) { return p.region.elements() == 0; }
@@ -152,10 +161,9 @@ std::optional<int64_t> contiguous_offset(const Plan& p) {
 bool is_plain(const Tensor& t) { return !t.is_symbolic() && !(mode().recording && impl_of(t).autograd); }
 
 Tensor basic_part(const Tensor& source, const Plan& p) {
-  if (is_plain(source)) {
-    if (const auto offset = contiguous_offset(p)) return make_view(source, p.basic, is_empty(p) ? 0 : *offset);
-    if (is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
-  }
+  if (!source.is_symbolic() && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
+  if (is_plain(source))
+    if (const auto offset = contiguous_offset(p)) return make_view(source, p.basic, *offset);
   Tensor region = source;
   if (!p.is_whole) region = call("slice", {source}, {{"begin", p.begin}, {"end", p.end}, {"step", OptionalInts(p.step)}});
   return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
@@ -170,7 +178,7 @@ Tensor gather(const Tensor& data, const Plan& p) {
     shapes.push_back(impl_of(a.indices).shape);
     order.push_back(a.axis);
   }
-  bool adjacent = true;
+  bool adjacent = !p.is_separated;
   for (size_t i = 1; i < p.arrays.size(); ++i) adjacent &= p.arrays[i].axis == p.arrays[i - 1].axis + 1;
   for (int i = 0; i < data.ndim(); ++i)
     if (std::find(order.begin(), order.end(), i) == order.end()) moved.push_back(i);
@@ -210,7 +218,9 @@ Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
 
 // Row-major numbers of the elements that an index names.
 Tensor positions_of(const Shape& shape, std::span<const Index> index) {
-  return index_tensor(arange(static_cast<double>(shape.elements()), {DType::int64}).reshape(shape), index);
+  const Tensor numbers = arange(static_cast<double>(shape.elements()), {DType::int64});
+  // A plain view: in reshape an extent of 0 would mean something else. A trace must see the operator.
+  return index_tensor(numbers.is_symbolic() ? numbers.reshape(shape) : make_view(numbers, shape, 0), index);
 }
 
 Tensor fitted(const Tensor& value, const Shape& shape, DType dtype) {
@@ -244,6 +254,7 @@ IndexedTensor Tensor::operator[](std::initializer_list<Index> many) const {
 
 void Tensor::assign(std::span<const Index> index, const Tensor& value) {
   if (!impl_) throw UserError("a null tensor cannot be assigned to");
+  if (!value.defined()) throw UserError("a null tensor cannot be assigned through an index");
   const Plan plan = Planner(impl_->shape, index).take();
   const bool plain = is_plain(*this) && is_plain(value) && !mode().recording;
   if (plan.arrays.empty()) {

@@ -117,6 +117,23 @@ Tensor& Tensor::operator-=(const Tensor& rhs) { return update("broadcast_sub", r
 Tensor& Tensor::operator*=(const Tensor& rhs) { return update("broadcast_mul", rhs); }
 Tensor& Tensor::operator/=(const Tensor& rhs) { return update("broadcast_div", rhs); }
 
+Tensor& Tensor::update(std::string_view name, double rhs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  const std::pair<std::string_view, AttrValue> values[] = {{"scalar", rhs}};
+  const Attrs attrs = op.make_attrs(values);
+  if (impl_ && !impl_->symbolic && !mode().recording && !mode().tracing && is_floating(impl_->dtype)) {
+    Tensor out[] = {*this};
+    apply_into(op, {this, 1}, attrs, out);
+  } else {
+    replace_value(*this, apply_one(op, {this, 1}, attrs));
+  }
+  return *this;
+}
+Tensor& Tensor::operator+=(double rhs) { return update("_plus_scalar", rhs); }
+Tensor& Tensor::operator-=(double rhs) { return update("_minus_scalar", rhs); }
+Tensor& Tensor::operator*=(double rhs) { return update("_mul_scalar", rhs); }
+Tensor& Tensor::operator/=(double rhs) { return update("_div_scalar", rhs); }
+
 static Tensor fit(const Tensor& value, const Tensor& like) {
   const Tensor typed = value.dtype() == like.dtype() ? value : value.astype(like.dtype());
   if (impl_of(typed).shape == impl_of(like).shape) return typed;
@@ -126,6 +143,7 @@ void Tensor::assign(const Tensor& value) {
   const Tensor fitted = fit(value, *this);
   replace_value(*this, fitted.is_symbolic() || mode().recording ? call("_copy", {fitted}) : fitted);
 }
+void Tensor::assign(double value) { assign(full({}, value, {dtype(), device()})); }
 const Tensor& Tensor::copy_to(Tensor& destination) const {
   destination.assign(device() == destination.device() ? *this : to(destination.device()));
   return *this;
@@ -135,6 +153,11 @@ void IndexedTensor::operator+=(const Tensor& rhs) && { source_.assign(index_, *t
 void IndexedTensor::operator-=(const Tensor& rhs) && { source_.assign(index_, *this - rhs); }
 void IndexedTensor::operator*=(const Tensor& rhs) && { source_.assign(index_, *this * rhs); }
 void IndexedTensor::operator/=(const Tensor& rhs) && { source_.assign(index_, *this / rhs); }
+void IndexedTensor::operator=(double value) && { source_.assign(index_, full({}, value, {dtype(), device()})); }
+void IndexedTensor::operator+=(double rhs) && { source_.assign(index_, *this + rhs); }
+void IndexedTensor::operator-=(double rhs) && { source_.assign(index_, *this - rhs); }
+void IndexedTensor::operator*=(double rhs) && { source_.assign(index_, *this * rhs); }
+void IndexedTensor::operator/=(double rhs) && { source_.assign(index_, *this / rhs); }
 
 // ---- creation: operators without inputs, so that a trace records them
 static Tensor create(std::string_view name, const TensorOptions& options, std::vector<std::pair<std::string_view, AttrValue>> attrs) {

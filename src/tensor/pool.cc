@@ -37,15 +37,21 @@ Pool& pool(Device device) {
   return (*pools)[static_cast<size_t>(device.id())];
 }
 
-// A small stack of free blocks per size class; what does not fit, and what a dying thread holds, goes to the pool.
+// A small stack of free blocks per size class; what does not fit goes to the pool, what a dying thread holds is freed.
 struct ThreadCache {
+  void release() {
+    for (int c = 0; c < kSmallClasses; ++c) {
+      const auto k = static_cast<size_t>(c);
+      pool(Device()).cached.fetch_sub(class_bytes(c) * count[k], std::memory_order_relaxed);
+      while (count[k] > 0) std::free(blocks[k][--count[k]]);
+    }
+  }
   std::array<std::array<void*, kThreadCacheDepth>, kSmallClasses> blocks;
   std::array<uint8_t, kSmallClasses> count{};
   bool alive = true;
   ~ThreadCache() {
     alive = false;
-    for (int c = 0; c < kSmallClasses; ++c)
-      for (int i = 0; i < count[static_cast<size_t>(c)]; ++i) std::free(blocks[static_cast<size_t>(c)][static_cast<size_t>(i)]);
+    release();
   }
 };
 thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that nearly everybody uses
@@ -109,6 +115,7 @@ void reset_peak(Device device) {
 
 void release_cached_memory(Device device) {
   Pool& p = pool(device);
+  if (device.id() == 0) thread_cache.release();
   std::lock_guard lock(p.mutex);
   for (int c = 0; c < kClasses; ++c) {
     auto& blocks = p.free[static_cast<size_t>(c)];

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "gluino/autograd.h"
+#include "gluino/random.h"
+#include "gluino/symbol.h"
 #include "op/infer.h"
 #include "support/support.h"
 
@@ -54,6 +56,36 @@ TEST_P(Operator, GivesWhatItsRulesDeclare) {
         if (op().is_dynamic_shape) continue;
         infer_shapes(op(), sample.attrs, shapes, out_shapes);
         for (size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(outputs[i].shape().str(), out_shapes[i].str()) << "output " << i;
+      }
+    }
+  });
+}
+
+// The same kernels run in both ways, so the results have the same bits. Random operators draw from the same seed.
+TEST_P(Operator, EagerIsTheSameAsThroughASymbol) {
+  for_samples([&](const Sample& sample, uint64_t seed_value) {
+    for (DType dtype : {DType::float32, DType::float64, DType::int32}) {
+      if (!accepts(op(), dtype)) continue;
+      SCOPED_TRACE(dtype_name(dtype));
+      for (bool training : {false, true}) {
+        if (training && !op().is_mode_dependent) continue;
+        const autograd::Scope scope(false, training);
+        const Tensors inputs = sample_inputs(op(), sample, dtype, seed_value);
+        Tensors eager_inputs = copies(inputs);
+        TensorMap named;
+        std::vector<Symbol> variables;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          variables.push_back(sym::var("v" + std::to_string(i)));
+          named.emplace("v" + std::to_string(i), inputs[i]);
+        }
+        seed(11);
+        const Tensors want = apply(op(), eager_inputs, sample.attrs);
+        seed(11);
+        const Symbol symbol = sym::apply(op().name, variables, op().print_attrs(sample.attrs));
+        const Tensors got = symbol.eval(named);
+        ASSERT_EQ(got.size(), static_cast<size_t>(op().num_visible_outputs(sample.attrs)));
+        for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << "output " << i;
+        for (size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(same_bits(inputs[i], eager_inputs[i])) << "input or state " << i;
       }
     }
   });

@@ -1,0 +1,114 @@
+// The threads behind parallel_for. The caller works too and never waits for a helper that has not started: when the
+// other cores are busy it does everything itself. OpenMP's teams would wait for every member, for whole time slices.
+#include "base/parallel.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace gluino::detail {
+namespace {
+
+thread_local bool tls_inside = false;
+
+// One call of parallel_for; lives on the caller's stack until no helper uses it any more.
+struct Job {
+  int64_t n, chunk;
+  RangeFn f;
+  void* context;
+  int wanted;                    // helpers that may still join; under the pool's mutex
+  std::atomic<int> helpers{0};   // joined and not yet done; raised under the pool's mutex
+  std::atomic<int64_t> next{0};  // the first item that nobody has taken
+  std::mutex failure_mutex;
+  std::exception_ptr failure;
+
+  void work() {
+    for (int64_t begin; (begin = next.fetch_add(chunk, std::memory_order_relaxed)) < n;) {
+      try {
+        f(context, begin, std::min(n, begin + chunk));
+      } catch (...) {
+        const std::lock_guard lock(failure_mutex);
+        if (!failure) failure = std::current_exception();
+        next.store(n, std::memory_order_relaxed);  // the rest need not be done
+      }
+    }
+  }
+};
+
+class Pool {
+ public:
+  void run(Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      while (threads_ < job.wanted) start_thread();
+      jobs_.push_back(&job);
+    }
+    if (job.wanted == 1) wake_.notify_one();
+    else wake_.notify_all();
+    job.work();
+    std::unique_lock lock(mutex_);
+    std::erase(jobs_, &job);
+    lock.unlock();
+    // Helpers are in their last chunk: usually done in less time than it takes to sleep and wake.
+    for (int i = 0; i < 2000 && job.helpers.load(std::memory_order_acquire); ++i) __builtin_ia32_pause();
+    if (!job.helpers.load(std::memory_order_acquire)) return;
+    lock.lock();
+    done_.wait(lock, [&] { return job.helpers.load(std::memory_order_acquire) == 0; });
+  }
+
+ private:
+  void start_thread() {
+    ++threads_;
+    std::thread([this] { serve(); }).detach();
+  }
+  [[noreturn]] void serve() {
+    tls_inside = true;
+    omp_set_num_threads(1);  // a library called from a chunk must not start a team of its own
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return !jobs_.empty(); });
+      Job& job = *jobs_.front();
+      job.helpers.fetch_add(1, std::memory_order_relaxed);
+      if (--job.wanted == 0) jobs_.pop_front();
+      lock.unlock();
+      job.work();
+      lock.lock();
+      // Under the mutex: the caller cannot miss the notification, and the job may be gone after the subtraction.
+      job.helpers.fetch_sub(1, std::memory_order_release);
+      done_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::deque<Job*> jobs_;  // those that still want helpers
+  int threads_ = 0;
+};
+
+// Leaked on purpose: its threads run until the process ends.
+Pool& pool() {
+  static auto* p = new Pool;
+  return *p;
+}
+
+}  // namespace
+
+bool inside_parallel_for() { return tls_inside || omp_in_parallel(); }
+
+void run_parallel(int64_t n, int64_t chunk, int helpers, RangeFn f, void* context) {
+  Job job{.n = n, .chunk = chunk, .f = f, .context = context, .wanted = helpers, .helpers = {}, .next = {}, .failure_mutex = {}, .failure = {}};
+  const int omp_threads = omp_get_max_threads();
+  tls_inside = true;
+  omp_set_num_threads(1);
+  pool().run(job);
+  omp_set_num_threads(omp_threads);
+  tls_inside = false;
+  if (job.failure) std::rethrow_exception(job.failure);
+}
+
+}  // namespace gluino::detail

@@ -1,0 +1,177 @@
+// The vector kernels of every instruction set this CPU has: within the bounds stated in vector_math.h of the exact
+// value (double-precision libm), and bitwise the same as each other.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/primitives.h"
+#include "support/support.h"
+
+namespace gluino::kernels {
+namespace baseline { extern const PrimitiveTable kTable; }
+namespace avx2 { extern const PrimitiveTable kTable; }
+namespace avx512 { extern const PrimitiveTable kTable; }
+}  // namespace gluino::kernels
+
+namespace gluino::test {
+namespace {
+
+using kernels::PrimitiveTable;
+
+std::vector<const PrimitiveTable*> tables() {
+  std::vector<const PrimitiveTable*> all{&kernels::baseline::kTable};
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2) all.push_back(&kernels::avx2::kTable);
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    all.push_back(&kernels::avx512::kTable);
+  return all;
+}
+
+// Every exponent and sign with many mantissas, special values, and a dense range around where functions bend.
+const std::vector<float>& all_magnitudes() {
+  static const std::vector<float> values = [] {
+    std::vector<float> v;
+    std::mt19937 engine(7);
+    for (uint32_t exponent = 0; exponent < 256; ++exponent)
+      for (uint32_t sign = 0; sign < 2; ++sign)
+        for (int i = 0; i < 600; ++i) {
+          const uint32_t mantissa = i == 0 ? 0 : i == 1 ? 0x7fffffu : static_cast<uint32_t>(engine()) & 0x7fffffu;
+          v.push_back(std::bit_cast<float>((sign << 31) | (exponent << 23) | mantissa));
+        }
+    std::uniform_real_distribution<float> near(-110, 110), unit(-2, 2);
+    for (int i = 0; i < 200000; ++i) v.push_back(near(engine));
+    for (int i = 0; i < 200000; ++i) v.push_back(unit(engine));
+    return v;
+  }();
+  return values;
+}
+
+std::vector<float> run(const PrimitiveTable& table, ScalarFn fn, const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<float> out(a.size());
+  table.scalar[static_cast<int>(fn)][static_cast<size_t>(ComputeType::f32)](a.data(), b.data(), nullptr, out.data(), static_cast<int64_t>(a.size()));
+  return out;
+}
+
+// The distance in units of the last place of float32 around the exact value.
+double ulps(float got, double exact) {
+  if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : HUGE_VAL;
+  const auto nearest = static_cast<float>(exact);
+  if (got == nearest) return 0;
+  if (std::isinf(got) || std::isinf(nearest)) {
+    // Overflow half a unit early or late counts as one unit, not as infinitely many.
+    const float largest = std::numeric_limits<float>::max();
+    const bool at_the_edge = std::abs(std::isinf(got) ? nearest : got) == largest && std::signbit(got) == std::signbit(nearest);
+    return at_the_edge ? 1 : HUGE_VAL;
+  }
+  const int exponent = std::max(std::ilogb(exact == 0 ? 1e-45 : exact), -126);
+  return std::abs(static_cast<double>(got) - exact) / std::ldexp(1.0, exponent - 23);
+}
+
+struct Bound {
+  const char* name;
+  ScalarFn fn;
+  double (*exact)(double);
+  double most;
+};
+const Bound kBounds[] = {
+    {"exp", ScalarFn::exp, std::exp, 2},   {"expm1", ScalarFn::expm1, std::expm1, 3}, {"log", ScalarFn::log, std::log, 2},
+    {"log1p", ScalarFn::log1p, std::log1p, 3}, {"tanh", ScalarFn::tanh, std::tanh, 4},    {"erf", ScalarFn::erf, std::erf, 6},
+    {"sqrt", ScalarFn::sqrt, std::sqrt, 0.5001},
+};
+
+TEST(VectorMath, IsWithinItsBounds) {
+  for (const PrimitiveTable* table : tables())
+    for (const Bound& b : kBounds) {
+      const std::vector<float>& x = all_magnitudes();
+      const std::vector<float> y = run(*table, b.fn, x, x);
+      double worst = 0;
+      float where = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double u = ulps(y[i], b.exact(static_cast<double>(x[i])));
+        if (u > worst) worst = u, where = x[i];
+      }
+      EXPECT_LE(worst, b.most) << table->name << " " << b.name << " at " << where;
+    }
+}
+
+TEST(VectorMath, KeepsSpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const std::vector<float> x{0.0f, -0.0f, inf, -inf, nan};
+  for (const PrimitiveTable* table : tables()) {
+    SCOPED_TRACE(table->name);
+    EXPECT_EQ(run(*table, ScalarFn::exp, x, x)[3], 0.0f);
+    EXPECT_EQ(run(*table, ScalarFn::exp, x, x)[2], inf);
+    EXPECT_EQ(run(*table, ScalarFn::log, x, x)[1], -inf);
+    EXPECT_EQ(run(*table, ScalarFn::log, x, x)[2], inf);
+    EXPECT_EQ(run(*table, ScalarFn::tanh, x, x)[3], -1.0f);
+    EXPECT_EQ(run(*table, ScalarFn::erf, x, x)[2], 1.0f);
+    EXPECT_EQ(run(*table, ScalarFn::expm1, x, x)[3], -1.0f);
+    for (ScalarFn fn : {ScalarFn::tanh, ScalarFn::erf, ScalarFn::expm1, ScalarFn::log1p, ScalarFn::sqrt}) {
+      const std::vector<float> y = run(*table, fn, x, x);
+      EXPECT_FALSE(std::signbit(y[0]));
+      EXPECT_TRUE(std::signbit(y[1])) << static_cast<int>(fn);  // odd functions keep the sign of zero
+      EXPECT_TRUE(std::isnan(y[4]));
+    }
+    EXPECT_TRUE(std::isnan(run(*table, ScalarFn::exp, x, x)[4]));
+    EXPECT_TRUE(std::isnan(run(*table, ScalarFn::log, x, x)[4]));
+  }
+}
+
+TEST(VectorMath, EveryInstructionSetGivesTheSameBits) {
+  std::vector<float> a = all_magnitudes(), b = a;
+  std::shuffle(b.begin(), b.end(), std::mt19937(3));
+  const ScalarFn functions[] = {ScalarFn::add, ScalarFn::subtract, ScalarFn::multiply, ScalarFn::divide, ScalarFn::sqrt,
+                                ScalarFn::exp, ScalarFn::log,      ScalarFn::tanh,     ScalarFn::erf,    ScalarFn::expm1,
+                                ScalarFn::log1p, ScalarFn::maximum, ScalarFn::minimum, ScalarFn::floor,  ScalarFn::rint};
+  for (ScalarFn fn : functions) {
+    const std::vector<float> want = run(*tables()[0], fn, a, b);
+    for (const PrimitiveTable* table : tables()) {
+      const std::vector<float> got = run(*table, fn, a, b);
+      for (size_t i = 0; i < a.size(); ++i) {
+        if (std::isnan(want[i]) && std::isnan(got[i])) continue;  // the payload of a NaN means nothing
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << table->name << ", function " << static_cast<int>(fn) << " of " << a[i] << ", " << b[i];
+      }
+    }
+  }
+}
+
+// Odd lengths and unaligned starts take the kernels' tails.
+TEST(VectorMath, LengthsAndAlignmentDoNotMatter) {
+  const std::vector<float>& x = all_magnitudes();
+  for (const PrimitiveTable* table : tables()) {
+    const auto kernel = table->scalar[static_cast<int>(ScalarFn::tanh)][static_cast<size_t>(ComputeType::f32)];
+    const std::vector<float> whole = run(*table, ScalarFn::tanh, x, x);
+    for (int64_t n = 0; n < 70; ++n)
+      for (int64_t start = 300000; start < 300004; ++start) {
+        std::vector<float> out(static_cast<size_t>(n) + 1, 77.0f);
+        kernel(x.data() + start, nullptr, nullptr, out.data(), n);
+        for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], whole[static_cast<size_t>(start + i)]);
+        ASSERT_EQ(out[static_cast<size_t>(n)], 77.0f);
+      }
+  }
+}
+
+TEST(VectorMath, HalvesConvertTheSameEverywhere) {
+  std::vector<uint16_t> halves(0x10000);
+  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
+  const std::vector<float>& x = all_magnitudes();
+  for (const PrimitiveTable* table : tables()) {
+    SCOPED_TRACE(table->name);
+    std::vector<float> wide(halves.size());
+    table->half_to_float(halves.data(), wide.data(), static_cast<int64_t>(halves.size()));
+    for (size_t i = 0; i < halves.size(); ++i)
+      if (!std::isnan(wide[i])) ASSERT_EQ(wide[i], half_to_float(halves[i]));
+    std::vector<uint16_t> narrow(x.size());
+    table->float_to_half(x.data(), narrow.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i)
+      if (!std::isnan(x[i])) ASSERT_EQ(narrow[i], float_to_half(x[i])) << x[i];
+    table->float_to_bfloat(x.data(), narrow.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i)
+      if (!std::isnan(x[i])) ASSERT_EQ(narrow[i], bfloat16(x[i]).bits) << x[i];
+  }
+}
+
+}  // namespace
+}  // namespace gluino::test

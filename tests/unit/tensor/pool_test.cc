@@ -1,0 +1,98 @@
+// The memory pool: statistics per device, alignment, reuse.
+#include <cstdint>
+#include <thread>
+
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+// Device ids that no other test allocates on.
+const Device kDevice = cpu(5), kOther = cpu(6);
+
+TEST(Pool, CountsWhatIsLive) {
+  const int64_t before = memory_stats(kDevice).live, other = memory_stats(kOther).live;
+  {
+    const Tensor x = zeros({1000}, {DType::float32, kDevice});
+    EXPECT_EQ(memory_stats(kDevice).live, before + 4000);
+    const Tensor view = x.reshape({10, 100});
+    EXPECT_EQ(memory_stats(kDevice).live, before + 4000);
+    EXPECT_EQ(memory_stats(kOther).live, other);
+  }
+  EXPECT_EQ(memory_stats(kDevice).live, before);
+}
+
+TEST(Pool, PeakIsTheMostSinceTheLastReset) {
+  reset_peak(kDevice);
+  const int64_t base = memory_stats(kDevice).live;
+  EXPECT_EQ(memory_stats(kDevice).peak, base);
+  { const Tensor a = empty({1 << 16}, {DType::uint8, kDevice}), b = empty({1 << 16}, {DType::uint8, kDevice}); }
+  { const Tensor c = empty({1 << 16}, {DType::uint8, kDevice}); }
+  EXPECT_EQ(memory_stats(kDevice).peak, base + 2 * (1 << 16));
+  reset_peak(kDevice);
+  EXPECT_EQ(memory_stats(kDevice).peak, base);
+}
+
+TEST(Pool, BlocksAreAligned) {
+  Tensors all;
+  for (int64_t n : {0, 1, 3, 15, 16, 17, 63, 64, 65, 100, 1000, 4097, 100000, 1 << 20})
+    for (Device device : {cpu(0), kDevice}) {
+      all.push_back(empty({n}, {DType::uint8, device}));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(all.back().data<uint8_t>()) % 64, 0u) << n;
+    }
+}
+
+// Every byte of a block may be written: size classes must not be smaller than what was asked for.
+TEST(Pool, BlocksAreAsLargeAsAsked) {
+  for (int64_t n = 1; n < 3000; n += 7) {
+    Tensor t = empty({n}, {DType::uint8, kDevice});
+    for (int64_t i = 0; i < n; ++i) t.mutable_data<uint8_t>()[i] = 1;
+    EXPECT_EQ(t.sum().item<int64_t>() % 256, n % 256);
+  }
+}
+
+TEST(Pool, ReusesFreedBlocks) {
+  const void* first = empty({5000}, {DType::float32, kOther}).data<float>();
+  const MemoryStats before = memory_stats(kOther);
+  EXPECT_GE(before.cached, 20000);
+  const Tensor again = empty({5000}, {DType::float32, kOther});
+  EXPECT_EQ(again.data<float>(), first);
+  EXPECT_LT(memory_stats(kOther).cached, before.cached);
+  EXPECT_EQ(memory_stats(kOther).allocations, before.allocations + 1);
+}
+
+TEST(Pool, CachedMemoryCanBeReleased) {
+  { const Tensor x = empty({5000}, {DType::float32, kOther}); }
+  EXPECT_GT(memory_stats(kOther).cached, 0);
+  release_cached_memory(kOther);
+  EXPECT_EQ(memory_stats(kOther).cached, 0);
+  { const Tensor small = empty({4}); }
+  release_cached_memory(cpu(0));
+  EXPECT_EQ(memory_stats(cpu(0)).cached, 0);
+}
+
+TEST(Pool, ThreadsShareItAndLeaveNothingBehind) {
+  release_cached_memory(cpu(0));
+  const int64_t live = memory_stats().live;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([] {
+      for (int k = 0; k < 500; ++k) {
+        const Tensor x = ones({k % 50 + 1}) + 1.0;
+        ASSERT_EQ(x.to_vector<float>().back(), 2.0f);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(memory_stats().live, live);
+  release_cached_memory(cpu(0));
+  EXPECT_EQ(memory_stats().cached, 0);
+}
+
+TEST(Pool, AbsurdSizesAreErrors) {
+  GLUINO_EXPECT_ERROR(SystemError, "cannot allocate", empty({int64_t{1} << 50}));
+  GLUINO_EXPECT_ERROR(ShapeError, "too large", empty({int64_t{1} << 61, 2}, {DType::float64}));
+  GLUINO_EXPECT_ERROR(ShapeError, "63 bits", empty({int64_t{1} << 40, int64_t{1} << 40}));
+}
+
+}  // namespace
+}  // namespace gluino::test
