@@ -145,7 +145,9 @@ Graph Symbol::graph() const {
 
 Graph graph_in_call_order(const Symbol& symbol, std::vector<int>& variables) {
   NodeNumbers numbers;
-  Graph g = list_form(nodes_in_order(symbol.outputs()), symbol.outputs(), numbers);
+  std::vector<GraphNode*> order = nodes_in_order(symbol.outputs());
+  std::stable_partition(order.begin(), order.end(), [](const GraphNode* n) { return !n->op; });
+  Graph g = list_form(order, symbol.outputs(), numbers);
   variables.clear();
   for (const GraphNode* n : variable_nodes(symbol)) variables.push_back(numbers.at(n));
   return g;

@@ -168,6 +168,7 @@ TEST_P(Operator, AttributesRoundTripThroughText) {
     EXPECT_EQ(op().print_attrs(op().parse_attrs(text), true), text);
     EXPECT_EQ(op().print_attrs(op().parse_attrs(op().print_attrs(sample.attrs)), true), text);
   });
+  if (op().has_subgraphs()) return;  // no samples: bodies are no text
   StringMap unknown = op().print_attrs(op().samples[0].attrs);
   unknown["no_such_attribute"] = "1";
   GLUINO_EXPECT_ERROR(AttrError, "no_such_attribute", op().parse_attrs(unknown));
