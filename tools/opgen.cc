@@ -1,9 +1,12 @@
 // Writes gluino/ops.h: a C++ function for every operator of the registry, with its attributes as designated
 // initialisers. Run by the build; the result is never committed.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "gluino/op.h"
@@ -41,8 +44,9 @@ std::string camel_case(std::string_view snake) {
   return out;
 }
 
-// Names that C++ authors see. What starts with an underscore is for files, except contributed operators.
-std::set<std::string> public_names(const OpDef& op) {
+// Names that C++ authors see. What starts with an underscore is for files, except contributed operators. A name that is
+// spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
+std::set<std::string> public_names(const OpDef& op, bool converted) {
   // Defined by hand in tensor.h and random.h, or words of C++.
   static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "and", "or", "not", "xor", "crop"};
   std::set<std::string> names;
@@ -51,6 +55,7 @@ std::set<std::string> public_names(const OpDef& op) {
   for (std::string name : all) {
     if (name.starts_with("_contrib_")) name = name.substr(9);
     if (name.starts_with("_")) continue;
+    if ((snake_case(name) != name) != converted) continue;
     name = snake_case(name);
     if (!taken.contains(name)) names.insert(name);
   }
@@ -74,34 +79,29 @@ std::string options_struct(const OpDef& op, const std::string& type) {
 // Outputs that are only shown on demand (output_mean_var) are for call_all.
 bool returns_one(const OpDef& op) { return !op.num_outputs_of && static_cast<int>(op.output_names.size()) - op.num_hidden == 1; }
 
-std::string function(const OpDef& op, const std::string& name, const std::string& options) {
+// `with_optional`: whether the inputs that a call may leave out are parameters.
+std::string function(const OpDef& op, const std::string& name, const std::string& options, bool with_optional) {
   bool required = false;
   for (const AttrField& f : op.fields) required |= f.required;
-  std::vector<std::string> parameters;
+  std::vector<std::string> parameters, given;
+  for (const auto& i : op.inputs) {
+    if (i.present && !with_optional) continue;
+    parameters.push_back(fmt::format("const Tensor{}& {}", op.is_variadic ? "s" : "", i.name));
+    given.push_back(i.name);
+  }
   std::string collect;
   if (op.is_variadic) {
-    parameters.push_back("const Tensors& " + op.inputs[0].name);
     collect = fmt::format("  const Tensors& inputs = {};\n", op.inputs[0].name);
+  } else if (with_optional) {
+    collect = "  Tensors inputs;\n";
+    for (const std::string& i : given) collect += fmt::format("  if ({0}.defined()) inputs.push_back({0});\n", i);
   } else {
-    bool optional = false;
-    for (const auto& i : op.inputs) {
-      optional |= static_cast<bool>(i.present);
-      parameters.push_back(fmt::format("const Tensor& {}{}", i.name, optional && !required ? " = {}" : ""));
-    }
-    if (optional) {
-      collect = "  Tensors inputs;\n";
-      for (const auto& i : op.inputs) collect += fmt::format("  if ({0}.defined()) inputs.push_back({0});\n", i.name);
-    } else {
-      std::string list;
-      for (const auto& i : op.inputs) list += (list.empty() ? "" : ", ") + i.name;
-      collect = fmt::format("  const Tensor inputs[] = {{{}}};\n", list);
-    }
+    collect = fmt::format("  const Tensor inputs[] = {{{}}};\n", fmt::join(given, ", "));
   }
   if (!op.fields.empty()) parameters.push_back(fmt::format("const {}& options{}", options, required ? "" : " = {}"));
   const bool one = returns_one(op);
-  std::string text = fmt::format("// {}\ninline {} {}(", op.doc, one ? "Tensor" : "Tensors", name);
-  for (size_t i = 0; i < parameters.size(); ++i) text += (i ? ", " : "") + parameters[i];
-  text += fmt::format(") {{\n  static const OpDef& op = OpRegistry::global().get(\"{}\");\n{}", op.name, collect);
+  std::string text = fmt::format("// {}\ninline {} {}({}) {{\n", op.doc, one ? "Tensor" : "Tensors", name, fmt::join(parameters, ", "));
+  text += fmt::format("  static const OpDef& op = OpRegistry::global().get(\"{}\");\n{}", op.name, collect);
   std::string attrs = "nullptr";
   if (!op.fields.empty()) {
     text += "  const std::pair<std::string_view, AttrValue> attrs[] = {";
@@ -110,6 +110,12 @@ std::string function(const OpDef& op, const std::string& name, const std::string
     attrs = "op.make_attrs(attrs)";
   }
   return text + fmt::format("  return {}(op, inputs, {});\n}}\n", one ? "apply_one" : "detail::visible_outputs", attrs);
+}
+std::string functions(const OpDef& op, const std::string& name, const std::string& options) {
+  const bool has_optional = std::any_of(op.inputs.begin(), op.inputs.end(), [](const auto& i) { return static_cast<bool>(i.present); });
+  std::string text = function(op, name, options, has_optional && !op.is_variadic);
+  if (has_optional && !op.is_variadic) text += function(op, name, options, false);
+  return text + "\n";
 }
 
 constexpr const char* kHead = R"(// Written by the build from the registry of operators: one function per operator and alias.
@@ -161,14 +167,17 @@ int main(int argc, char** argv) {
   }
   std::string text = kHead;
   std::set<std::string> written;
+  std::map<const OpDef*, std::vector<std::string>> names;
+  for (const bool converted : {false, true})
+    for (const auto& op : gluino::OpRegistry::global().all())
+      for (const std::string& n : public_names(*op, converted))
+        if (written.insert(n).second) names[op.get()].push_back(n);
   for (const auto& op : gluino::OpRegistry::global().all()) {
-    std::vector<std::string> names;
-    for (const std::string& n : public_names(*op))
-      if (written.insert(n).second) names.push_back(n);
-    if (names.empty() || op->inputs.empty()) continue;
-    const std::string options = camel_case(snake_case(names.front())) + "Options";
+    const std::vector<std::string>& own = names[op.get()];
+    if (own.empty() || op->inputs.empty()) continue;
+    const std::string options = camel_case(own.front()) + "Options";
     if (!op->fields.empty()) text += options_struct(*op, options);
-    for (const std::string& n : names) text += function(*op, n, options) + "\n";
+    for (const std::string& n : own) text += functions(*op, n, options);
   }
   text += "}  // namespace gluino\n";
   FILE* out = std::fopen(argv[1], "w");

@@ -11,7 +11,7 @@ namespace gluino {
 class Block;
 
 struct ParameterOptions {
-  Shape shape;  // extents of 0 are not known yet
+  Shape shape;  // extents of 0 are not known yet; no axes: nothing is
   DType dtype = DType::float32;
   init::InitializerPtr init;            // its own; otherwise the one given to initialize()
   GradReq grad_req = GradReq::write;

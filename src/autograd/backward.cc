@@ -99,12 +99,25 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom(heads, wanted, options_.retain_graph);
+    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom({heads, wanted, destinations_for(node), options_.retain_graph});
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name, gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (node.inputs[i] && gradients[i].defined()) accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
     if (!options_.retain_graph) node.drop_saved();
+  }
+
+  // A leaf whose gradient is overwritten anyway, and that nobody else holds, can take it in its final place.
+  Tensors destinations_for(const TapeNode& node) const {
+    Tensors out(node.inputs.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const TapeEntry* e = node.inputs[i].get();
+      if (!e || !e->is_leaf() || e->req != GradReq::write || !wanted_.empty() || options_.create_graph) continue;
+      const bool first = std::none_of(leaves_.begin(), leaves_.end(), [&](const auto& l) { return l.first.get() == e; });
+      const bool twice = std::count(node.inputs.begin(), node.inputs.end(), node.inputs[i]) > 1;
+      if (first && !twice && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
+    }
+    return out;
   }
 
   static Tensor conform(const TapeNode& node, size_t i, Tensor g) {
@@ -146,6 +159,7 @@ class Walk {
     detail::TensorImpl& value = impl_of(gradient);
     if (options_.create_graph) target.autograd = value.autograd;
     else target.autograd = nullptr;
+    if (value.data == target.data) return;  // written in place
     // A gradient that nobody else holds becomes the leaf's without a copy.
     if (options_.create_graph || (value.storage->use_count() == 1 && target.storage->use_count() == 1)) {
       target.storage = value.storage;

@@ -142,7 +142,7 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   for (const Tensor& t : inputs) on_tape |= static_cast<bool>(impl_of(t).autograd);
   if (!mode().recording || !on_tape) return outputs;
   for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
-  record_custom("a user's Function", inputs, outputs, [function](const Tensors& heads, const std::vector<bool>&, bool) { return function->backward(heads); });
+  record_custom("a user's Function", inputs, outputs, [function](const BackwardCall& call) { return function->backward(call.heads); });
   return outputs;
 }
 

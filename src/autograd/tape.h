@@ -16,9 +16,14 @@ struct TensorMeta {
 };
 TensorMeta meta_of(const Tensor& t);
 
-// Gradients of the inputs from those of the outputs. wanted[i] is false where the result would be thrown away;
-// retain: it may be asked again.
-using BackwardFn = std::function<Tensors(const Tensors& heads, const std::vector<bool>& wanted, bool retain)>;
+// What a custom way back gets: gradients of the outputs, and what is expected of it.
+struct BackwardCall {
+  const Tensors& heads;
+  const std::vector<bool>& wanted;  // false where the result would be thrown away
+  const Tensors& destinations;      // memory that gradient i may be written to; null where there is none
+  bool retain;                      // it may be asked again
+};
+using BackwardFn = std::function<Tensors(const BackwardCall&)>;
 
 class TapeNode final : public RefCounted {
  public:

@@ -262,9 +262,12 @@ class HybridCache::Impl {
       snapshots.push_back(make_view(t, impl_of(t).shape, 0));
       impl_of(snapshots.back()).autograd = impl_of(t).autograd;
     }
-    autograd::record_custom("a hybridized call", sources, outputs, [=](const Tensors& heads, const std::vector<bool>&, bool retain) {
-      if (mode().recording) return differentiable_backward(*held->owner, inputs, snapshots, heads);
-      const Tensors gradients = held->run.backward(heads, heads_at, num_outputs, retain);
+    autograd::record_custom("a hybridized call", sources, outputs, [=](const autograd::BackwardCall& call) {
+      if (mode().recording) return differentiable_backward(*held->owner, inputs, snapshots, call.heads);
+      Tensors destinations;
+      for (size_t i = 0; i < has_gradient.size(); ++i)
+        if (has_gradient[i]) destinations.push_back(call.destinations[i]);
+      const Tensors gradients = held->run.backward(call.heads, heads_at, num_outputs, call.retain, destinations);
       Tensors out;
       size_t next = 0;
       for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());

@@ -119,11 +119,12 @@ static void run_steps(const Plan& plan, std::vector<Tensors>& inputs, std::vecto
   }
 }
 
-// Fresh memory for the results defined by steps in [first, last).
+// Fresh memory for the results defined by steps in [first, last) that have none yet.
 static void bind_outputs(const Plan& plan, Binder& binder, const auto& places, const auto& views, int first, int last) {
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
-    if (slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last)
+    const bool here = slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last;
+    if (here && !binder.tensors[i].defined())
       binder.bind_root(static_cast<int>(i), make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
   }
 }
@@ -141,7 +142,7 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   return out;
 }
 
-Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain) {
+Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
   if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
@@ -151,6 +152,12 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
   }
   const int steps = static_cast<int>(plan.steps.size());
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const int slot = plan.outputs[static_cast<size_t>(first_output) + i];
+    const Slot& wanted = plan.slots[static_cast<size_t>(slot)];
+    const bool fits = destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
+    if (fits) binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
+  }
   bind_outputs(plan, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
   run_steps(plan, s.step_inputs, s.step_outputs, plan.forward_steps, steps);
   Tensors out;

@@ -22,7 +22,8 @@ class PlanRunner {
     // Variables in the plan's order; null where they are given later (head gradients).
     Tensors forward(std::span<const Tensor> variables, int num_outputs);
     // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
-    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain);
+    // destinations: memory for each output from `first_output` on, null where fresh memory is wanted.
+    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations);
 
    private:
     friend class PlanRunner;

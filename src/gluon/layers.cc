@@ -110,26 +110,24 @@ std::string LayerNorm::describe() const { return fmt::format("axis={}, eps={}", 
 
 // ---- convolution and pooling
 
+// (filters, channels per group, kernel extents)
+static Shape filter_shape(int64_t filters, int64_t channels, const Shape& kernel) {
+  Shape s{filters, channels};
+  for (int64_t k : kernel) s.push_back(k);
+  return s;
+}
 Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
-    : weight(add_parameter("weight", {.init = options.weight_initializer})),
+    : weight(add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)), .init = options.weight_initializer})),
       bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
       axes_(axes),
       channels_(channels),
       kernel_(kernel_size.expand(axes)),
-      options_(std::move(options)) {
-  if (options_.in_channels > 0) {
-    Shape s{channels, options_.in_channels / options_.groups};
-    for (int64_t k : kernel_) s.push_back(k);
-    weight->complete(s);
-  }
-}
+      options_(std::move(options)) {}
 Tensor Conv::forward(const Tensor& x) {
   complete_if_known(has_known_shape(x), weight, [&] {
     const Shape& in = peek_shape(x);
     if (in.ndim() != axes_ + 2) raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", kind(), in, axes_ + 2, axes_);
-    Shape s{channels_, in[1] / options_.groups};
-    for (int64_t k : kernel_) s.push_back(k);
-    return s;
+    return filter_shape(channels_, in[1] / options_.groups, kernel_);
   });
   Tensors inputs{x, weight->data()};
   if (bias) inputs.push_back(bias->data());
@@ -139,7 +137,7 @@ Tensor Conv::forward(const Tensor& x) {
   return activate(y, options_.activation);
 }
 std::string Conv::describe() const {
-  const int64_t in = weight->shape().ndim() > 1 ? weight->shape()[1] * options_.groups : 0;
+  const int64_t in = weight->shape()[1] * options_.groups;
   return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", channels_, kernel_, options_.strides.expand(axes_));
 }
 

@@ -9,8 +9,9 @@
 namespace gluino {
 namespace {
 
+// No axes at all: nothing is known, not even how many there are.
 bool is_known(const Shape& s) {
-  return std::none_of(s.begin(), s.end(), [](int64_t e) { return e <= 0; });
+  return !s.empty() && std::none_of(s.begin(), s.end(), [](int64_t e) { return e <= 0; });
 }
 
 }  // namespace

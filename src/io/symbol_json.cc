@@ -181,6 +181,17 @@ class JsonReader {
   std::vector<int> numbers_;  // of the file's nodes in graph_
 };
 
+// What MXNet insists on is always written: enumerations (some have no default there) and the number of inputs.
+StringMap attrs_for_file(const Graph::Node& n) {
+  StringMap attrs = n.op->print_attrs(n.attrs);
+  for (auto& [key, value] : n.op->print_attrs(n.attrs, true)) {
+    const auto field = std::find_if(n.op->fields.begin(), n.op->fields.end(), [&](const AttrField& f) { return f.name == key; });
+    if (!field->choices.empty()) attrs[key] = value;
+    if (n.op->is_variadic && key == "num_args") attrs[key] = std::to_string(n.inputs.size());
+  }
+  return attrs;
+}
+
 Json to_json_object(const Graph& g) {
   Json nodes = Json::array(), arg_nodes = Json::array(), row_ptr = Json::array(), heads = Json::array();
   int64_t row = 0;
@@ -189,7 +200,7 @@ Json to_json_object(const Graph& g) {
     const auto& n = g.nodes[i];
     StringMap attrs = n.user_attrs;
     if (n.op)
-      for (auto& [k, v] : n.op->print_attrs(n.attrs)) attrs[k] = v;
+      for (auto& [k, v] : attrs_for_file(n)) attrs[k] = v;
     Json node{{"op", n.op ? n.op->name : "null"}, {"name", n.name}, {"inputs", Json::array()}};
     if (!attrs.empty()) node["attrs"] = attrs;
     for (ValueId v : n.inputs) node["inputs"].push_back(entry(v));

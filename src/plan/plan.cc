@@ -96,13 +96,19 @@ class Planner {
       for (const auto& [in, out] : step.op->inplace) {
         if (in >= static_cast<int>(step.inputs.size()) || out >= static_cast<int>(step.outputs.size())) continue;
         const int source = slot(step.inputs[static_cast<size_t>(in)]).root, target = step.outputs[static_cast<size_t>(out)];
-        if (slot(target).root != target || slot(target).kind != Slot::Kind::arena || slot(source).kind != Slot::Kind::arena) continue;
+        const bool is_output = slot(target).kind == Slot::Kind::output;
+        if (slot(target).root != target || (slot(target).kind != Slot::Kind::arena && !is_output) || slot(source).kind != Slot::Kind::arena) continue;
+        // A result may be computed in its final place from the start, but not before its pass begins.
+        if (is_output && (slot(source).first_step < plan_.forward_steps) != (static_cast<int>(k) < plan_.forward_steps)) continue;
         const Slot& given = slot(step.inputs[static_cast<size_t>(in)]);
         if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype) continue;
         if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
         slot(source).last_step = slot(target).last_step;
         for (Slot& s : plan_.slots)
-          if (s.root == target) s.root = source;
+          if (s.root == target || s.root == source) {
+            s.root = source;
+            if (is_output) s.kind = Slot::Kind::output;
+          }
       }
     }
   }
@@ -112,9 +118,10 @@ class Planner {
     std::vector<int> order;
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
       const Slot& t = plan_.slots[s];
+      const OpDef* op = graph_.nodes[static_cast<size_t>(t.node)].op;
+      const bool is_result = std::find(plan_.outputs.begin(), plan_.outputs.end(), static_cast<int>(s)) != plan_.outputs.end();
+      if (op && !op->is_view && !is_result) plan_.unplanned_bytes += t.bytes;
       if (t.kind != Slot::Kind::arena) continue;
-      const bool own_value = graph_.nodes[static_cast<size_t>(t.node)].op && !(graph_.nodes[static_cast<size_t>(t.node)].op->is_view && t.root != static_cast<int>(s));
-      if (own_value) plan_.unplanned_bytes += t.bytes;
       if (t.root == static_cast<int>(s) && t.bytes > 0) order.push_back(static_cast<int>(s));
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slot(a).bytes > slot(b).bytes; });
@@ -130,7 +137,7 @@ class Planner {
         offset = std::max(offset, end);
       }
       slot(s).offset = offset;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + aligned(slot(s).bytes));
+      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + slot(s).bytes);
       placed.push_back(s);
     }
     for (Slot& s : plan_.slots) {

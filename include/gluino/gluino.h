@@ -1,0 +1,16 @@
+// Everything a C++ author needs.
+#pragma once
+#include "gluino/autograd.h"
+#include "gluino/block.h"
+#include "gluino/data.h"
+#include "gluino/hybrid.h"
+#include "gluino/init.h"
+#include "gluino/io.h"
+#include "gluino/loss.h"
+#include "gluino/nn.h"
+#include "gluino/ops.h"
+#include "gluino/parameter.h"
+#include "gluino/random.h"
+#include "gluino/symbol.h"
+#include "gluino/tensor.h"
+#include "gluino/trainer.h"

@@ -1,0 +1,80 @@
+// What planning saves: figures from the allocator, for inference and for training.
+#include "gluino/gluino.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+// The most bytes in use above those before the call.
+template <class F>
+int64_t peak_of(F&& f) {
+  const int64_t live = memory_stats().live;
+  reset_peak();
+  f();
+  return memory_stats().peak - live;
+}
+
+nn::HybridSequential& conv_net(nn::HybridSequential& net) {
+  for (int64_t channels : {8, 16, 32}) {
+    net.add(nn::Conv2D(channels, 3, {.padding = 1, .use_bias = false}), nn::BatchNorm(), nn::Activation("relu"));
+    net.add(nn::MaxPool2D());
+  }
+  net.add(nn::Dense(64, {.activation = "relu"}), nn::Dense(10));
+  net.initialize(init::xavier());
+  return net;
+}
+
+TEST(Memory, OfATrainingStepIsBelowTheEagerOne) {
+  nn::HybridSequential net;
+  conv_net(net);
+  loss::SoftmaxCrossEntropyLoss loss_of;
+  const Tensor x = random_tensor({16, 3, 32, 32}, DType::float32, 1), y = zeros({16});
+  auto step = [&] {
+    Tensor loss;
+    {
+      const auto record = autograd::record();
+      loss = loss_of(net(x), y);
+    }
+    loss.backward();
+  };
+  step();
+  const int64_t eager = peak_of(step);
+  net.hybridize();
+  step();
+  const int64_t hybrid = peak_of(step);
+  RecordProperty("eager_bytes", std::to_string(eager));
+  RecordProperty("hybrid_bytes", std::to_string(hybrid));
+  EXPECT_LT(hybrid, eager);
+}
+
+TEST(Memory, OfInferenceIsBelowTheEagerPeak) {
+  nn::HybridSequential net;
+  conv_net(net);
+  const Tensor x = random_tensor({4, 3, 32, 32}, DType::float32, 1);
+  net(x);
+  const int64_t eager = peak_of([&] { net(x); });
+  net.hybridize();
+  net(x);
+  EXPECT_LE(net.cache().memory().planned, eager);
+  EXPECT_LE(net.cache().memory().planned, net.cache().memory().unplanned / 2);
+}
+
+TEST(Memory, OfResNet50IsAQuarterOfAllValues) {
+  const auto shared = shared_folder();
+  if (!shared) GTEST_SKIP() << "no folder of models: set GLUINO_SHARED to run this";
+  auto net = SymbolBlock::imports(*shared + "/models/symbols/resnet50-1.1-symbol.json", {"data"});
+  net->initialize(init::xavier());
+  const Tensor x = random_tensor({1, 3, 224, 224}, DType::float32, 1);
+  Tensor eager_result = (*net)(x);
+  const int64_t eager = peak_of([&] { (*net)(x); });
+  net->hybridize();
+  const Tensor hybrid_result = (*net)(x);
+  EXPECT_TRUE(close(hybrid_result, eager_result));
+  const HybridCache::Memory memory = net->cache().memory();
+  std::cout << "ResNet-50: " << memory.planned << " bytes planned, " << memory.unplanned << " without a plan, eager peak " << eager << "\n";
+  EXPECT_LE(memory.planned * 4, memory.unplanned);
+  EXPECT_LE(memory.planned, eager);
+}
+
+}  // namespace
+}  // namespace gluino::test
