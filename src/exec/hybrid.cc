@@ -336,7 +336,7 @@ class HybridCache::Impl {
     return got;
   }
   static bool has_random(const Graph& g) {
-    return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->is_random; });
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
   }
   // Runs the graph before and after the passes with every node's value kept; passes keep names.
   static std::string first_difference(const Compiled& c, const Tensors& variables) {

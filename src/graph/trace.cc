@@ -53,6 +53,7 @@ class GraphRecorder final : public TraceHook {
     for (const Tensor& t : inputs) {
       const detail::TensorImpl& impl = impl_of(t);
       has_shapes &= !impl.symbolic || impl.symbolic->has_shape;
+      if (impl.symbolic && current_tracer) current_tracer->on_use(t);
       node->inputs.push_back(impl.symbolic ? value_of(t) : current_tracer ? current_tracer->capture(t) : constant_value(t, unique_name("constant")));
     }
     if (current_tracer) current_tracer->on_call({node, 0});
