@@ -53,6 +53,8 @@ class HybridCache {
   Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none
   Symbol graph_before() const;
   Symbol graph_after() const;
+  std::string svg_before() const;  // pictures of the two, with shapes
+  std::string svg_after() const;
   struct Memory {
     int64_t planned, unplanned;  // bytes of intermediate values, with and without sharing
   };

@@ -468,6 +468,8 @@ Tensor HybridCache::captured(const std::string& name) const {
 }
 Symbol HybridCache::graph_before() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.before); }
 Symbol HybridCache::graph_after() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.after); }
+std::string HybridCache::svg_before() const { return to_svg(latest_of(impl_->latest, impl_->trees).graph.before); }
+std::string HybridCache::svg_after() const { return to_svg(latest_of(impl_->latest, impl_->trees).graph.after); }
 std::string HybridCache::memory_plan() const { return latest_of(impl_->latest, impl_->trees).graph.plan.str(); }
 HybridCache::Memory HybridCache::memory() const {
   const Plan& p = latest_of(impl_->latest, impl_->trees).graph.plan;

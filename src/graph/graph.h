@@ -74,6 +74,7 @@ std::vector<bool> find_states(const Graph& graph);
 size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index);
 std::string to_dot(const Graph& graph);
+std::string to_svg(const Graph& graph);
 
 // A name that no other node of this thread got: "fullyconnected0".
 std::string unique_name(const std::string& hint);

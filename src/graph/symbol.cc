@@ -177,6 +177,11 @@ InferredTypes Symbol::infer_type(const DTypeMap& known) const {
 std::string Symbol::str() const { return graph().str(); }
 Symbol Symbol::parse(const std::string& text) { return from_graph(Graph::parse(text)); }
 std::string Symbol::to_dot() const { return gluino::to_dot(graph()); }
+std::string Symbol::to_svg(const ShapeMap& shapes) const {
+  Graph g = graph();
+  infer_graph(g, shapes, {});
+  return gluino::to_svg(g);
+}
 void Symbol::save(const std::string& path) const { write_file(path, to_json()); }
 Symbol Symbol::load(const std::string& path) { return from_json(read_file(path), path); }
 std::ostream& operator<<(std::ostream& os, const Symbol& symbol) { return os << symbol.str(); }
