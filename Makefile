@@ -48,6 +48,7 @@ lint-includes:
 	@/usr/bin/python3 tools/check_includes.py
 
 lint: configure lint-includes
+	@tools/setup.sh lint
 	@git ls-files '*.cc' '*.h' | xargs clang-format --dry-run --Werror
 	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p $(BUILD)
 

@@ -6,7 +6,7 @@ build=${1:-build/release}
 export GLUINO_NUM_THREADS=${GLUINO_NUM_THREADS:-1} OMP_NUM_THREADS=${GLUINO_NUM_THREADS:-1}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for program in eager torch; do
+for program in eager hybrid torch; do
   [ -x "$build/bench/${program}_bench" ] || continue
   "$build/bench/${program}_bench" --benchmark_repetitions="${REPETITIONS:-5}" --benchmark_min_time=0.2 \
     --benchmark_out_format=json --benchmark_out="$out/$program.json" > /dev/null 2>&1
@@ -28,6 +28,8 @@ def best(path):
 
 folder = pathlib.Path(sys.argv[1])
 times, rates = best(folder / "eager.json")
+for mine, more in zip((times, rates), best(folder / "hybrid.json")):
+    mine.update(more)
 other, other_rates = best(folder / "torch.json")
 print(f"{'benchmark':32}{'gluino':>12}{'GB/s':>8}{'of a copy':>11}{'libtorch':>12}{'libtorch/gluino':>17}")
 for name, ns in times.items():
@@ -38,6 +40,8 @@ for name, ns in times.items():
     theirs = f"{other[name]:.0f} ns" if name in other else ""
     ratio = f"{other[name] / ns:.2f}" if name in other else ""
     print(f"{name:32}{ns:>9.0f} ns{rate:>8}{share:>11}{theirs:>12}{ratio:>17}")
+if "hybridized_call" in times:
+    print(f"a cached call costs {times['hybridized_call'] - times['bare_kernels']:.0f} ns beyond its kernels")
 if not other:
     print("libtorch was not found: install libtorch-dev to compare with it")
 PY
