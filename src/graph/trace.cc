@@ -131,7 +131,7 @@ Tracer::Tracer() : previous_(current_tracer), previous_tracing_(mode().tracing) 
   mode().tracing = true;
 }
 Tracer::~Tracer() {
-  end_rebinding();
+  restore_rebound();
   current_tracer = previous_;
   mode().tracing = previous_tracing_;
 }
@@ -160,16 +160,19 @@ void Tracer::on_rebind(const Tensor& target) {
 }
 std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   std::vector<std::pair<Tensor, Value>> finals;
+  for (const Rebound& r : rebound_) finals.emplace_back(r.tensor, value_of(r.tensor));
+  restore_rebound();
+  return finals;
+}
+void Tracer::restore_rebound() {
   for (const Rebound& r : rebound_) {
     detail::TensorImpl& t = impl_of(r.tensor);
-    finals.emplace_back(r.tensor, value_of(r.tensor));
     t.symbolic = nullptr;
     t.storage = r.storage;
     t.data = r.data;
     t.autograd = r.autograd;
   }
   rebound_.clear();
-  return finals;
 }
 Tensors Tracer::run_dynamic(const Value&) { return {}; }
 Tensor Tracer::read_value(const Tensor&) { throw UserError("the value of a symbolic tensor is not known while a graph is being traced"); }

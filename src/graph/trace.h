@@ -60,6 +60,7 @@ class Tracer {
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
+  void restore_rebound();
   // A call whose output shapes depend on values: a tracer that can run it now returns its results.
   virtual Tensors run_dynamic(const Value& call);
 

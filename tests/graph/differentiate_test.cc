@@ -141,7 +141,7 @@ TEST(Plan, LiveValuesNeverOverlap) {
     Graph g = random_graph(engine);
     infer_graph(g, {}, {});
     const Differentiated d = differentiate(g, {0, 2});
-    for (const Graph* graph : {&g, &d.graph}) {
+    for (const Graph* graph : std::initializer_list<const Graph*>{&g, &d.graph}) {
       const Plan plan = make_plan(*graph, d.forward_nodes);
       SCOPED_TRACE(graph->str());
       expect_no_overlap(plan);
@@ -159,7 +159,7 @@ Plan plan_of(const std::string& text) {
 }
 
 TEST(Plan, ElementwiseChainsAreComputedInPlace) {
-  const Plan plan = plan_of(R"(graph(x: float32 (16, 16), w: float32 (16, 16)) {
+  const Plan plan = plan_of(R"g(graph(x: float32 (16, 16), w: float32 (16, 16)) {
   a = dot(x, w)
   b = tanh(a)
   c = _plus_scalar(b) {scalar=1}
@@ -168,7 +168,7 @@ TEST(Plan, ElementwiseChainsAreComputedInPlace) {
   f = dot(e, w)
   return f
 }
-)");
+)g");
   EXPECT_EQ(plan.str(),
             "6 steps, arena of 2048 bytes for 5120 bytes of intermediate values\n"
             "   0 a                            -> [0, 1024)\n"
@@ -180,7 +180,7 @@ TEST(Plan, ElementwiseChainsAreComputedInPlace) {
 }
 
 TEST(Plan, AValueThatIsReadLaterIsNotOverwritten) {
-  const Plan plan = plan_of(R"(graph(x: float32 (16, 16)) {
+  const Plan plan = plan_of(R"g(graph(x: float32 (16, 16)) {
   a = dot(x, x)
   b = tanh(a)
   v = Reshape(b) {shape="(256,)"}
@@ -189,7 +189,7 @@ TEST(Plan, AValueThatIsReadLaterIsNotOverwritten) {
   e = sum(v)
   return d, e
 }
-)");
+)g");
   const auto in_place = [&](size_t step) { return plan.slots[static_cast<size_t>(plan.steps[step].outputs[0])].root != plan.steps[step].outputs[0]; };
   EXPECT_FALSE(in_place(1)) << plan.str();  // a is read by c
   EXPECT_TRUE(in_place(2)) << plan.str();   // into a, not into b, of which v is a view

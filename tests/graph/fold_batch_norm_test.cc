@@ -63,7 +63,7 @@ TEST(FoldBatchNorm, NotWhereItDoesNotFit) {
 
 TEST(FoldBatchNorm, FollowsTheParameters) {
   Tensor w = random_tensor({6, 3, 3, 3}, DType::float32, 1), gamma = ones({6}), beta = zeros({6}), mean = zeros({6}), var = ones({6});
-  auto net = [&](const Tensor& x) { return batch_norm(convolution(x, w, {}, {.kernel = {3, 3}, .num_filter = 6, .no_bias = true}), gamma, beta, mean, var, {.fix_gamma = false}); };
+  auto net = [&](const Tensor& x) { return batch_norm(convolution(x, w, {.kernel = Shape{3, 3}, .num_filter = 6, .no_bias = true}), gamma, beta, mean, var, {.fix_gamma = false}); };
   const auto f = hybrid(net);
   const Tensor x = random_tensor({2, 3, 12, 12}, DType::float32, 2);
   EXPECT_TRUE(close(f(x), net(x), 1e-4, 1e-5));

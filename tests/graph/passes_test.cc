@@ -30,11 +30,26 @@ TEST(TextForm, RoundTrips) {
       "  return r, parts[0], \"odd name\"\n"
       "}\n";
   EXPECT_EQ(Graph::parse(text).str(), text);
+  EXPECT_EQ(Graph::parse("graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n").str(), "graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n");
   GLUINO_EXPECT_ERROR(UserError, "'y' is not", Graph::parse("graph(x) {\n  return y\n}\n"));
 }
 
+TEST(TextForm, HoldsTheBodiesOfLoops) {
+  const std::string text =
+      "graph(data, s) {\n"
+      "  loop = _foreach(data, s) {in_data_locs=\"(1,)\", in_state_locs=\"(0,)\", num_args=3, num_out_data=1, num_outputs=2, remain_locs=\"()\"} with graph(t, x) {\n"
+      "    sum = elemwise_add(t, x)\n"
+      "    copy = _copy(sum)\n"
+      "    return sum, copy\n"
+      "  }\n"
+      "  return loop[0]\n"
+      "}\n";
+  EXPECT_EQ(Graph::parse(text).str(), text);
+  EXPECT_EQ(Symbol::parse(text).str(), text);
+}
+
 TEST(Simplify, LeavesOutWhatChangesNothing) {
-  EXPECT_EQ(after(simplify, R"(graph(x: float32 (2, 3)) {
+  EXPECT_EQ(after(simplify, R"g(graph(x: float32 (2, 3)) {
   copy = _copy(x)
   cast = Cast(copy) {dtype=float32}
   shape = Reshape(cast) {shape="(2, 3)"}
@@ -47,12 +62,12 @@ TEST(Simplify, LeavesOutWhatChangesNothing) {
   r = relu(whole)
   return r
 }
-)"),
+)g"),
             "graph(x) {\n  r = relu(x)\n  return r\n}\n");
 }
 
 TEST(Simplify, KeepsWhatChangesSomething) {
-  const std::string text = R"(graph(x: float32 (3, 3)) {
+  const std::string text = R"g(graph(x: float32 (3, 3)) {
   cast = Cast(x) {dtype=float64}
   order = transpose(x)
   product = _mul_scalar(x) {scalar=2}
@@ -65,7 +80,7 @@ TEST(Simplify, KeepsWhatChangesSomething) {
   r5 = relu(sum)
   return r1, r2, r3, r4, r5
 }
-)";
+)g";
   const std::string result = after(simplify, text);
   for (const char* name : {"cast =", "order =", "product =", "back =", "sum ="}) EXPECT_NE(result.find(name), std::string::npos) << result;
 }
@@ -84,7 +99,7 @@ TEST(Simplify, DropoutDependsOnTheMode) {
 }
 
 TEST(EliminateCommon, MergesEqualCalls) {
-  EXPECT_EQ(after(eliminate_common, R"(graph(x: float32 (2, 3)) {
+  EXPECT_EQ(after(eliminate_common, R"g(graph(x: float32 (2, 3)) {
   a = tanh(x)
   b = tanh(x)
   c = _mul_scalar(a) {scalar=2}
@@ -94,41 +109,41 @@ TEST(EliminateCommon, MergesEqualCalls) {
   t = elemwise_add(s, e)
   return t
 }
-)"),
-            R"(graph(x) {
+)g"),
+            R"g(graph(x) {
   a = tanh(x)
-  c = _mul_scalar(a) {scalar="2"}
-  e = _mul_scalar(a) {scalar="3"}
+  c = _mul_scalar(a) {scalar=2}
+  e = _mul_scalar(a) {scalar=3}
   s = elemwise_add(c, c)
   t = elemwise_add(s, e)
   return t
 }
-)");
+)g");
 }
 
 TEST(EliminateCommon, RandomNumbersAndStatesAreNotShared) {
-  const std::string random = R"(graph() {
+  const std::string random = R"g(graph() {
   a = _random_uniform() {shape="(3,)"}
   b = _random_uniform() {shape="(3,)"}
   s = elemwise_add(a, b)
   return s
 }
-)";
+)g";
   EXPECT_EQ(after(eliminate_common, random), random);
-  const std::string rnn = R"(graph(x: float32 (3, 2, 2), w: float32 (45,), h: float32 (2, 2, 3)) {
-  a = RNN(x, w, h) {mode=rnn_tanh, num_layers="2", p="0.5", state_size="3"}
-  b = RNN(x, w, h) {mode=rnn_tanh, num_layers="2", p="0.5", state_size="3"}
-  c = RNN(x, w, h) {mode=rnn_tanh, num_layers="2", state_size="3"}
-  d = RNN(x, w, h) {mode=rnn_tanh, num_layers="2", state_size="3"}
+  const std::string rnn = R"g(graph(x: float32 (3, 2, 2), w: float32 (45,), h: float32 (2, 2, 3)) {
+  a = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, p=0.5, state_size=3}
+  b = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, p=0.5, state_size=3}
+  c = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, state_size=3}
+  d = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, state_size=3}
   return a[0], b[0], c[0], d[0]
 }
-)";
+)g";
   const std::string result = after(eliminate_common, rnn, true);
   EXPECT_NE(result.find("return a[0], b[0], c[0], c[0]"), std::string::npos) << result;
 }
 
 TEST(EliminateDead, KeepsVariablesAndEffects) {
-  EXPECT_EQ(after(eliminate_dead, R"(graph(x: float32 (2, 3), unused: float32 (5,), gamma: float32 (3,), beta: float32 (3,), mean: float32 (3,), var: float32 (3,)) {
+  EXPECT_EQ(after(eliminate_dead, R"g(graph(x: float32 (2, 3), unused: float32 (5,), gamma: float32 (3,), beta: float32 (3,), mean: float32 (3,), var: float32 (3,)) {
   dead = tanh(x)
   deader = exp(dead)
   drawn = _random_normal() {shape="(2,)"}
@@ -136,18 +151,18 @@ TEST(EliminateDead, KeepsVariablesAndEffects) {
   r = relu(x)
   return r
 }
-)"),
-            R"(graph(x, unused, gamma, beta, mean, var) {
+)g"),
+            R"g(graph(x, unused, gamma, beta, mean, var) {
   drawn = _random_normal() {shape="(2,)"}
   norm = BatchNorm(x, gamma, beta, mean, var)
   r = relu(x)
   return r
 }
-)");
+)g");
 }
 
 TEST(FoldConstants, ComputesWhatDependsOnNothing) {
-  Graph g = Graph::parse(R"(graph(x: float32 (2, 3)) {
+  Graph g = Graph::parse(R"g(graph(x: float32 (2, 3)) {
   ones = _ones() {shape="(2, 3)"}
   three = _mul_scalar(ones) {scalar=3}
   sum = elemwise_add(x, three)
@@ -156,7 +171,7 @@ TEST(FoldConstants, ComputesWhatDependsOnNothing) {
   result = _mul_scalar(three) {scalar=2}
   return r, result
 }
-)");
+)g");
   infer_graph(g, {}, {});
   const Graph folded = fold_constants(g, {});
   verify(folded);
