@@ -78,7 +78,8 @@ std::string escaped(std::string_view s) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text, size_t at = 0) : text_(text), at_(at) {}
+  static constexpr int kMaxDepth = 32;  // of bodies within bodies
+  explicit Parser(std::string_view text, size_t at = 0, int depth = 0) : text_(text), at_(at), depth_(depth) {}
 
   Graph parse() {
     Graph g = parse_graph();
@@ -144,7 +145,8 @@ class Parser {
   Attrs with_bodies(const OpDef& op, const Attrs& attrs) {
     std::vector<Symbol> bodies;
     while (accept("with")) {
-      Parser body(text_, at_);
+      if (depth_ == kMaxDepth) fail("a graph with fewer bodies within bodies");
+      Parser body(text_, at_, depth_ + 1);
       bodies.push_back(Symbol::from_graph(body.parse_graph()));
       at_ = body.at();
     }
@@ -256,6 +258,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
   Graph graph_;
   std::map<Label, int> numbers_;
 };
