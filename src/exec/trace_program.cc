@@ -105,7 +105,7 @@ class ProgramTracer final : public Tracer {
     } else {
       const auto it = places_.find(v.node.get());
       if (it == places_.end())
-        raise<UserError>("'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; return it instead", v.node->name);
+        raise<UserError>("'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body return it", v.node->name);
       place = it->second;
     }
     place.output = v.index;
