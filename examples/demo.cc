@@ -19,7 +19,7 @@ struct DigitNet : nn::HybridBlock {
   int forwards = 0;
   DigitNet() { GLUINO_CHILDREN(conv, pool, hidden, output); }
   Tensor forward(const Tensor& x) override {
-    if (forwards++ < 1) std::cout << "  inside forward, the first time: " << (x.is_symbolic() ? "x is " : "x[0] is\n") << (x.is_symbolic() ? Tensor(x) : Tensor(x[{0, 0}])) << "\n";
+    if (forwards++ == 0) std::cout << "  inside forward, the first time: " << (x.is_symbolic() ? x : Tensor(x[{0, 0}])) << "\n";
     return output(hidden(pool(conv(x))));
   }
 };
@@ -29,7 +29,8 @@ struct Digits {
 };
 
 static Digits load_digits() {
-  const Tensor table = data::load_csv(std::string(GLUINO_DATA_DIR) + "/digits.csv.gz");
+  seed(3);
+  const Tensor table = random::shuffle(data::load_csv(std::string(GLUINO_DATA_DIR) + "/digits.csv.gz"));
   const int64_t rows = table.extent(0), train = rows * 4 / 5;
   const Tensor x = (table[{Slice(), Slice(0, 64)}] / 16).reshape({rows, 1, 8, 8}), y = table[{Slice(), 64}];
   return {x[Slice(0, train)], y[Slice(0, train)], x[Slice(train, rows)], y[Slice(train, rows)]};
@@ -48,7 +49,7 @@ struct Result {
 static Result train(DigitNet& net, const Digits& d, int epochs) {
   constexpr int64_t kBatch = 64;
   loss::SoftmaxCrossEntropyLoss loss_of;
-  net.build({{kBatch, 1, 8, 8}});
+  net(d.train_x[Slice(0, kBatch)]);  // completes the shapes of the parameters
   Trainer trainer(net.collect_params(), {.learning_rate = 0.1, .momentum = 0.9});
   std::mt19937 engine(7);
   Result r;
@@ -139,8 +140,8 @@ int main(int argc, char** argv) {
   save_tensors("demo-vectors.npz", {{"x", x}, {"y", hybrid(x)}});
   hybrid.export_model("demo");
   draw_curve("demo-loss.svg", {{"imperative", a.losses}, {"hybridized", b.losses}});
-  std::ofstream("demo-before.dot") << hybrid.cache().graph_before().to_dot();
-  std::ofstream("demo-after.dot") << hybrid.to_dot();
-  std::cout << "written: demo-symbol.json, demo-0000.params, demo-loss.svg, demo-before.dot, demo-after.dot\n" << std::flush;
+  std::ofstream("demo-before.svg") << hybrid.to_svg(true);
+  std::ofstream("demo-after.svg") << hybrid.to_svg();
+  std::cout << "written: demo-symbol.json, demo-0000.params, demo-loss.svg, demo-before.svg, demo-after.svg\n" << std::flush;
   return std::system((std::string("\"") + argv[0] + "\" --check demo demo-vectors.npz").c_str()) == 0 ? 0 : 1;
 }

@@ -7,7 +7,7 @@ build=${1:-build/release}
 export GLUINO_NUM_THREADS=${GLUINO_NUM_THREADS:-1} OMP_NUM_THREADS=${GLUINO_NUM_THREADS:-1}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for program in eager torch; do
+for program in eager hybrid torch; do
   [ -x "$build/bench/${program}_bench" ] || continue
   "$build/bench/${program}_bench" --benchmark_repetitions="${REPETITIONS:-5}" --benchmark_min_time=0.2 \
     --benchmark_out_format=json --benchmark_out="$out/$program.json" > /dev/null 2>&1
@@ -32,6 +32,8 @@ def best(path):
 
 folder = pathlib.Path(sys.argv[1])
 times, rates = best(folder / "eager.json")
+for mine, more in zip((times, rates), best(folder / "hybrid.json")):
+    mine.update(more)
 other, other_rates = best(folder / "torch.json")
 print(f"{'benchmark':32}{'gluino':>14}{'GB/s':>8}{'of a copy':>11}{'libtorch':>14}{'libtorch/gluino':>17}")
 for name, ns in times.items():

@@ -76,7 +76,8 @@ std::string options_struct(const OpDef& op, const std::string& type) {
   return text + "};\n";
 }
 
-bool returns_one(const OpDef& op) { return !op.num_outputs_of && !op.num_visible_of && op.output_names.size() == 1; }
+// Outputs that are only shown on demand (output_mean_var) are for call_all.
+bool returns_one(const OpDef& op) { return !op.num_outputs_of && static_cast<int>(op.output_names.size()) - op.num_hidden == 1; }
 
 // `with_optional`: whether the inputs that a call may leave out are parameters.
 std::string function(const OpDef& op, const std::string& name, const std::string& options, bool with_optional) {

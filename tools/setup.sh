@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing. With the argument "bench": also what the benchmark compares with.
+# Installs the Debian packages that are missing. With the argument "bench": also what the benchmark compares with; with
+# "lint": also the linters.
 set -euo pipefail
 mkdir -p "$(dirname "$0")/../build"
 
@@ -7,6 +8,7 @@ packages=(g++ cmake ninja-build ccache pkg-config clang-format python3
   libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
   zlib1g-dev libzip-dev libgtest-dev libbenchmark-dev)
 if [ "${1:-}" = bench ]; then packages+=(libtorch-dev); fi
+if [ "${1:-}" = lint ]; then packages+=(clang-tidy); fi
 
 missing=()
 for p in "${packages[@]}"; do

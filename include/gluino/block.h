@@ -153,7 +153,9 @@ class HybridBlock : public Block {
 
   std::string explain() const { return cache_->explain(); }
   std::string memory_plan() const { return cache_->memory_plan(); }
-  std::string to_dot() const { return cache_->graph_after().to_dot(); }
+  // The graph that runs, or the one traced, for graphviz and as a picture.
+  std::string to_dot(bool before = false) const { return (before ? cache_->graph_before() : cache_->graph_after()).to_dot(); }
+  std::string to_svg(bool before = false) const { return before ? cache_->svg_before() : cache_->svg_after(); }
   HybridCache& cache() { return *cache_; }
 
  protected:

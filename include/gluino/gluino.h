@@ -2,6 +2,7 @@
 #pragma once
 #include "gluino/autograd.h"
 #include "gluino/block.h"
+#include "gluino/control_flow.h"
 #include "gluino/data.h"
 #include "gluino/hybrid.h"
 #include "gluino/init.h"

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <type_traits>
 
@@ -53,6 +54,8 @@ class HybridCache {
   Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none
   Symbol graph_before() const;
   Symbol graph_after() const;
+  std::string svg_before() const;  // pictures of the two, with shapes
+  std::string svg_after() const;
   struct Memory {
     int64_t planned, unplanned;  // bytes of intermediate values, with and without sharing
   };
@@ -192,9 +195,16 @@ class HybridFunction {
   // The shape of the result's nesting per argument structure, learnt when the function ran.
   struct State {
     explicit State(HybridOptions o) : cache(o) {}
-    void remember(const std::string& key, const Result& r) { results.insert_or_assign(key, r); }
-    const Result& result_like(const std::string& key) const { return results.at(key); }
+    void remember(const std::string& key, const Result& r) {
+      const std::lock_guard lock(mutex);
+      results.insert_or_assign(key, r);
+    }
+    Result result_like(const std::string& key) {
+      const std::lock_guard lock(mutex);
+      return results.at(key);
+    }
     HybridCache cache;
+    std::mutex mutex;
     std::map<std::string, Result> results;
   };
   F f_;

@@ -10,6 +10,7 @@
 namespace gluino {
 
 struct OpDef;
+class Symbol;
 
 // Which dtypes the (promoting) inputs may have.
 enum class DTypeSet : uint8_t { floating, numeric, any };
@@ -49,6 +50,7 @@ struct Uses {
   std::vector<int> inputs;
   std::vector<int> outputs;
   bool all_inputs = false;  // for variadic operators
+  bool last_output = false; // for operators with a hidden output after a varying number of visible ones
 };
 
 // What a gradient is written against. It answers with Tensors of either kind, so gradients trace, fuse and
@@ -74,6 +76,7 @@ class Gradient {
 struct InputSpec {
   std::string name;
   bool own_dtype = false;   // indices, labels, lengths: takes no part in dtype promotion
+  bool wide_dtype = false;  // statistics and scales: where nothing says otherwise, the common dtype but at least float32
   bool shape_only = false;  // only the shape is read, never the value
   bool is_state = false;    // an auxiliary state, which the kernel may update
   std::function<bool(const void* attrs)> present;  // empty: always
@@ -99,6 +102,17 @@ struct Sample {
 
 using OptionalShapes = std::vector<std::optional<Shape>>;
 
+// y = x * scale + shift, with one scale and one shift per position of `axis`.
+struct ChannelAffine {
+  int axis;
+  Tensor scale, shift;  // vectors
+};
+// A call that gives another call's output 0 after a ChannelAffine.
+struct FoldedCall {
+  Tensors inputs;
+  Attrs attrs;
+};
+
 struct OpDef {
   std::string name, doc;
   std::vector<std::string> aliases;
@@ -106,6 +120,7 @@ struct OpDef {
   bool is_variadic = false;  // any number of inputs; the last of `inputs` describes all further ones
   std::vector<std::string> output_names{"output"};
   std::function<int(const void* attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
+  int num_hidden = 0;  // so many outputs at the end are for gradients only, unless num_visible_of says otherwise
 
   std::vector<AttrField> fields;
   std::vector<std::string> ignored_attrs;  // MXNet had them; accepted and without effect here
@@ -131,16 +146,34 @@ struct OpDef {
   std::vector<std::pair<int, int>> inplace;  // (input, output) pairs that may share memory
   // With equal shapes and dtypes, output 0 is input 0 unchanged (asked when a graph is compiled).
   std::function<bool(const void* attrs, bool training)> is_identity;
+  // Bodies of control flow: graphs that are part of the attributes, written beside them in files. Empty: none.
+  std::function<std::vector<Symbol>(const void* attrs)> subgraphs_of;
+  std::function<void(void* attrs, std::vector<Symbol> bodies)> set_subgraphs;
+  std::function<bool(const void* attrs, int input)> is_state_if;  // for bodies that update an input's tensor
+  std::function<bool(const void* attrs)> is_random_if;            // draws from the device's generator with these attributes
+  // When predicting, output 0 is this function of input 0, computed from the other inputs.
+  std::function<ChannelAffine(const void* attrs, const Tensors& inputs)> channel_affine;
+  // The call whose output 0 is this one's after the affine function; null inputs when its axis does not fit.
+  std::function<FoldedCall(const void* attrs, const Tensors& inputs, const ChannelAffine& affine)> fold_affine;
+
   bool is_view = false;           // output 0 is input 0 with another shape
   bool is_random = false;         // draws from the device's generator
   bool is_mode_dependent = false; // behaves differently in training mode
   bool is_dynamic_shape = false;  // output shapes depend on values
   bool is_same_shape = false;     // inputs and outputs all have one shape: inference works in every direction
+  bool has_optional_inputs = false;  // an input has a `present`; set by the registry
 
   bool is_elementwise() const { return static_cast<bool>(expression); }
   int num_outputs(const Attrs& a) const { return num_outputs_of ? num_outputs_of(a.get()) : static_cast<int>(output_names.size()); }
-  int num_visible_outputs(const Attrs& a) const { return num_visible_of ? num_visible_of(a.get()) : num_outputs(a); }
-  const InputSpec& input_spec(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }
+  int num_visible_outputs(const Attrs& a) const { return num_visible_of ? num_visible_of(a.get()) : num_outputs(a) - num_hidden; }
+  bool has_subgraphs() const { return static_cast<bool>(subgraphs_of); }
+  bool draws_random(const Attrs& a) const { return is_random || (is_random_if && is_random_if(a.get())); }
+  // Input number i of a call with these attributes: absent inputs have no number.
+  const InputSpec& input_spec(const Attrs& a, size_t i) const {
+    return has_optional_inputs ? present_input(a, i) : inputs[std::min(i, inputs.size() - 1)];
+  }
+  const InputSpec& present_input(const Attrs& a, size_t i) const;
+  bool is_state_input(const Attrs& a, size_t i) const { return is_state_if ? is_state_if(a.get(), static_cast<int>(i)) : input_spec(a, i).is_state; }
   // The inputs that a call with these attributes takes; a variadic operator repeats the last one.
   std::vector<const InputSpec*> present_inputs(const Attrs& a) const;
 
@@ -196,8 +229,9 @@ class OpBuilder {
   OpBuilder& input(std::string name) { return def_.inputs.push_back({.name = std::move(name)}), *this; }
   OpBuilder& state(std::string name) { return def_.inputs.push_back({.name = std::move(name), .own_dtype = true, .is_state = true}), *this; }
   OpBuilder& variadic(std::string name) { return def_.is_variadic = true, input(std::move(name)); }
-  // These three describe the input named just before.
+  // These describe the input named just before.
   OpBuilder& own_dtype() { return def_.inputs.back().own_dtype = true, *this; }
+  OpBuilder& wide_dtype() { return def_.inputs.back().wide_dtype = def_.inputs.back().own_dtype = true, *this; }
   OpBuilder& shape_only() { return def_.inputs.back().shape_only = def_.inputs.back().own_dtype = true, *this; }
   template <class F>
   OpBuilder& present_if(F f) { return def_.inputs.back().present = [f](const void* a) { return f(as(a)); }, *this; }
@@ -207,6 +241,8 @@ class OpBuilder {
   OpBuilder& num_outputs(F f) { return def_.num_outputs_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
   template <class F>
   OpBuilder& visible_outputs(F f) { return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
+  // The last n outputs are for gradients only.
+  OpBuilder& hidden_outputs(int n) { return def_.num_hidden = n, *this; }
   OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
 
   OpBuilder& dtypes(DTypeSet set) { return def_.dtypes = set, *this; }
@@ -277,6 +313,24 @@ class OpBuilder {
   OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }
+  template <class F>
+  OpBuilder& random_if(F f) { return def_.is_random_if = [f](const void* a) { return f(as(a)); }, *this; }
+  // f(attrs, input number)
+  template <class F>
+  OpBuilder& state_if(F f) { return def_.is_state_if = [f](const void* a, int input) { return f(as(a), input); }, *this; }
+  // The member of the attributes that holds the bodies, a std::vector<Symbol>.
+  template <class Bodies>
+  OpBuilder& subgraphs(Bodies A::*member) {
+    def_.subgraphs_of = [member](const void* a) { return as(a).*member; };
+    def_.set_subgraphs = [member](void* a, Bodies bodies) { static_cast<A*>(a)->*member = std::move(bodies); };
+    return *this;
+  }
+  // f(attrs, inputs) -> ChannelAffine
+  template <class F>
+  OpBuilder& channel_affine(F f) { return def_.channel_affine = [f](const void* a, const Tensors& in) { return f(as(a), in); }, *this; }
+  // f(attrs, inputs, ChannelAffine) -> FoldedCall
+  template <class F>
+  OpBuilder& fold_affine(F f) { return def_.fold_affine = [f](const void* a, const Tensors& in, const ChannelAffine& c) { return f(as(a), in, c); }, *this; }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }
 

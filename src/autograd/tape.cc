@@ -62,8 +62,9 @@ class Tape final : public TapeHook {
       for (size_t i = 0; op.uses.all_inputs && i < inputs.size(); ++i) save(i);
       for (int i : op.uses.inputs) save(static_cast<size_t>(i));
     }
-    if (!op.uses.outputs.empty()) {
+    if (!op.uses.outputs.empty() || op.uses.last_output) {
       node->saved_outputs.resize(outputs.size());
+      if (op.uses.last_output) node->saved_outputs.back() = snapshot(outputs.back(), nullptr);
       // Without the entry: it would keep the node alive for ever. backward() puts a new one on.
       for (int i : op.uses.outputs)
         if (static_cast<size_t>(i) < outputs.size()) node->saved_outputs[static_cast<size_t>(i)] = snapshot(outputs[static_cast<size_t>(i)], nullptr);

@@ -336,7 +336,7 @@ class HybridCache::Impl {
     return got;
   }
   static bool has_random(const Graph& g) {
-    return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->is_random; });
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
   }
   // Runs the graph before and after the passes with every node's value kept; passes keep names.
   static std::string first_difference(const Compiled& c, const Tensors& variables) {
@@ -468,6 +468,8 @@ Tensor HybridCache::captured(const std::string& name) const {
 }
 Symbol HybridCache::graph_before() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.before); }
 Symbol HybridCache::graph_after() const { return Symbol::from_graph(latest_of(impl_->latest, impl_->trees).graph.after); }
+std::string HybridCache::svg_before() const { return to_svg(latest_of(impl_->latest, impl_->trees).graph.before); }
+std::string HybridCache::svg_after() const { return to_svg(latest_of(impl_->latest, impl_->trees).graph.after); }
 std::string HybridCache::memory_plan() const { return latest_of(impl_->latest, impl_->trees).graph.plan.str(); }
 HybridCache::Memory HybridCache::memory() const {
   const Plan& p = latest_of(impl_->latest, impl_->trees).graph.plan;

@@ -7,6 +7,7 @@
 #include "passes/differentiate.h"
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
+#include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
 #include "passes/simplify.h"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr Pass kForwardPasses[] = {
     {"fold_constants", fold_constants},
     {"simplify", simplify},
+    {"fold_batch_norm", fold_batch_norm},
     {"eliminate_common", eliminate_common},
     {"eliminate_dead", eliminate_dead},
 };

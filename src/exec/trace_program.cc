@@ -103,7 +103,10 @@ class ProgramTracer final : public Tracer {
       for (size_t k = 0; k < captured().size(); ++k)
         if (captured()[k].second.node == v.node) place = {TracedValue::Kind::captured, static_cast<int>(k)};
     } else {
-      place = places_.at(v.node.get());
+      const auto it = places_.find(v.node.get());
+      if (it == places_.end())
+        raise<UserError>("'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; return it instead", v.node->name);
+      place = it->second;
     }
     place.output = v.index;
     return place;
@@ -185,7 +188,7 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
     return {call_nodes[static_cast<size_t>(v.index)], v.output};
   };
   for (const TracedCall& c : t.calls) {
-    Graph::Node node{c.op, c.name, c.attrs, {}, {}, {}, {}, {}};
+    Graph::Node node{c.op, c.name, c.attrs, {}, {}, {}, {}};
     for (const TracedValue& v : c.inputs) node.inputs.push_back(id(v));
     node.outputs.resize(static_cast<size_t>(c.op->num_outputs(c.attrs)));
     call_nodes.push_back(g.add(std::move(node)));

@@ -55,9 +55,8 @@ std::vector<bool> find_states(const Graph& graph) {
   std::vector<bool> is_state(graph.nodes.size(), false);
   for (const auto& node : graph.nodes) {
     if (!node.op) continue;
-    const auto specs = node.op->present_inputs(node.attrs);
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (specs[node.op->is_variadic ? 0 : i]->is_state && !graph.nodes[static_cast<size_t>(node.inputs[i].node)].op)
+      if (node.op->is_state_input(node.attrs, i) && !graph.nodes[static_cast<size_t>(node.inputs[i].node)].op)
         is_state[static_cast<size_t>(node.inputs[i].node)] = true;
   }
   return is_state;
@@ -132,18 +131,39 @@ std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs) {
   return nodes;
 }
 
-Graph Symbol::graph() const {
+using NodeNumbers = std::unordered_map<const GraphNode*, int>;
+static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<Value>& outputs, NodeNumbers& numbers) {
   Graph g;
-  std::unordered_map<const GraphNode*, int> numbers;
   auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
-  for (const GraphNode* n : topological_order(outputs_)) {
-    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, n->subgraphs, {}};
+  for (const GraphNode* n : order) {
+    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}};
     for (const Value& v : n->inputs) node.inputs.push_back(id(v));
     node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
     numbers[n] = g.add(std::move(node));
   }
-  for (const Value& v : outputs_) g.outputs.push_back(id(v));
+  for (const Value& v : outputs) g.outputs.push_back(id(v));
   return g;
+}
+
+Graph Symbol::graph() const {
+  NodeNumbers numbers;
+  return list_form(topological_order(outputs_), outputs_, numbers);
+}
+
+Graph graph_in_call_order(const Symbol& symbol, std::vector<int>& variables) {
+  NodeNumbers numbers;
+  std::vector<GraphNode*> order = nodes_in_order(symbol.outputs());
+  std::stable_partition(order.begin(), order.end(), [](const GraphNode* n) { return !n->op; });
+  Graph g = list_form(order, symbol.outputs(), numbers);
+  variables.clear();
+  for (const GraphNode* n : variable_nodes(symbol)) variables.push_back(numbers.at(n));
+  return g;
+}
+std::vector<const GraphNode*> variable_nodes(const Symbol& symbol) {
+  std::vector<const GraphNode*> variables;
+  for (const GraphNode* n : topological_order(symbol.outputs()))
+    if (!n->op && !n->constant.defined()) variables.push_back(n);
+  return variables;
 }
 
 Symbol Symbol::from_graph(const Graph& graph) {
@@ -156,7 +176,6 @@ Symbol Symbol::from_graph(const Graph& graph) {
     node->attrs = n.attrs;
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
-    node->subgraphs = n.subgraphs;
     for (ValueId v : n.inputs) node->inputs.push_back(value(v));
     nodes.push_back(std::move(node));
   }

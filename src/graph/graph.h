@@ -16,7 +16,6 @@ class GraphNode final : public RefCounted {
   std::vector<Value> inputs;
   StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
   Tensor constant;
-  std::vector<Symbol> subgraphs;  // bodies of control-flow operators
   const uint64_t sequence = next_sequence();  // nodes made later have larger numbers
 
  private:
@@ -42,7 +41,6 @@ struct Graph {
     std::vector<ValueId> inputs;
     StringMap user_attrs;
     Tensor constant;
-    std::vector<Symbol> subgraphs;
     std::vector<OutputInfo> outputs;  // one per output
     bool is_folded = false;           // a constant that no later run can change
     bool is_variable() const { return !op && !constant.defined(); }
@@ -62,6 +60,11 @@ struct Graph {
 // The nodes that outputs depend on, in the order they were made: for a trace, the order of the calls.
 std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs);
 
+// The symbol's graph with operators in the order they were made, which is the order of a trace's calls. `variables`:
+// the numbers of its variables as list_inputs() lists them.
+Graph graph_in_call_order(const Symbol& symbol, std::vector<int>& variables);
+std::vector<const GraphNode*> variable_nodes(const Symbol& symbol);  // as list_inputs() lists them
+
 // Raises InternalError when inputs do not come before users, numbers are out of range, or input counts are wrong.
 void verify(const Graph& graph);
 
@@ -71,6 +74,7 @@ std::vector<bool> find_states(const Graph& graph);
 size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index);
 std::string to_dot(const Graph& graph);
+std::string to_svg(const Graph& graph);
 
 // A name that no other node of this thread got: "fullyconnected0".
 std::string unique_name(const std::string& hint);
@@ -78,6 +82,8 @@ StringMap current_attr_scope();
 
 // Fills in shapes and dtypes in place, in both directions; `shapes` are given by variable name.
 void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types);
+void infer_graph_shapes(Graph& graph, const ShapeMap& shapes);  // the first half of it
+void infer_graph_types(Graph& graph, const DTypeMap& types);    // the second
 // True when every shape of every node is fully known.
 bool is_complete(const Graph& graph);
 

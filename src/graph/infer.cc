@@ -41,12 +41,45 @@ class Inference {
  public:
   Inference(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) : graph_(graph), shapes_(shapes), types_(types) {}
 
-  void run() {
+  void infer_all_shapes() {
     for (auto& node : graph_.nodes)
       if (!node.op) start_leaf(node);
     for (int round = 0; round < 16 && pass(); ++round) {
     }
-    infer_types();
+  }
+
+  // Forward only: an unknown input takes the common dtype of its neighbours, and float32 where there is none.
+  void infer_types() {
+    for (auto& node : graph_.nodes)
+      if (node.is_variable()) {
+        if (const auto it = types_.find(node.name); it != types_.end()) node.outputs[0].dtype = it->second;
+        else if (const auto attr = node.user_attrs.find("__dtype__"); attr != node.user_attrs.end() && attr->second != "-1" && !node.outputs[0].dtype)
+          node.outputs[0].dtype = AttrType<DType>::parse("__dtype__ of " + node.name, attr->second);
+      }
+    for (auto& node : graph_.nodes) {
+      if (!node.op) continue;
+      std::optional<DType> common;
+      const auto specs = node.op->present_inputs(node.attrs);
+      auto own = [&](size_t i) { return !node.op->is_variadic && i < specs.size() && specs[i]->own_dtype; };
+      auto is_half = [](DType d) { return d == DType::float16 || d == DType::bfloat16; };
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (const auto& d = graph_.info(node.inputs[i]).dtype; d && !own(i)) common = common ? promote(*common, *d) : *d;
+      std::vector<DType> in, out;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        auto& d = graph_.info(node.inputs[i]).dtype;
+        const bool follows = !own(i) || (specs[i]->wide_dtype && common && !is_half(*common));
+        if (!d) d = follows ? common.value_or(DType::float32) : DType::float32;
+        in.push_back(*d);
+      }
+      try {
+        gluino::infer_dtypes(*node.op, node.attrs, in, out);
+      } catch (const Error&) {
+        rethrow_located(fmt::format("{} '{}'", node.op->name, node.name));
+      }
+      for (size_t i = 0; i < out.size(); ++i) node.outputs[i].dtype = out[i];
+    }
+    for (auto& node : graph_.nodes)
+      if (!node.op && !node.outputs[0].dtype) node.outputs[0].dtype = DType::float32;
   }
 
  private:
@@ -139,38 +172,6 @@ class Inference {
     return shapes;
   }
 
-  // Forward only: an unknown input takes the common dtype of its neighbours, and float32 where there is none.
-  void infer_types() {
-    for (auto& node : graph_.nodes)
-      if (node.is_variable()) {
-        if (const auto it = types_.find(node.name); it != types_.end()) node.outputs[0].dtype = it->second;
-        else if (const auto attr = node.user_attrs.find("__dtype__"); attr != node.user_attrs.end() && attr->second != "-1")
-          node.outputs[0].dtype = AttrType<DType>::parse("__dtype__ of " + node.name, attr->second);
-      }
-    for (auto& node : graph_.nodes) {
-      if (!node.op) continue;
-      std::optional<DType> common;
-      const auto specs = node.op->present_inputs(node.attrs);
-      auto own = [&](size_t i) { return !node.op->is_variadic && i < specs.size() && specs[i]->own_dtype; };
-      for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (const auto& d = graph_.info(node.inputs[i]).dtype; d && !own(i)) common = common ? promote(*common, *d) : *d;
-      std::vector<DType> in, out;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        auto& d = graph_.info(node.inputs[i]).dtype;
-        if (!d) d = own(i) ? DType::float32 : common.value_or(DType::float32);
-        in.push_back(*d);
-      }
-      try {
-        gluino::infer_dtypes(*node.op, node.attrs, in, out);
-      } catch (const Error&) {
-        rethrow_located(fmt::format("{} '{}'", node.op->name, node.name));
-      }
-      for (size_t i = 0; i < out.size(); ++i) node.outputs[i].dtype = out[i];
-    }
-    for (auto& node : graph_.nodes)
-      if (!node.op && !node.outputs[0].dtype) node.outputs[0].dtype = DType::float32;
-  }
-
   Graph& graph_;
   const ShapeMap& shapes_;
   const DTypeMap& types_;
@@ -178,7 +179,12 @@ class Inference {
 
 }  // namespace
 
-void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) { Inference(graph, shapes, types).run(); }
+void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) {
+  infer_graph_shapes(graph, shapes);
+  infer_graph_types(graph, types);
+}
+void infer_graph_shapes(Graph& graph, const ShapeMap& shapes) { Inference(graph, shapes, {}).infer_all_shapes(); }
+void infer_graph_types(Graph& graph, const DTypeMap& types) { Inference(graph, {}, types).infer_types(); }
 
 bool is_complete(const Graph& graph) {
   for (const auto& node : graph.nodes)

@@ -137,7 +137,6 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& inputs) const {
     node->attrs = n.attrs;
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
-    node->subgraphs = n.subgraphs;
     for (ValueId v : n.inputs) node->inputs.push_back(values[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
     std::vector<Value> outs;
     for (int k = 0; k < static_cast<int>(n.outputs.size()); ++k) outs.push_back({node, k});
@@ -178,6 +177,11 @@ InferredTypes Symbol::infer_type(const DTypeMap& known) const {
 std::string Symbol::str() const { return graph().str(); }
 Symbol Symbol::parse(const std::string& text) { return from_graph(Graph::parse(text)); }
 std::string Symbol::to_dot() const { return gluino::to_dot(graph()); }
+std::string Symbol::to_svg(const ShapeMap& shapes) const {
+  Graph g = graph();
+  infer_graph(g, shapes, {});
+  return gluino::to_svg(g);
+}
 void Symbol::save(const std::string& path) const { write_file(path, to_json()); }
 Symbol Symbol::load(const std::string& path) { return from_json(read_file(path), path); }
 std::ostream& operator<<(std::ostream& os, const Symbol& symbol) { return os << symbol.str(); }

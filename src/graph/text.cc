@@ -3,6 +3,8 @@
 //     fc = FullyConnected(data, w) {no_bias=True, num_hidden=4}
 //     return fc, split[1]
 //   }
+// The bodies of control flow follow their node: loop = _foreach(data) {...} with graph(...) {...}
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -34,10 +36,24 @@ std::string info_text(const OutputInfo& info) {
   return fmt::format(": {}{}", info.dtype ? fmt::format("{} ", *info.dtype) : "", *info.shape);
 }
 
+bool is_value_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_./+-").find(c) != std::string_view::npos; }
+bool is_plain_value(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_value_char); }
+
 std::string map_text(const StringMap& m) {
   std::string out;
-  for (const auto& [key, value] : m) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_name(value) ? value : quoted(value));
+  for (const auto& [key, value] : m) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_value(value) ? value : quoted(value));
   return out;
+}
+
+// The bodies, with their lines indented below their node's.
+std::string bodies_text(const Graph::Node& n) {
+  std::string text;
+  for (const Symbol& body : n.op->subgraphs_of(n.attrs.get())) {
+    text += " with ";
+    const std::string graph = body.str();
+    for (char c : std::string_view(graph).substr(0, graph.size() - 1)) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  }
+  return text;
 }
 
 // Names are not unique in old files: further nodes of one name are told apart as name#2, name#3, ...
@@ -62,9 +78,17 @@ std::string escaped(std::string_view s) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  static constexpr int kMaxDepth = 32;  // of bodies within bodies
+  explicit Parser(std::string_view text, size_t at = 0, int depth = 0) : text_(text), at_(at), depth_(depth) {}
 
   Graph parse() {
+    Graph g = parse_graph();
+    skip_space();
+    if (at_ != text_.size()) fail("the end of the text");
+    return g;
+  }
+  size_t at() const { return at_; }
+  Graph parse_graph() {
     expect("graph");
     expect("(");
     while (!accept(")")) {
@@ -77,8 +101,6 @@ class Parser {
       graph_.outputs.push_back(value());
       if (!accept(",") && !peek("}")) fail("',' or '}'");
     }
-    skip_space();
-    if (at_ != text_.size()) fail("the end of the text");
     return std::move(graph_);
   }
 
@@ -110,6 +132,7 @@ class Parser {
     if (accept("{")) attrs = map();
     if (accept("@{")) node.user_attrs = map();
     node.attrs = node.op->parse_attrs(attrs);
+    if (node.op->has_subgraphs()) node.attrs = with_bodies(*node.op, node.attrs);
     node.outputs.resize(checked_output_count(*node.op, node.attrs));
     try {
       check_input_count(*node.op, node.attrs, static_cast<int>(node.inputs.size()));
@@ -118,6 +141,18 @@ class Parser {
     }
     if (accept(":")) skip_types();
     define(label, std::move(node));
+  }
+  Attrs with_bodies(const OpDef& op, const Attrs& attrs) {
+    std::vector<Symbol> bodies;
+    while (accept("with")) {
+      if (depth_ == kMaxDepth) fail("a graph with fewer bodies within bodies");
+      Parser body(text_, at_, depth_ + 1);
+      bodies.push_back(Symbol::from_graph(body.parse_graph()));
+      at_ = body.at();
+    }
+    std::shared_ptr<void> copy = op.copy_attrs(attrs.get());
+    op.set_subgraphs(copy.get(), std::move(bodies));
+    return copy;
   }
   // What follows ':' after a node is for readers; it is inferred again.
   void skip_types() {
@@ -153,7 +188,7 @@ class Parser {
     while (!accept("}")) {
       const std::string key = word();
       expect("=");
-      m[key] = word();
+      m[key] = attr_value();
       if (!accept(",") && !peek("}")) fail("',' or '}'");
     }
     return m;
@@ -191,6 +226,13 @@ class Parser {
     if (out.empty()) fail("a name");
     return out;
   }
+  std::string attr_value() {
+    if (peek("\"")) return word();
+    std::string out;
+    while (at_ < text_.size() && is_value_char(text_[at_])) out += text_[at_++];
+    if (out.empty()) fail("a value");
+    return out;
+  }
   void skip_space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
   }
@@ -216,6 +258,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
   Graph graph_;
   std::map<Label, int> numbers_;
 };
@@ -241,6 +284,7 @@ std::string Graph::str() const {
     text += ")";
     if (const StringMap attrs = n.op->print_attrs(n.attrs); !attrs.empty()) text += " {" + map_text(attrs) + "}";
     if (!n.user_attrs.empty()) text += " @{" + map_text(n.user_attrs) + "}";
+    if (n.op->has_subgraphs()) text += bodies_text(n);
     text += info_text(n.outputs[0]) + "\n";
   }
   text += "  return ";

@@ -53,6 +53,7 @@ class GraphRecorder final : public TraceHook {
     for (const Tensor& t : inputs) {
       const detail::TensorImpl& impl = impl_of(t);
       has_shapes &= !impl.symbolic || impl.symbolic->has_shape;
+      if (impl.symbolic && current_tracer) current_tracer->on_use(t);
       node->inputs.push_back(impl.symbolic ? value_of(t) : current_tracer ? current_tracer->capture(t) : constant_value(t, unique_name("constant")));
     }
     if (current_tracer) current_tracer->on_call({node, 0});
@@ -96,6 +97,7 @@ const GraphRecorder recorder;
 }  // namespace
 
 Value value_of(const Tensor& t) {
+  if (t.defined() && impl_of(t).view) refresh_view(t);
   if (!t.is_symbolic()) throw UserError("a concrete tensor is not a symbol; make a variable with sym::var");
   return static_cast<SymbolicNode&>(*impl_of(t).symbolic).value;
 }
@@ -129,7 +131,7 @@ Tracer::Tracer() : previous_(current_tracer), previous_tracing_(mode().tracing) 
   mode().tracing = true;
 }
 Tracer::~Tracer() {
-  end_rebinding();
+  restore_rebound();
   current_tracer = previous_;
   mode().tracing = previous_tracing_;
 }
@@ -158,16 +160,19 @@ void Tracer::on_rebind(const Tensor& target) {
 }
 std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   std::vector<std::pair<Tensor, Value>> finals;
+  for (const Rebound& r : rebound_) finals.emplace_back(r.tensor, value_of(r.tensor));
+  restore_rebound();
+  return finals;
+}
+void Tracer::restore_rebound() {
   for (const Rebound& r : rebound_) {
     detail::TensorImpl& t = impl_of(r.tensor);
-    finals.emplace_back(r.tensor, value_of(r.tensor));
     t.symbolic = nullptr;
     t.storage = r.storage;
     t.data = r.data;
     t.autograd = r.autograd;
   }
   rebound_.clear();
-  return finals;
 }
 Tensors Tracer::run_dynamic(const Value&) { return {}; }
 Tensor Tracer::read_value(const Tensor&) { throw UserError("the value of a symbolic tensor is not known while a graph is being traced"); }

@@ -56,9 +56,11 @@ class Tracer {
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
+  virtual void on_use(const Tensor&) {}  // a symbolic tensor is an input of a call
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
+  void restore_rebound();
   // A call whose output shapes depend on values: a tracer that can run it now returns its results.
   virtual Tensors run_dynamic(const Value& call);
 
@@ -66,6 +68,9 @@ class Tracer {
   virtual Tensor read_value(const Tensor& symbolic);
   virtual std::string name_for(const Tensor& concrete);
   virtual std::string name_for_call(const OpDef& op);
+
+ protected:
+  Tracer* previous() const { return previous_; }  // that of the program around this one
 
  private:
   Tracer* previous_;

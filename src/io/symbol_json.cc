@@ -90,20 +90,20 @@ class JsonReader {
   Symbol subgraph(const Json& json, const std::string& user) const {
     // The path of names stays short: a hostile file could make it longer than itself.
     const std::string what = depth_ == 0 ? fmt::format("{}, a subgraph of '{}'", what_, user) : what_;
-    return Symbol::from_graph(JsonReader(json, what, depth_ + 1).read());
+    JsonReader reader(json, what, depth_ + 1);
+    reader.version_ = version_;  // a subgraph does not say
+    return Symbol::from_graph(reader.read());
   }
 
   void add_node(const Json& json) {
     Graph::Node node;
-    const std::string op = text(json, "op");
     node.name = text(json, "name");
     if (json.contains("inputs"))
       for (const Json& e : array(json, "inputs")) node.inputs.push_back(entry(e, node.name));
+    const std::string op = current_name(text(json, "op"), node.inputs.empty());
     StringMap own;
     for (const char* key : {"param", "attr", "attrs"})
       for (auto& [k, v] : strings(json, key)) sort_attribute(op == "null" ? nullptr : &OpRegistry::global().get(op), node, k, v, own);
-    if (json.contains("subgraphs"))
-      for (const Json& sub : array(json, "subgraphs")) node.subgraphs.push_back(subgraph(sub, node.name));
     if (op == "null") {
       node.outputs.resize(1);
     } else {
@@ -111,6 +111,7 @@ class JsonReader {
       upgrade(own, op);
       try {
         node.attrs = node.op->parse_attrs(own);
+        if (json.contains("subgraphs")) node.attrs = with_bodies(*node.op, node.attrs, array(json, "subgraphs"), node.name);
         node.outputs.resize(checked_output_count(*node.op, node.attrs));
       } catch (const AttrError& e) {
         throw AttrError(fmt::format("{}: node '{}': {}", what_, node.name, e.what()), true);
@@ -118,6 +119,22 @@ class JsonReader {
       append_missing_inputs(node);
     }
     numbers_.push_back(graph_.add(std::move(node)));
+  }
+
+  Attrs with_bodies(const OpDef& op, const Attrs& attrs, const Json& bodies, const std::string& name) const {
+    if (!op.has_subgraphs()) fail(fmt::format("node '{}' has subgraphs, but {} takes none", name, op.name));
+    std::vector<Symbol> symbols;
+    for (const Json& body : bodies) symbols.push_back(subgraph(body, name));
+    std::shared_ptr<void> copy = op.copy_attrs(attrs.get());
+    op.set_subgraphs(copy.get(), std::move(symbols));
+    return copy;
+  }
+
+  // Before 1.0, _sample_normal and its relatives took their parameters as attributes, as _random_normal does now.
+  std::string current_name(const std::string& op, bool no_inputs) const {
+    if (version_ >= 10000 || !no_inputs || !op.starts_with("_sample_")) return op;
+    const std::string now = "_random_" + op.substr(8);
+    return OpRegistry::global().find(now) ? now : op;
   }
 
   // An operator's own attribute, a user attribute of the node, or one that belongs to an input's variable.
@@ -196,7 +213,8 @@ Json to_json_object(const Graph& g) {
     Json node{{"op", n.op ? n.op->name : "null"}, {"name", n.name}, {"inputs", Json::array()}};
     if (!attrs.empty()) node["attrs"] = attrs;
     for (ValueId v : n.inputs) node["inputs"].push_back(entry(v));
-    for (const Symbol& s : n.subgraphs) node["subgraphs"].push_back(to_json_object(s.graph()));
+    if (n.op && n.op->has_subgraphs())
+      for (const Symbol& s : n.op->subgraphs_of(n.attrs.get())) node["subgraphs"].push_back(to_json_object(s.graph()));
     if (!n.op) arg_nodes.push_back(i);
     row_ptr.push_back(row);
     row += static_cast<int64_t>(n.outputs.size());

@@ -15,16 +15,17 @@ thread_local Mode tls_mode;
 
 constexpr size_t kMaxFastInputs = 8;
 
-[[noreturn]] void missing_input(const OpDef& op, size_t i) {
-  raise<UserError>("input '{}' is a null tensor", op.input_spec(i).name);
+[[noreturn]] void missing_input(const OpDef& op, const Attrs& attrs, size_t i) {
+  raise<UserError>("input '{}' is a null tensor", op.input_spec(attrs, i).name);
 }
 
 // Checks the handles and tells whether any is symbolic.
-bool any_symbolic(const OpDef& op, std::span<const Tensor> inputs) {
+bool any_symbolic(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   bool symbolic = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) missing_input(op, i);
+    if (!inputs[i].defined()) missing_input(op, attrs, i);
     const detail::TensorImpl& t = impl_of(inputs[i]);
+    if (t.view) refresh_view(inputs[i]);
     symbolic |= static_cast<bool>(t.symbolic);
     if (t.device != impl_of(inputs[0]).device)
       raise<UserError>("inputs are on {} and {}; move one with to(device)", impl_of(inputs[0]).device.str(), t.device.str());
@@ -75,7 +76,7 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
   const DType compute = kernel_takes(op, promoted) ? promoted : DType::float32;
   Tensors in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& spec = op.input_spec(i);
+    const InputSpec& spec = op.input_spec(attrs, i);
     in.push_back(spec.own_dtype && !spec.is_state ? inputs[i] : converted(inputs[i], compute));
   }
   for (const Tensor& o : outputs) {
@@ -90,7 +91,7 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
       kernels::convert(bytes_of(out[i]), impl_of(out[i]).dtype, t.data, t.dtype, t.shape.elements());
     }
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (op.input_spec(i).is_state && !in[i].is_same(inputs[i])) {
+    if (op.input_spec(attrs, i).is_state && !in[i].is_same(inputs[i])) {
       const detail::TensorImpl& t = impl_of(inputs[i]);
       kernels::convert(bytes_of(in[i]), impl_of(in[i]).dtype, t.data, t.dtype, t.shape.elements());
     }
@@ -106,7 +107,7 @@ void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inp
   if (!op.kernel_dtypes.empty()) {
     bool uniform = kernel_takes(op, promoted);
     for (size_t i = 0; uniform && i < inputs.size(); ++i) {
-      const InputSpec& spec = op.input_spec(i);
+      const InputSpec& spec = op.input_spec(attrs, i);
       uniform = (spec.own_dtype && !spec.is_state) || impl_of(inputs[i]).dtype == promoted;
     }
     if (!uniform) return run_converted(op, attrs, inputs, promoted, outputs);
@@ -123,7 +124,7 @@ Tensor run_elementwise_eager(const OpDef& op, std::span<const Tensor> inputs, co
     types[i] = impl_of(inputs[i]).dtype;
     same_shape &= impl_of(inputs[i]).shape == impl_of(inputs[0]).shape;
   }
-  const DType promoted = promote_inputs(op, {types.data(), inputs.size()});
+  const DType promoted = promote_inputs(op, attrs, {types.data(), inputs.size()});
   DType out_type = promoted;
   if (op.infer_dtype) {
     std::vector<DType> out{promoted};
@@ -166,7 +167,27 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
     return;
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = make_tensor(out_shapes[i], out_types[i], device);
-  run_kernel(op, attrs, inputs, promote_inputs(op, in_types), outputs);
+  run_kernel(op, attrs, inputs, promote_inputs(op, attrs, in_types), outputs);
+}
+
+// A shape-only change shares its input's memory; where there is none to share, a link does the same.
+class ReshapeLink final : public ViewLink {
+ public:
+  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+  Tensor project(const Tensor& base) const override {
+    Tensors inputs{base};
+    inputs.insert(inputs.end(), rest_.begin(), rest_.end());
+    return apply(op_, inputs, attrs_)[0];
+  }
+  Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
+
+ private:
+  const OpDef& op_;
+  Attrs attrs_;
+  Tensors rest_;
+};
+void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, Tensors& outputs) {
+  if (op.is_view) impl_of(outputs[0]).view = make_ref<ReshapeLink>(op, attrs, inputs);
 }
 
 bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
@@ -182,7 +203,7 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
   if (!op.is_elementwise() || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
     return apply(op, inputs, attrs)[0];
   try {
-    if (any_symbolic(op, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];
+    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];
     Tensor out = run_elementwise_eager(op, inputs, attrs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
     return out;
@@ -193,10 +214,17 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
 
 Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   try {
-    if (any_symbolic(op, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs);
     Tensors outputs;
+    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) {
+      outputs = installed_trace_hook->record(op, attrs, inputs);
+      link_view(op, attrs, inputs, outputs);
+      return outputs;
+    }
     run_eager(op, inputs, attrs, outputs);
-    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);
+    if (should_record(inputs)) {
+      tape_hook->record(op, attrs, inputs, outputs);
+      link_view(op, attrs, inputs, outputs);
+    }
     return outputs;
   } catch (const Error&) {
     rethrow_located(op.name);
@@ -209,7 +237,7 @@ void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& at
     std::vector<DType> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
     DType* types = many.empty() ? few.data() : many.data();
     for (size_t i = 0; i < inputs.size(); ++i) types[i] = impl_of(inputs[i]).dtype;
-    run_kernel(op, attrs, inputs, promote_inputs(op, {types, inputs.size()}), outputs);
+    run_kernel(op, attrs, inputs, promote_inputs(op, attrs, {types, inputs.size()}), outputs);
   } catch (const Error&) {
     rethrow_located(op.name);
   }

@@ -201,9 +201,23 @@ Tensor gather(const Tensor& data, const Plan& p) {
   return result.transpose(back);
 }
 
+// A run of leading rows shares memory with its source; where there is none to share, a link does the same.
+class SliceLink final : public ViewLink {
+ public:
+  SliceLink(Tensor base, Plan plan) : ViewLink(std::move(base)), plan_(std::move(plan)) {}
+  Tensor project(const Tensor& base) const override { return basic_part(base, plan_); }
+  Tensor embed(const Tensor& base, const Tensor& value) const override {
+    return call("_slice_assign", {base, value.reshape(plan_.region)}, {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
+  }
+
+ private:
+  Plan plan_;
+};
+
 Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
   const Plan plan = Planner(impl_of(t).shape, index).take();
   const Tensor basic = basic_part(t, plan);
+  if (plan.arrays.empty() && !is_plain(t) && !is_empty(plan) && contiguous_offset(plan) && !basic.is_same(t)) impl_of(basic).view = make_ref<SliceLink>(t, plan);
   return plan.arrays.empty() ? basic : gather(basic, plan);
 }
 

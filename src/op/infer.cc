@@ -24,10 +24,10 @@ static void check_dtype(const OpDef& op, const InputSpec& spec, DType dtype) {
   if (dtype == DType::boolean) raise<DTypeError>("input '{}' is bool, but a number is needed; call astype(int32) first", spec.name);
 }
 
-DType promote_inputs(const OpDef& op, std::span<const DType> in) {
+DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType> in) {
   std::optional<DType> common;
   for (size_t i = 0; i < in.size(); ++i) {
-    const InputSpec& spec = op.input_spec(i);
+    const InputSpec& spec = op.input_spec(attrs, i);
     if (spec.own_dtype) continue;
     check_dtype(op, spec, in[i]);
     common = common ? promote(*common, in[i]) : in[i];
@@ -36,7 +36,7 @@ DType promote_inputs(const OpDef& op, std::span<const DType> in) {
 }
 
 void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in, std::vector<DType>& out) {
-  const DType promoted = promote_inputs(op, in);
+  const DType promoted = promote_inputs(op, attrs, in);
   out.assign(static_cast<size_t>(op.num_outputs(attrs)), promoted);
   if (op.infer_dtype) op.infer_dtype(attrs.get(), in, promoted, out);
 }

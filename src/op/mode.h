@@ -21,6 +21,10 @@ class TraceHook {
   virtual Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) = 0;
 };
 
+// In-place updates of tensors that are rebound instead of overwritten (symbolic, or on the tape).
+void replace_value(Tensor& target, const Tensor& value);
+void refresh_view(const Tensor& view);  // takes the base's current value if it has changed
+
 struct Mode {
   bool recording = false;
   bool training = false;

@@ -34,7 +34,34 @@ void seed(uint64_t seed, std::optional<Device> device) {
     g.reset(seed);
 }
 
+static thread_local ReplayRandom* replay = nullptr;
+ReplayRandom::ReplayRandom(Device device, RandomStream first) : device_(device), next_(first), outer_(replay) { replay = this; }
+ReplayRandom::~ReplayRandom() { replay = outer_; }
+
+RandomStream peek_random_stream(Device device) {
+  if (replay && replay->device_ == device) return replay->next_;
+  Generators& g = generators();
+  const std::lock_guard lock(g.mutex);
+  return g.state[static_cast<size_t>(device.id())];
+}
+
+void advance_random_stream(Device device, const RandomStream& next) {
+  if (replay && replay->device_ == device) {
+    replay->next_ = next;
+    return;
+  }
+  Generators& g = generators();
+  const std::lock_guard lock(g.mutex);
+  RandomStream& s = g.state[static_cast<size_t>(device.id())];
+  if (s.seed == next.seed) s.stream = std::max(s.stream, next.stream);
+}
+
 RandomStream next_random_stream(Device device) {
+  if (replay && replay->device_ == device) {
+    const RandomStream mine = replay->next_;
+    ++replay->next_.stream;
+    return mine;
+  }
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
   RandomStream& s = g.state[static_cast<size_t>(device.id())];

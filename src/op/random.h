@@ -32,6 +32,28 @@ struct RandomStream {
 
 // A stream of its own for one operator call.
 RandomStream next_random_stream(Device device);
+RandomStream peek_random_stream(Device device);  // what the next call will get
+
+// While it lives, this thread draws the streams from `first` on instead of the device's: for work that is done again
+// and must see the same numbers.
+class [[nodiscard]] ReplayRandom {
+ public:
+  ReplayRandom(Device device, RandomStream first);
+  ~ReplayRandom();
+  ReplayRandom(const ReplayRandom&) = delete;
+  ReplayRandom& operator=(const ReplayRandom&) = delete;
+  RandomStream next() const { return next_; }
+
+ private:
+  friend RandomStream next_random_stream(Device);
+  friend RandomStream peek_random_stream(Device);
+  friend void advance_random_stream(Device, const RandomStream&);
+  Device device_;
+  RandomStream next_;
+  ReplayRandom* outer_;
+};
+// The streams before `next` have been drawn by replaying what peek_random_stream gave: nobody gets them again.
+void advance_random_stream(Device device, const RandomStream& next);
 
 // In [0, 1): 24 bits of one word, or 53 of two.
 inline float unit_float(uint32_t w) { return static_cast<float>(w >> 8) * 0x1p-24f; }

@@ -17,7 +17,7 @@ static void check_complete(const OpDef& op) {
   need(static_cast<bool>(op.infer_shape) || op.is_dynamic_shape, "shape rule");
   need(op.kernel || op.expression || op.is_view, "kernel and no scalar expression");
   need(op.gradient || !op.not_differentiable.empty(), "gradient and no reason for having none");
-  need(!op.samples.empty(), "sample");
+  need(!op.samples.empty() || op.has_subgraphs(), "sample");  // a body is made of other operators, which may not be there yet
   for (const AttrField& f : op.fields) need(!f.doc.empty(), "doc of an attribute");
   need(op.fields.size() <= 64, "room for more than 64 attributes");
 }
@@ -25,6 +25,7 @@ static void check_complete(const OpDef& op) {
 void OpRegistry::add(OpDef def) {
   if (def.is_elementwise() && def.inplace.empty())
     for (int i = 0; i < static_cast<int>(def.inputs.size()); ++i) def.inplace.emplace_back(i, 0);
+  def.has_optional_inputs = std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return static_cast<bool>(i.present); });
   check_complete(def);
   auto owned = std::make_unique<OpDef>(std::move(def));
   const OpDef* op = owned.get();
@@ -57,6 +58,16 @@ std::vector<const InputSpec*> OpDef::present_inputs(const Attrs& a) const {
   for (const InputSpec& i : inputs)
     if (!i.present || i.present(a.get())) present.push_back(&i);
   return present;
+}
+
+const InputSpec& OpDef::present_input(const Attrs& a, size_t i) const {
+  const InputSpec* last = nullptr;
+  for (const InputSpec& input : inputs) {
+    if (input.present && !input.present(a.get())) continue;
+    last = &input;
+    if (i-- == 0) break;
+  }
+  return last ? *last : inputs.back();
 }
 
 static const AttrField* find_field(const OpDef& op, std::string_view name) {

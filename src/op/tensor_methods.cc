@@ -67,7 +67,22 @@ Tensor Tensor::to(Device device) const {
 
 // In place: a concrete tensor is overwritten in its memory. A symbolic one, or one on the tape, becomes the name of
 // the new value, because the old one may still be needed.
-static void replace_value(Tensor& target, const Tensor& value) {
+static void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
+  t.symbolic = n.symbolic;
+  t.autograd = n.autograd;
+  t.storage = n.storage;
+  t.data = n.data;
+  ++t.version;
+}
+void refresh_view(const Tensor& view) {
+  detail::TensorImpl& t = impl_of(view);
+  if (impl_of(t.view->base).view) refresh_view(t.view->base);
+  const uint64_t version = impl_of(t.view->base).version;
+  if (t.view->seen == version) return;
+  t.view->seen = version;
+  rebind(t, impl_of(t.view->project(t.view->base)));
+}
+void replace_value(Tensor& target, const Tensor& value) {
   detail::TensorImpl& t = impl_of(target);
   const detail::TensorImpl& v = impl_of(value);
   if (!(v.shape == t.shape)) raise<ShapeError>("a value of shape {} cannot be stored in place into shape {}", v.shape, t.shape);
@@ -75,10 +90,11 @@ static void replace_value(Tensor& target, const Tensor& value) {
   const detail::TensorImpl& n = impl_of(typed);
   if (t.symbolic || n.symbolic || n.autograd) {
     if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
-    t.symbolic = n.symbolic;
-    t.autograd = n.autograd;
-    t.storage = n.storage;
-    t.data = n.data;
+    rebind(t, n);
+    if (t.view) {
+      replace_value(t.view->base, t.view->embed(t.view->base, typed));
+      t.view->seen = impl_of(t.view->base).version;
+    }
     return;
   }
   std::memcpy(bytes_of(target), bytes_of(typed), static_cast<size_t>(t.shape.elements() * dtype_bytes(t.dtype)));

@@ -7,6 +7,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 static void copy_converted(const Tensor& from, Tensor& to) {
   const DType in = from.dtype(), out = to.dtype();
@@ -23,7 +24,7 @@ struct CastAttrs {
   static void fields(AttrFields<CastAttrs>& f) { f.required("dtype", &CastAttrs::dtype, "the dtype to convert to"); }
 };
 static void define_cast(OpBuilder<CastAttrs>& op) {
-  op.input("data").dtypes(DTypeSet::any).same_shape()
+  op.input("data").dtypes(DTypeSet::any).same_shape().identity_if([](const auto&, bool) { return true; })
       .dtype([](const CastAttrs& a, std::span<const DType>, DType) { return a.dtype; })
       .kernel([](const CastAttrs&, KernelContext& k) { copy_converted(k.in(0), k.out()); })
       .gradient({}, [](const Gradient& g) -> Tensors { return {g.head().astype(g.like(0).dtype())}; })
@@ -67,6 +68,7 @@ GLUINO_OP(amp_multicast, AmpMulticastAttrs) {
 
 GLUINO_OP(_copy, NoAttrs) {
   op.doc("A copy of the data.").alias("identity", "_npi_copy", "_np_copy").input("data").dtypes(DTypeSet::any).same_shape().inplace(0)
+      .identity_if([](const auto&, bool) { return true; })
       .kernel(copy_kernel)
       .gradient({}, [](const Gradient& g) -> Tensors { return {g.head()}; })
       .sample({{3, 4}});
@@ -114,4 +116,5 @@ GLUINO_OP(size_array, NoAttrs) {
       .not_differentiable("a size is not a function of the values").sample({{3, 4}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

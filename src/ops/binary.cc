@@ -1,9 +1,10 @@
 // Elementwise functions of two tensors, in three spellings: same shape, broadcasting, and with a scalar.
+#include <cmath>
+
 #include "ops/common.h"
 
 namespace gluino::ops {
-
-Tensor reduce_like(const Tensor& gradient, const Tensor& like) { return call("_sum_like", {gradient, like}); }
+namespace {
 
 static Tensor f(std::string_view name, const Tensor& x) { return call(name, {x}); }
 static Tensor power(const Tensor& x, const Tensor& y) { return call("broadcast_power", {x, y}); }
@@ -83,28 +84,30 @@ static DType scalar_result(const ScalarAttrs& a, std::span<const DType>, DType p
   return !is_floating(promoted) && a.scalar != std::floor(a.scalar) ? DType::float32 : promoted;
 }
 #define S a.scalar
-#define SCALAR(name, alias1, text, expression, uses, gradient_expression, low, high)                                  \
+// neutral: the number with which nothing changes; NaN for none. 0 is not neutral for +, which turns -0 into 0.
+#define SCALAR(name, alias1, text, neutral, expression, uses, gradient_expression, low, high)                         \
   GLUINO_OP(name, ScalarAttrs) {                                                                                      \
     op.doc(text).alias(alias1).input("data").dtypes(DTypeSet::any).same_shape().dtype(scalar_result)                  \
         .scalar([](const ScalarAttrs& a, Expr x) { return expression; })                                              \
+        .identity_if([](const ScalarAttrs& a, bool) { return a.scalar == neutral; })                                  \
         .gradient(uses, [](const ScalarAttrs& a, const Gradient& g) -> Tensors { return (void)a, Tensors{gradient_expression}; }) \
         .sample({uniform_sample({3, 4}, low, high)}, {.scalar = 1.7})                                                 \
         .sample({uniform_sample({5}, low, high)}, {.scalar = 3});                                                     \
   }
 #define IN Uses{{0}, {}}
 #define INOUT Uses{{0}, {0}}
-SCALAR(_plus_scalar, "_PlusScalar", "data + scalar.", x + S, Uses{}, H, -2, 2)
-SCALAR(_minus_scalar, "_MinusScalar", "data - scalar.", x - S, Uses{}, H, -2, 2)
-SCALAR(_rminus_scalar, "_RMinusScalar", "scalar - data.", S - x, Uses{}, -H, -2, 2)
-SCALAR(_mul_scalar, "_MulScalar", "data * scalar.", x * S, Uses{}, H * S, -2, 2)
-SCALAR(_div_scalar, "_DivScalar", "data / scalar.", x / S, Uses{}, H / S, -2, 2)
-SCALAR(_rdiv_scalar, "_RDivScalar", "scalar / data.", S / x, INOUT, -(H * Y / A), 0.3, 3)
-SCALAR(_mod_scalar, "_ModScalar", "Remainder of data / scalar, with the sign of scalar.", mod(x, S), Uses{}, H, 0.1, 1.5)
-SCALAR(_rmod_scalar, "_RModScalar", "Remainder of scalar / data, with the sign of data.", mod(S, x), IN, -(H * f("floor", S / A)), 0.9, 1.4)
-SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", power(x, S), IN, H * S * power(A, S - 1), 0.3, 2)
-SCALAR(_rpower_scalar, "_RPowerScalar", "scalar to the power of data.", power(S, x), (Uses{{}, {0}}), H * Y * std::log(S), -2, 2)
-SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", maximum(x, S), IN, H * (A > S), -4, 4)
-SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", minimum(x, S), IN, H * (A < S), -4, 4)
+SCALAR(_plus_scalar, "_PlusScalar", "data + scalar.", NAN, x + S, Uses{}, H, -2, 2)
+SCALAR(_minus_scalar, "_MinusScalar", "data - scalar.", 0, x - S, Uses{}, H, -2, 2)
+SCALAR(_rminus_scalar, "_RMinusScalar", "scalar - data.", NAN, S - x, Uses{}, -H, -2, 2)
+SCALAR(_mul_scalar, "_MulScalar", "data * scalar.", 1, x * S, Uses{}, H * S, -2, 2)
+SCALAR(_div_scalar, "_DivScalar", "data / scalar.", 1, x / S, Uses{}, H / S, -2, 2)
+SCALAR(_rdiv_scalar, "_RDivScalar", "scalar / data.", NAN, S / x, INOUT, -(H * Y / A), 0.3, 3)
+SCALAR(_mod_scalar, "_ModScalar", "Remainder of data / scalar, with the sign of scalar.", NAN, mod(x, S), Uses{}, H, 0.1, 1.5)
+SCALAR(_rmod_scalar, "_RModScalar", "Remainder of scalar / data, with the sign of data.", NAN, mod(S, x), IN, -(H * f("floor", S / A)), 0.9, 1.4)
+SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", 1, power(x, S), IN, H * S * power(A, S - 1), 0.3, 2)
+SCALAR(_rpower_scalar, "_RPowerScalar", "scalar to the power of data.", NAN, power(S, x), (Uses{{}, {0}}), H * Y * std::log(S), -2, 2)
+SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", NAN, maximum(x, S), IN, H * (A > S), -4, 4)
+SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", NAN, minimum(x, S), IN, H * (A < S), -4, 4)
 GLUINO_OP(_hypot_scalar, ScalarAttrs) {
   op.doc("sqrt(data^2 + scalar^2).").input("data").same_shape()
       .scalar([](const ScalarAttrs& a, Expr x) { return hypot(x, S); })
@@ -132,6 +135,7 @@ SCALAR_COMPARISON(_logical_xor_scalar, "_LogicalXorScalar", "1 where exactly one
 
 GLUINO_OP(where, NoAttrs) {
   op.doc("x where condition is not 0, else y.").input("condition").own_dtype().input("x").input("y").dtypes(DTypeSet::any)
+      .inplace(1).inplace(2)
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         // MXNet also takes a vector condition that picks whole rows.
         if (in[0].ndim() == 1 && in[1].ndim() > 1 && in[1] == in[2] && in[0][0] == in[1][0]) return in[1];
@@ -187,4 +191,5 @@ GLUINO_OP(add_n, NumArgsAttrs) {
       .sample({{3, 4}, {3, 4}, {3, 4}}).sample({{2}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -8,6 +8,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 static Tensors sum_like_gradient(const Gradient& g) {
   Tensors result(static_cast<size_t>(g.num_inputs()));
@@ -37,6 +38,7 @@ struct BroadcastToAttrs {
 };
 GLUINO_OP(broadcast_to, BroadcastToAttrs) {
   op.doc("Repeats axes of extent 1 to reach a shape.")
+      .identity_if([](const auto&, bool) { return true; })
       .alias("_np_broadcast_to")
       .input("data")
       .dtypes(DTypeSet::any)
@@ -61,6 +63,7 @@ struct BroadcastAxisAttrs {
 };
 GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
   op.doc("Repeats axes of extent 1.")
+      .identity_if([](const auto&, bool) { return true; })
       .alias("broadcast_axes")
       .input("data")
       .dtypes(DTypeSet::any)
@@ -84,6 +87,7 @@ struct BroadcastLikeAttrs {
 };
 GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
   op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs.")
+      .identity_if([](const auto&, bool) { return true; })
       .input("lhs")
       .input("rhs")
       .shape_only()
@@ -382,4 +386,5 @@ GLUINO_OP(_pad_backward, PadAttrs) {
       .sample({{3, 5}, {3, 3}}, {.mode = PadMode::reflect, .pad_width = {0, 0, 1, 1}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

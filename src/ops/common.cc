@@ -5,6 +5,8 @@
 
 namespace gluino::ops {
 
+Tensor reduce_like(const Tensor& gradient, const Tensor& like) { return call("_sum_like", {gradient, like}); }
+
 Tensor with_dtype(const Tensor& t, DType dtype) {
   const detail::TensorImpl& from = impl_of(t);
   if (from.dtype == dtype) return t;

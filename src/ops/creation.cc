@@ -4,6 +4,7 @@
 #include "ops/common.h"
 
 namespace gluino::ops {
+namespace {
 
 static constexpr const char* kConstant = "has no inputs";
 
@@ -159,4 +160,5 @@ GLUINO_OP(_eye, EyeAttrs) {
       .sample({}, {.N = 3}).sample({}, {.N = 2, .M = 4, .k = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -62,7 +62,7 @@ GLUINO_OP(CTCLoss, CTCLossAttrs) {
       .input("data").input("label").own_dtype()
       .input("data_lengths").own_dtype().present_if([](const CTCLossAttrs& a) { return a.use_data_lengths; })
       .input("label_lengths").own_dtype().present_if([](const CTCLossAttrs& a) { return a.use_label_lengths; })
-      .outputs({"output", "gradient"}).visible_outputs([](const CTCLossAttrs&) { return 1; })
+      .outputs({"output", "gradient"}).hidden_outputs(1)
       .shape([](const CTCLossAttrs&, std::span<const Shape> in) {
         if (in[0].ndim() != 3 || in[1].ndim() != 2 || in[0][1] != in[1][0])
           raise<ShapeError>("data of shape (time, batch, classes) and labels of shape (batch, length) are needed, but they are {} and {}", in[0], in[1]);

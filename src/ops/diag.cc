@@ -6,6 +6,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 struct DiagAttrs {
   int k = 0, axis1 = 0, axis2 = 1;
@@ -91,4 +92,5 @@ GLUINO_OP(_diag_backward, DiagAttrs) {
       .sample({{3}, {3, 4}}, {.k = 1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -4,6 +4,7 @@
 #include "ops/matrices.h"
 
 namespace gluino::ops {
+namespace {
 
 // ---- dot: tensors seen as matrices, split into rows and columns after some of their axes
 struct DotAttrs {
@@ -325,4 +326,5 @@ GLUINO_OP(khatri_rao, KhatriRaoAttrs) {
       .sample({{2, 2}, {1, 2}, {3, 2}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

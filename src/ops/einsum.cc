@@ -10,6 +10,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 struct EinsumAttrs {
   std::string subscripts;
@@ -245,4 +246,5 @@ GLUINO_OP(_npi_einsum, EinsumAttrs) {
       .sample({{2, 3, 4}, {1, 4, 2}}, {.subscripts = "...ij,...jk->...ik"});
 }
 
+}  // namespace
 }  // namespace gluino::ops

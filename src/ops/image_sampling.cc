@@ -196,7 +196,7 @@ struct SpatialTransformerAttrs {
 };
 GLUINO_OP(SpatialTransformer, SpatialTransformerAttrs) {
   op.doc("Reads images through an affine transformation of the coordinates.").ignores({"cudnn_off"}).input("data").input("loc").kernel_dtypes(real_dtypes())
-      .outputs({"output", "grid"}).visible_outputs([](const SpatialTransformerAttrs&) { return 1; })
+      .outputs({"output", "grid"}).hidden_outputs(1)
       .shape([](const SpatialTransformerAttrs& a, std::span<const Shape> in) {
         const Shape grid = grid_shape(a.grid(), in[1]);
         return std::vector<Shape>{sampled_shape(in[0], grid), grid};

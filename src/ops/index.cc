@@ -5,6 +5,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 // ---- coordinates: indices has shape (M, ...), each column names a slice data[i0, ..., iM-1]
 struct Coordinates {
@@ -366,4 +367,5 @@ GLUINO_OP(_contrib_arange_like, ArangeLikeAttrs) {
       .sample({{2, 3}}, {.start = 1, .step = 0.5, .repeat = 2});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -4,6 +4,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 // Copies between a whole tensor and a part of it that covers [start, start + extent) of one axis.
 enum class Direction { into_whole, out_of_whole };
@@ -249,4 +250,5 @@ GLUINO_OP(_split_v2, SplitAttrs) {
       .sample({{2, 6}}, {.indices = {2, 3}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

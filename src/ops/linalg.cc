@@ -8,6 +8,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 #define LAPACK(name, ...)                   \
   [&] {                                     \
@@ -570,4 +571,5 @@ GLUINO_OP(_linalg_maketrian, TrianAttrs) {
       .sample({{3}}, {.lower = false});
 }
 
+}  // namespace
 }  // namespace gluino::ops

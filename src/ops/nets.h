@@ -45,6 +45,17 @@ inline bool is_channels_last(const std::optional<std::string>& layout, int rank)
   raise<AttrError>("layout '{}' does not fit {} spatial axes; {} or {} does", *layout, rank, first[rank - 1], last[rank - 1]);
 }
 
+// A scale and a shift per channel of a layer's output, moved into its bias and its weight, which has the channels on
+// `weight_axis`.
+template <class A>
+FoldedCall fold_into_weight(A attrs, const Tensors& in, const ChannelAffine& affine, int weight_axis) {
+  Shape column = Shape::filled(in[1].ndim(), 1);
+  column[weight_axis] = -1;
+  const Tensor bias = attrs.no_bias ? affine.shift : in[2].reshape({-1}) * affine.scale + affine.shift;
+  attrs.no_bias = false;
+  return {{in[0], in[1] * affine.scale.reshape(column), bias}, std::make_shared<const A>(std::move(attrs))};
+}
+
 // A shape that inference may fill in: absent, or with unknown extents.
 inline bool is_open(const std::optional<Shape>& s) { return !s || !s->is_known(); }
 

@@ -33,7 +33,7 @@ static kernels::RowLayout row_layout(const LayerNormAttrs& a, const Shape& s) {
 GLUINO_OP(LayerNorm, LayerNormAttrs) {
   op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta.").alias("_npx_layer_norm")
       .input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
-      .visible_outputs([](const LayerNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+      .hidden_outputs(2).visible_outputs([](const LayerNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const LayerNormAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[0]);
         check_scales(in, {in[0][axis]});
@@ -104,7 +104,7 @@ static void run_group_norm(KernelContext& k, int64_t groups, double eps) {
 GLUINO_OP(GroupNorm, GroupNormAttrs) {
   op.doc("Normalizes groups of channels of every image; gamma and beta hold one number per group or per channel.")
       .input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
-      .visible_outputs([](const GroupNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+      .hidden_outputs(2).visible_outputs([](const GroupNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const GroupNormAttrs& a, std::span<const Shape> in) {
         check_channels(in[0]);
         if (a.num_groups < 1 || in[0][1] % a.num_groups) raise<ShapeError>("{} channels cannot be split into num_groups = {}", in[0][1], a.num_groups);
@@ -123,7 +123,7 @@ GLUINO_OP(GroupNorm, GroupNormAttrs) {
 
 GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
   op.doc("Normalizes every channel of every image.").input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
-      .visible_outputs([](const InstanceNormAttrs&) { return 1; })
+      .hidden_outputs(2)
       .shape([](const InstanceNormAttrs&, std::span<const Shape> in) {
         check_channels(in[0]);
         check_scales(in, {in[0][1]});
@@ -171,7 +171,7 @@ static std::pair<int, int> summed_axes(const L2NormalizationAttrs& a, const Shap
 }
 GLUINO_OP(L2Normalization, L2NormalizationAttrs) {
   op.doc("Divides by the Euclidean norm of each instance, channel vector or image.").input("data").outputs({"output", "norm"})
-      .visible_outputs([](const L2NormalizationAttrs&) { return 1; })
+      .hidden_outputs(1)
       .shape([](const L2NormalizationAttrs& a, std::span<const Shape> in) {
         const auto [first, last] = summed_axes(a, in[0]);
         Shape norm = in[0];
@@ -248,7 +248,7 @@ static Tensor power(const Tensor& x, double p) { return call("_power_scalar", {x
 
 GLUINO_OP(LRN, LRNAttrs) {
   op.doc("Divides by a power of knorm + alpha times the mean square of the neighbouring channels.").input("data").outputs({"output", "denominator"})
-      .visible_outputs([](const LRNAttrs&) { return 1; })
+      .hidden_outputs(1)
       .shape([](const LRNAttrs& a, std::span<const Shape> in) {
         check_channels(in[0]);
         if (a.nsize < 1 || a.nsize % 2 == 0) raise<AttrError>("nsize = {}, but an odd positive number is needed", a.nsize);

@@ -255,7 +255,7 @@ struct KLSparseAttrs {
 };
 GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
   op.doc("The data itself; the gradient gets the slope of a Kullback-Leibler penalty on the mean activation.").input("data").state("moving_avg")
-      .outputs({"output", "average"}).visible_outputs([](const KLSparseAttrs&) { return 1; }).mode_dependent()
+      .outputs({"output", "average"}).hidden_outputs(1).mode_dependent()
       .shape([](const KLSparseAttrs&, std::span<const Shape> in) {
         if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][1]})) raise<ShapeError>("data with 2 axes and a moving_avg of its second extent are needed, but they are {} and {}", in[0], in[1]);
         return std::vector<Shape>{in[0], in[1]};

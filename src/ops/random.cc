@@ -9,6 +9,7 @@
 #include "ops/distributions.h"
 
 namespace gluino::ops {
+namespace {
 
 static constexpr const char* kRandom = "draws random numbers";
 
@@ -293,7 +294,9 @@ GLUINO_OP(Dropout, DropoutAttrs) {
       .random()
       .mode_dependent()
       .kernel_dtypes({DType::float32, DType::float64})
-      .visible_outputs([](const DropoutAttrs&) { return 1; })
+      .hidden_outputs(1)
+      .inplace(0)
+      .identity_if([](const DropoutAttrs& a, bool training) { return a.p == 0 || (a.mode == DropoutMode::training && !training); })
       .shape([](const DropoutAttrs& a, std::span<const Shape> in) {
         if (!(a.p >= 0 && a.p <= 1)) raise<AttrError>("attribute 'p' is {}, but a probability is needed", a.p);
         Shape mask = in[0];
@@ -323,4 +326,5 @@ GLUINO_OP(Dropout, DropoutAttrs) {
       .sample({{4, 5}}, {.p = 0.3, .mode = DropoutMode::always, .axes = {1}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

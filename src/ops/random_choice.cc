@@ -10,6 +10,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 static constexpr const char* kRandom = "draws random numbers";
 
@@ -149,4 +150,5 @@ GLUINO_OP(_sample_unique_zipfian, ZipfianAttrs) {
       .sample({}, {.range_max = 20, .shape = {2, 4}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

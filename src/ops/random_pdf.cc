@@ -5,6 +5,7 @@
 #include "ops/matrices.h"
 
 namespace gluino::ops {
+namespace {
 
 struct PdfAttrs {
   bool is_log = false;
@@ -186,4 +187,5 @@ GLUINO_OP(_random_pdf_dirichlet, PdfAttrs) {
       .sample({uniform_sample({3}, 0.2, 0.6), uniform_sample({3}, 0.5, 2)}, {.is_log = true});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -9,6 +9,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::ReduceFinish;
 using kernels::ReduceOp;
@@ -31,6 +32,7 @@ GLUINO_OP(_sum_like, NoAttrs) {
       .input("like")
       .shape_only()
       .dtypes(DTypeSet::any)
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_sum_like(in[0], in[1]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Shape &from = k.in(0).shape(), &to = k.out().shape();
@@ -274,4 +276,5 @@ GLUINO_OP(moments, MomentsAttrs) {
       .sample({{3, 4}}, {.axes = Shape{1}, .keepdims = true});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -68,7 +68,7 @@ static void roi_pooling_kernel(const ROIPoolingAttrs& a, KernelContext& k) {
 
 GLUINO_OP(ROIPooling, ROIPoolingAttrs) {
   op.doc("The maximum of each cell of a grid laid over regions of the images.").input("data").input("rois").kernel_dtypes(real_dtypes())
-      .outputs({"output", "chosen"}).visible_outputs([](const ROIPoolingAttrs&) { return 1; })
+      .outputs({"output", "chosen"}).hidden_outputs(1)
       .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) {
         check_regions(in[0], in[1], a.pooled_size);
         return Shape{in[1][0], in[0][1], a.pooled_size[0], a.pooled_size[1]};

@@ -1,7 +1,6 @@
 // Recurrent networks of several layers and directions in one operator.
 #include "kernels/rnn.h"
 
-#include "kernels/primitives.h"
 #include "op/random.h"
 #include "ops/nets.h"
 
@@ -78,21 +77,12 @@ static void fill_masks(const RNNAttrs& a, const RnnGeometry& g, bool training, D
   for (T* m = begin; m != end; ++m) *m = unit_float(stream.words(static_cast<uint64_t>(m - begin))[0]) < keep ? static_cast<T>(1 / (1 - a.p)) : T(0);
 }
 
-// The inputs only lstm has are own_dtype, because without them the place of the first may hold the lengths.
-static Tensor in_dtype(const Tensor& t, DType dtype) {
-  if (t.dtype() == dtype) return t;
-  Tensor out = make_tensor(t.shape(), dtype, t.device());
-  kernels::convert(bytes_of(t), t.dtype(), bytes_of(out), dtype, t.size());
-  return out;
-}
-
 static void rnn_kernel(const RNNAttrs& a, KernelContext& k) {
   RnnGeometry g = geometry_of(a, k.in(0).shape());
   const std::vector<int64_t> lengths = a.use_sequence_length ? k.in(k.num_inputs() - 1).to_vector<int64_t>() : std::vector<int64_t>();
   if (a.use_sequence_length) g.lengths = lengths.data();
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    const Tensor cell = a.is_lstm() ? in_dtype(k.in(3), k.out().dtype()) : Tensor();
-    RnnStates<const T> initial{k.data<T>(2), a.is_lstm() ? cell.data<T>() : nullptr};
+    RnnStates<const T> initial{k.data<T>(2), a.is_lstm() ? k.data<T>(3) : nullptr};
     RnnStates<T> final{k.out_data<T>(1), a.is_lstm() ? k.out_data<T>(2) : nullptr};
     if (g.has_masks) fill_masks(a, g, k.training(), k.out().device(), k.out_data<T>(k.num_outputs() - 1));
     kernels::rnn_forward<T>(g, k.data<T>(0), k.data<T>(1), initial, k.out_data<T>(), final, k.out_data<T>(k.num_outputs() - 1));
@@ -114,13 +104,14 @@ static auto has_lengths = [](const RNNAttrs& a) { return a.use_sequence_length; 
 
 GLUINO_OP(RNN, RNNAttrs) {
   op.doc("Recurrent layers (relu, tanh, lstm, gru) over data of shape (time, batch, channels), with all weights in one vector.")
-      .input("data").input("parameters").input("state").input("state_cell").own_dtype().present_if(has_cell)
+      .input("data").input("parameters").input("state").input("state_cell").present_if(has_cell)
       .input("sequence_length").own_dtype().present_if(has_lengths)
       .ignores({"lstm_state_clip_nan"})
       .outputs({"output", "state_output", "statecell_output", "reserve"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
       .visible_outputs([](const RNNAttrs& a) { return a.state_outputs ? (a.is_lstm() ? 3 : 2) : 1; })
       .shape(rnn_shape).complete(complete_rnn).kernel(rnn_kernel).kernel_dtypes(real_dtypes()).mode_dependent()
+      .random_if([](const RNNAttrs& a) { return a.p > 0; })
       .gradient({{0, 1, 2, 3, 4}, {2, 3}}, rnn_gradient)
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true})
       .sample({{3, 2, 2}, {72}, {2, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 2, .state_outputs = true})
@@ -132,7 +123,7 @@ GLUINO_OP(RNN, RNNAttrs) {
 GLUINO_OP(_rnn_grad, RNNAttrs) {
   op.doc("The gradients of RNN with respect to data, parameters and initial states.")
       .input("head").input("head_state").input("data").input("parameters").input("state").input("reserve")
-      .input("head_cell").own_dtype().present_if(has_cell).input("state_cell").own_dtype().present_if(has_cell)
+      .input("head_cell").present_if(has_cell).input("state_cell").present_if(has_cell)
       .input("sequence_length").own_dtype().present_if(has_lengths)
       .outputs({"data_grad", "parameters_grad", "state_grad", "state_cell_grad"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
@@ -146,8 +137,7 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
         const std::vector<int64_t> lengths = a.use_sequence_length ? k.in(k.num_inputs() - 1).to_vector<int64_t>() : std::vector<int64_t>();
         if (a.use_sequence_length) g.lengths = lengths.data();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          const Tensor head_cell = a.is_lstm() ? in_dtype(k.in(6), k.out().dtype()) : Tensor(), cell = a.is_lstm() ? in_dtype(k.in(7), k.out().dtype()) : Tensor();
-          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? cell.data<T>() : nullptr}, heads{k.data<T>(1), a.is_lstm() ? head_cell.data<T>() : nullptr};
+          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? k.data<T>(7) : nullptr}, heads{k.data<T>(1), a.is_lstm() ? k.data<T>(6) : nullptr};
           RnnStates<T> gradients{k.out_data<T>(2), a.is_lstm() ? k.out_data<T>(3) : nullptr};
           kernels::rnn_backward<T>(g, k.data<T>(2), k.data<T>(3), initial, k.data<T>(5), k.data<T>(0), heads, k.out_data<T>(0), k.out_data<T>(1), gradients);
         });

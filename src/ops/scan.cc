@@ -7,6 +7,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 static constexpr const char* kIndex = "an index is not a function of real numbers";
 
@@ -247,4 +248,5 @@ GLUINO_OP(_histogram, HistogramAttrs) {
       .sample({{3, 4}, uniform_sample({2}, 0, 1)});
 }
 
+}  // namespace
 }  // namespace gluino::ops

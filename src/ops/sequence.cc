@@ -5,6 +5,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 // Element (t, b) of the two leading axes is `inner` numbers at (t * time_stride + b * batch_stride) * inner.
 struct Sequences {
@@ -199,4 +200,5 @@ GLUINO_OP(SequenceReverse, SequenceAttrs) {
       .sample({{4, 3}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -4,6 +4,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::copy_strided;
 using kernels::row_major_strides;
@@ -124,6 +125,7 @@ GLUINO_OP(Reshape, ReshapeAttrs) {
       .input("data")
       .dtypes(DTypeSet::any)
       .view()
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const ReshapeAttrs& a, std::span<const Shape> in) {
         const bool legacy = a.shape.empty() && !a.target_shape.empty();
         return require_same_size(in[0], legacy ? decode_target_shape(in[0], a) : decode_reshape(in[0], a.shape, a.reverse));
@@ -158,6 +160,7 @@ GLUINO_OP(reshape_like, ReshapeLikeAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .view()
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const ReshapeLikeAttrs& a, std::span<const Shape> in) {
         const auto [lb, le] = axis_range(a.lhs_begin, a.lhs_end, in[0]);
         const auto [rb, re] = axis_range(a.rhs_begin, a.rhs_end, in[1]);
@@ -181,6 +184,7 @@ GLUINO_OP(Flatten, NoAttrs) {
       .input("data")
       .dtypes(DTypeSet::any)
       .view()
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
         return Shape{in[0][0], in[0].elements(1, in[0].ndim())};
@@ -200,6 +204,7 @@ GLUINO_OP(expand_dims, ExpandDimsAttrs) {
       .input("data")
       .dtypes(DTypeSet::any)
       .view()
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const ExpandDimsAttrs& a, std::span<const Shape> in) {
         const int n = in[0].ndim() + 1;
         if (a.axis < -n || a.axis >= n) raise<ShapeError>("axis {} is out of range: the result has {} axes", a.axis, n);
@@ -222,6 +227,7 @@ GLUINO_OP(squeeze, SqueezeAttrs) {
       .input("data")
       .dtypes(DTypeSet::any)
       .view()
+      .identity_if([](const auto&, bool) { return true; })
       .shape([](const SqueezeAttrs& a, std::span<const Shape> in) {
         bool remove[Shape::kMaxAxes] = {};
         for (int i = 0; i < in[0].ndim(); ++i) remove[i] = !a.axis && in[0][i] == 1;
@@ -277,6 +283,12 @@ static Shape permutation(const TransposeAttrs& a, const Shape& data) {
 }
 GLUINO_OP(transpose, TransposeAttrs) {
   op.doc("Permutes the axes.")
+      .identity_if([](const TransposeAttrs& a, bool) {
+        const int n = a.axes.ndim();
+        for (int i = 0; i < n; ++i)
+          if (a.axes[i] != i && a.axes[i] != i - n) return false;
+        return n > 0;
+      })
       .alias("_np_transpose")
       .input("data")
       .dtypes(DTypeSet::any)
@@ -307,6 +319,7 @@ struct SwapAxisAttrs {
 };
 GLUINO_OP(SwapAxis, SwapAxisAttrs) {
   op.doc("Swaps two axes.")
+      .identity_if([](const SwapAxisAttrs& a, bool) { return a.dim1 == a.dim2; })
       .alias("swapaxes")
       .input("data")
       .dtypes(DTypeSet::any)
@@ -409,4 +422,5 @@ GLUINO_OP(reverse, ReverseAttrs) {
       .sample({{2, 3}}, {.axis = {0, -1}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

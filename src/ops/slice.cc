@@ -6,6 +6,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 using kernels::copy_strided;
 using kernels::row_major_strides;
@@ -79,6 +80,8 @@ static Tensor place(const Tensor& head, const Tensor& like, const OptionalInts& 
 
 GLUINO_OP(slice, SliceAttrs) {
   op.doc("A rectangle of data: begin:end:step on each axis.")
+      // Of the whole extent, so only a negative step can change the order.
+      .identity_if([](const SliceAttrs& a, bool) { return std::none_of(a.step.begin(), a.step.end(), [](const auto& s) { return s && *s < 0; }); })
       .alias("crop")
       .input("data")
       .dtypes(DTypeSet::any)
@@ -160,6 +163,7 @@ static Window window_of(const Shape& full, const SliceAxisAttrs& a) {
 }
 GLUINO_OP(slice_axis, SliceAxisAttrs) {
   op.doc("begin:end on one axis.")
+      .identity_if([](const auto&, bool) { return true; })
       .input("data")
       .dtypes(DTypeSet::any)
       .shape([](const SliceAxisAttrs& a, std::span<const Shape> in) { return window_of(in[0], a).shape; })
@@ -191,6 +195,7 @@ static Window window_of(const Shape& full, const Shape& like, const SliceLikeAtt
 }
 GLUINO_OP(slice_like, SliceLikeAttrs) {
   op.doc("The leading part of data that has the extents of shape_like.")
+      .identity_if([](const auto&, bool) { return true; })
       .input("data")
       .input("shape_like")
       .shape_only()
@@ -334,4 +339,5 @@ GLUINO_OP(_crop_backward, CropAttrs) {
       .sample({{1, 2, 3, 4}, {1, 2, 6, 7}}, {.offset = {1, 2}});
 }
 
+}  // namespace
 }  // namespace gluino::ops

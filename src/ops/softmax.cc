@@ -59,7 +59,7 @@ static Shape softmax_shape(const SoftmaxAttrs& a, std::span<const Shape> in) {
 // An input `length` beside the data, and an output of the asked dtype.
 static OpBuilder<SoftmaxAttrs>& with_length(OpBuilder<SoftmaxAttrs>& op) {
   return op.input("data").input("length").own_dtype().present_if([](const SoftmaxAttrs& a) { return a.use_length; })
-      .shape(softmax_shape).kernel_dtypes(real_dtypes())
+      .shape(softmax_shape).kernel_dtypes(real_dtypes()).inplace(0)
       .dtype([](const SoftmaxAttrs& a, std::span<const DType>, DType promoted) { return a.dtype.value_or(promoted); });
 }
 static Tensors softmax_gradient(const SoftmaxAttrs& a, const Gradient& g, std::string_view name, double sign) {
@@ -95,7 +95,7 @@ GLUINO_OP(log_softmax, SoftmaxAttrs) {
 static Tensor sum_of_rows(const SoftmaxAttrs& a, const Tensor& x) { return x.sum(Shape{a.axis}, true); }
 
 GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of softmax, from the head and softmax's output.").input("head").input("values").same_shape()
+  op.doc("The gradient of softmax, from the head and softmax's output.").input("head").input("values").same_shape().inplace(0).inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(), static_cast<T>(a.scale()));
@@ -109,7 +109,7 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
       .sample({{3, 4}, {3, 4}}).sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
 }
 GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of log_softmax, from the head and log_softmax's output.").input("head").input("values").same_shape()
+  op.doc("The gradient of log_softmax, from the head and log_softmax's output.").input("head").input("values").same_shape().inplace(0).inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::log_softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(), static_cast<T>(a.scale()));
@@ -135,7 +135,7 @@ static SoftmaxLayout layout_of(const SoftmaxActivationAttrs& a, const Shape& s) 
   return {s[0], s.elements(1, s.ndim()), 1};
 }
 GLUINO_OP(SoftmaxActivation, SoftmaxActivationAttrs) {
-  op.doc("Softmax over each instance, or over the channels at each position.").input("data").same_shape()
+  op.doc("Softmax over each instance, or over the channels at each position.").input("data").same_shape().inplace(0)
       .kernel([](const SoftmaxActivationAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::softmax<T>(layout_of(a, k.out().shape()), k.data<T>(0), k.out_data<T>(), 1, false, nullptr);
@@ -176,7 +176,7 @@ static void run_masked(const MaskedSoftmaxAttrs& a, KernelContext& k, bool logar
   apply_mask(k.out(), k.in(1), logarithm ? nothing : 0, k.out());
 }
 static OpBuilder<MaskedSoftmaxAttrs>& with_mask(OpBuilder<MaskedSoftmaxAttrs>& op) {
-  return op.input("data").input("mask").own_dtype().ignores({"normalize", "dtype"}).kernel_dtypes(real_dtypes())
+  return op.input("data").input("mask").own_dtype().ignores({"normalize", "dtype"}).kernel_dtypes(real_dtypes()).inplace(0)
       .shape([](const MaskedSoftmaxAttrs&, std::span<const Shape> in) {
         if (!(broadcast_shapes(in) == in[0])) raise<ShapeError>("mask of shape {} does not broadcast to data of shape {}", in[1], in[0]);
         return in[0];

@@ -7,6 +7,7 @@
 #include "ops/common.h"
 
 namespace gluino::ops {
+namespace {
 
 static Shape flat_if(bool flatten, const Shape& s) { return flatten ? Shape{s.elements()} : s; }
 static AttrValue axis_value(const std::optional<int>& axis) { return axis ? AttrValue(int64_t{*axis}) : AttrValue(); }
@@ -84,7 +85,7 @@ GLUINO_OP(sort, SortAttrs) {
       .input("data")
       .dtypes(DTypeSet::any)
       .outputs({"output", "indices"})
-      .visible_outputs([](const SortAttrs&) { return 1; })
+      .hidden_outputs(1)
       .shape([](const SortAttrs& a, std::span<const Shape> in) { return row_length(a.axis, in[0]), flat_if(!a.axis, in[0]); })
       .dtype([](const SortAttrs&, std::span<const DType>, DType promoted) {
         return std::vector<DType>{promoted, DType::int64};
@@ -192,4 +193,5 @@ GLUINO_OP(topk, TopkAttrs) {
       .sample({{3, 6}}, {.k = 3, .ret_typ = TopkResult::mask});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -6,6 +6,7 @@
 #include "tensor/impl.h"
 
 namespace gluino::ops {
+namespace {
 
 // ---- take: whole rows of an axis
 struct TakeAttrs {
@@ -356,4 +357,5 @@ GLUINO_OP(one_hot, OneHotAttrs) {
       .sample({index_sample({2, 3}, 5)}, {.depth = 5, .on_value = 2, .off_value = -1});
 }
 
+}  // namespace
 }  // namespace gluino::ops

@@ -4,6 +4,7 @@
 #include "ops/common.h"
 
 namespace gluino::ops {
+namespace {
 
 static Tensor zero(const Gradient& g) { return call("zeros_like", {g.like(0)}); }
 
@@ -139,4 +140,5 @@ GLUINO_OP(smooth_l1, ScalarAttrs) {
       .sample({{3, 4}}).sample({{5}}, {.scalar = 2});
 }
 
+}  // namespace
 }  // namespace gluino::ops

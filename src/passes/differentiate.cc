@@ -53,7 +53,6 @@ class Backward {
       node->name = n.name;
       node->attrs = n.attrs;
       node->constant = n.constant;
-      node->subgraphs = n.subgraphs;
       for (ValueId v : n.inputs) node->inputs.push_back(value(v));
       nodes_.push_back(std::move(node));
     }
@@ -83,6 +82,7 @@ class Backward {
     }
     for (int k : node.op->uses.outputs)
       if (k < static_cast<int>(outs.size())) outs[static_cast<size_t>(k)] = symbolic({number, k});
+    if (node.op->uses.last_output) outs.back() = symbolic({number, static_cast<int>(outs.size()) - 1});
     Tensors full = heads;
     for (size_t k = 0; k < full.size(); ++k)
       if (!full[k].defined()) full[k] = call("zeros_like", {symbolic({number, static_cast<int>(k)})});
@@ -101,7 +101,7 @@ class Backward {
     std::map<const GraphNode*, int> numbers;
     for (size_t i = 0; i < nodes_.size(); ++i) numbers[nodes_[i].get()] = static_cast<int>(i);
     auto append = [&](const GraphNode& n) {
-      Graph::Node node{n.op, n.name, n.attrs, {}, {}, n.constant, n.subgraphs, {}};
+      Graph::Node node{n.op, n.name, n.attrs, {}, {}, n.constant, {}};
       for (const Value& v : n.inputs) node.inputs.push_back({numbers.at(v.node.get()), v.index});
       node.outputs.resize(n.op ? static_cast<size_t>(n.op->num_outputs(n.attrs)) : 1);
       node.is_folded = n.constant.defined();

@@ -11,7 +11,7 @@ Graph eliminate_common(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
-    if (!node.op || has_effect(node) || !node.subgraphs.empty()) {
+    if (!node.op || has_effect(node) || node.op->has_subgraphs()) {
       rewriter.keep(static_cast<int>(i));
       continue;
     }

@@ -4,9 +4,9 @@ namespace gluino {
 
 bool has_effect(const Graph::Node& node) {
   if (!node.op) return false;
-  if (node.op->is_random) return true;
-  for (const InputSpec* i : node.op->present_inputs(node.attrs))
-    if (i->is_state) return true;
+  if (node.op->draws_random(node.attrs)) return true;
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (node.op->is_state_input(node.attrs, i)) return true;
   return false;
 }
 

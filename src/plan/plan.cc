@@ -68,8 +68,7 @@ class Planner {
   }
 
   bool reads_value(const Step& step, size_t i) const {
-    const auto specs = step.op->present_inputs(step.attrs);
-    return !specs[step.op->is_variadic ? 0 : i]->shape_only;
+    return !step.op->input_spec(step.attrs, i).shape_only;
   }
 
   void find_lifetimes() {

@@ -17,6 +17,17 @@ class SymbolicValue : public RefCounted {
 // A tensor's place on the tape; src/autograd derives from it.
 class AutogradEntry : public RefCounted {};
 
+// How a view of a tensor without memory of its own (symbolic, or on the tape) stays in step with its base: an in-place
+// update of either side reaches the other, as it does when they share memory.
+class ViewLink : public RefCounted {
+ public:
+  explicit ViewLink(Tensor b);
+  Tensor base;
+  uint64_t seen;  // the base's version when the view was last computed
+  virtual Tensor project(const Tensor& base) const = 0;                         // the view's value
+  virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;      // the base's value after the view took `value`
+};
+
 namespace detail {
 
 class TensorImpl final : public RefCounted {
@@ -29,6 +40,8 @@ class TensorImpl final : public RefCounted {
   Device device;
   Ref<AutogradEntry> autograd;
   Ref<SymbolicValue> symbolic;
+  Ref<ViewLink> view;
+  uint64_t version = 0;  // how often the tensor took another value by rebinding
 };
 
 }  // namespace detail
@@ -37,6 +50,7 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device);             
 Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset);   // shares the storage, not the tape
 Tensor make_shape_only(const Shape& shape, DType dtype, Device device);
 inline detail::TensorImpl& impl_of(const Tensor& t) { return *t.impl(); }
+inline ViewLink::ViewLink(Tensor b) : base(std::move(b)), seen(impl_of(base).version) {}
 // Memory of a concrete tensor; raises for null, symbolic and shape-only ones.
 char* bytes_of(const Tensor& t);
 

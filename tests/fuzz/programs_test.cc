@@ -50,7 +50,7 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
       return c;
     }
     case 14: return where(a > 0, a, b * in.number);
-    case 15: return dropout(a, {.p = 0.3})[0];
+    case 15: return dropout(a, {.p = 0.3});
     case 16: return a * random::uniform(0.5, 1.5, {4, 6}, {a.dtype()});
     case 17: return branches && a.sum() > b.sum() ? a * 2 : b + in.number;
     case 18: return a[{Slice(), 2}].reshape({4, 1}) * b;

@@ -37,14 +37,15 @@ Tensors sample_inputs(const OpDef& op, const Sample& sample, DType dtype, uint64
   Tensors inputs;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& s = sample.inputs[i];
-    const InputSpec& spec = op.input_spec(i);
+    const InputSpec& spec = op.input_spec(sample.attrs, i);
     Tensor t = random_tensor(s.shape, DType::float64, seed + i * 7919, s.low, s.high);
     if (s.integer) {
       std::vector<double> v = t.to_vector<double>();
       for (double& x : v) x = std::floor(x);
       t = from_vector(v, s.shape);
     }
-    const DType own = spec.own_dtype ? (spec.is_state && is_floating(dtype) ? dtype : DType::float32) : dtype;
+    const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
+    const DType own = spec.wide_dtype && !is_half ? dtype : spec.own_dtype ? (spec.is_state && is_floating(dtype) ? dtype : DType::float32) : dtype;
     inputs.push_back(t.astype(own));
   }
   return inputs;

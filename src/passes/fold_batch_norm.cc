@@ -1,0 +1,114 @@
+#include "passes/fold_batch_norm.h"
+
+#include <map>
+
+#include "base/format.h"
+#include "graph/trace.h"
+
+namespace gluino {
+namespace {
+
+class Folding {
+ public:
+  explicit Folding(const Graph& graph) : graph_(graph), readers_(graph.nodes.size(), 0), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {
+    for (const auto& node : graph_.nodes)
+      for (ValueId v : node.inputs) ++readers_[static_cast<size_t>(v.node)];
+    for (ValueId v : graph_.outputs) ++readers_[static_cast<size_t>(v.node)];
+  }
+
+  Graph run() {
+    std::vector<bool> disappears(graph_.nodes.size(), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (can_fold(i)) {
+        layer_of_[i] = graph_.nodes[i].inputs[0].node;
+        disappears[static_cast<size_t>(layer_of_[i])] = true;
+      }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (layer_of_[i] >= 0) {
+        if (fold(i)) continue;
+        rewriter_.keep(layer_of_[i]);  // its axis did not fit
+      }
+      if (!disappears[i]) rewriter_.keep(static_cast<int>(i));
+    }
+    Graph result = rewriter_.finish();
+    infer_graph(result, {}, {});
+    return result;
+  }
+
+ private:
+  const Graph::Node& node(size_t i) const { return graph_.nodes[i]; }
+
+  bool can_fold(size_t i) const {
+    const auto& norm = node(i);
+    if (!norm.op || !norm.op->channel_affine || norm.inputs[0].index != 0) return false;
+    const auto layer_number = static_cast<size_t>(norm.inputs[0].node);
+    const auto& layer = node(layer_number);
+    if (!layer.op || !layer.op->fold_affine || readers_[layer_number] != 1) return false;
+    for (size_t k = 0; k < graph_.nodes.size(); ++k)
+      for (ValueId v : node(k).inputs)
+        if (v.node == static_cast<int>(i) && v.index != 0) return false;
+    for (ValueId v : graph_.outputs)
+      if (v.node == static_cast<int>(i) && v.index != 0) return false;
+    // All of one dtype, so that folding changes none.
+    const DType dtype = *norm.outputs[0].dtype;
+    for (const auto* n : {&norm, &layer})
+      for (ValueId v : n->inputs)
+        if (*graph_.info(v).dtype != dtype) return false;
+    return 2 * graph_.info(layer.inputs[1]).shape->elements() <= norm.outputs[0].shape->elements();
+  }
+
+  // A variable in place of a value, so that operators can be applied to it.
+  Tensor stand_in(ValueId v) {
+    auto variable = make_ref<GraphNode>();
+    stands_for_[variable.get()] = rewriter_.mapped(v);
+    held_.push_back(variable);
+    const OutputInfo& info = graph_.info(v);
+    return tensor_of({variable, 0}, *info.shape, *info.dtype, current_device());
+  }
+
+  bool fold(size_t i) {
+    const auto& norm = node(i);
+    const auto& layer = node(static_cast<size_t>(layer_of_[i]));
+    Tensors layer_inputs, norm_inputs;
+    for (ValueId v : layer.inputs) layer_inputs.push_back(stand_in(v));
+    const OutputInfo& between = graph_.info(norm.inputs[0]);
+    norm_inputs.push_back(make_shape_only(*between.shape, *between.dtype, current_device()));
+    for (size_t k = 1; k < norm.inputs.size(); ++k) norm_inputs.push_back(stand_in(norm.inputs[k]));
+    const FoldedCall folded = layer.op->fold_affine(layer.attrs.get(), layer_inputs, norm.op->channel_affine(norm.attrs.get(), norm_inputs));
+    if (folded.inputs.empty()) return false;
+    Graph::Node result{layer.op, norm.name, folded.attrs, {}, norm.user_attrs, {}, {norm.outputs[0]}};
+    for (const Tensor& t : folded.inputs) result.inputs.push_back(imported(value_of(t), norm.name));
+    const int number = rewriter_.graph().add(std::move(result));
+    rewriter_.replace(static_cast<int>(i), std::vector<ValueId>(norm.outputs.size(), ValueId{number, 0}));
+    return true;
+  }
+
+  // Appends what was computed from the stand-ins to the new graph.
+  ValueId imported(const Value& value, const std::string& name) {
+    if (const auto it = stands_for_.find(value.node.get()); it != stands_for_.end()) return it->second;
+    for (const GraphNode* n : nodes_in_order({value})) {
+      if (stands_for_.contains(n) || numbers_.contains(n)) continue;
+      Graph::Node copy{n->op, fmt::format("{}_fold{}", name, numbers_.size()), n->attrs, {}, {}, n->constant, {}};
+      for (const Value& v : n->inputs) copy.inputs.push_back(stands_for_.contains(v.node.get()) ? stands_for_.at(v.node.get()) : ValueId{numbers_.at(v.node.get()), v.index});
+      copy.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
+      copy.is_folded = n->constant.defined();
+      numbers_[n] = rewriter_.graph().add(std::move(copy));
+      held_.push_back(Ref<GraphNode>(const_cast<GraphNode*>(n)));
+    }
+    return {numbers_.at(value.node.get()), value.index};
+  }
+
+  const Graph& graph_;
+  std::vector<int> readers_;
+  std::vector<int> layer_of_;  // the layer that a node is folded into
+  Rewriter rewriter_;
+  std::map<const GraphNode*, ValueId> stands_for_;
+  std::map<const GraphNode*, int> numbers_;
+  std::vector<Ref<GraphNode>> held_;  // keeps the keys of the maps alive
+};
+
+}  // namespace
+
+Graph fold_batch_norm(const Graph& graph, const PassContext& context) { return context.training ? graph : Folding(graph).run(); }
+
+}  // namespace gluino
