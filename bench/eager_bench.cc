@@ -65,10 +65,18 @@ void elementwise(benchmark::State& state, int arrays, F f) {
   for (auto _ : state) benchmark::DoNotOptimize(f(a, b));
   count_bytes(state, state.range(0), arrays);
 }
-void add(benchmark::State& s) { elementwise(s, 3, [](const Tensor& a, const Tensor& b) { return a + b; }); }
-void exp(benchmark::State& s) { elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::exp(a); }); }
-void tanh(benchmark::State& s) { elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::tanh(a); }); }
-void relu(benchmark::State& s) { elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::relu(a); }); }
+void add(benchmark::State& s) {
+  elementwise(s, 3, [](const Tensor& a, const Tensor& b) { return a + b; });
+}
+void exp(benchmark::State& s) {
+  elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::exp(a); });
+}
+void tanh(benchmark::State& s) {
+  elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::tanh(a); });
+}
+void relu(benchmark::State& s) {
+  elementwise(s, 2, [](const Tensor& a, const Tensor&) { return gluino::relu(a); });
+}
 
 #define SIZES ->Arg(1 << 20)->Arg(1 << 24)->UseRealTime()
 BENCHMARK(copy_loop) SIZES;

@@ -39,10 +39,18 @@ void elementwise(benchmark::State& state, int arrays, F f) {
   for (auto _ : state) benchmark::DoNotOptimize(f(a, b));
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * state.range(0) * arrays * 4);
 }
-void add(benchmark::State& s) { elementwise(s, 3, [](const torch::Tensor& a, const torch::Tensor& b) { return a + b; }); }
-void exp(benchmark::State& s) { elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::exp(a); }); }
-void tanh(benchmark::State& s) { elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::tanh(a); }); }
-void relu(benchmark::State& s) { elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::relu(a); }); }
+void add(benchmark::State& s) {
+  elementwise(s, 3, [](const torch::Tensor& a, const torch::Tensor& b) { return a + b; });
+}
+void exp(benchmark::State& s) {
+  elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::exp(a); });
+}
+void tanh(benchmark::State& s) {
+  elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::tanh(a); });
+}
+void relu(benchmark::State& s) {
+  elementwise(s, 2, [](const torch::Tensor& a, const torch::Tensor&) { return torch::relu(a); });
+}
 
 #define SIZES ->Arg(1 << 20)->Arg(1 << 24)->UseRealTime()
 BENCHMARK(add) SIZES;

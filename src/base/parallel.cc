@@ -43,13 +43,16 @@ struct Job {
 class Pool {
  public:
   void run(Job& job) {
+    const int wanted = job.wanted;
     {
       const std::lock_guard lock(mutex_);
-      while (threads_ < job.wanted) start_thread();
+      while (threads_ < wanted) start_thread();
       jobs_.push_back(&job);
     }
-    if (job.wanted == 1) wake_.notify_one();
-    else wake_.notify_all();
+    if (wanted == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
     job.work();
     std::unique_lock lock(mutex_);
     std::erase(jobs_, &job);
@@ -101,7 +104,8 @@ Pool& pool() {
 bool inside_parallel_for() { return tls_inside || omp_in_parallel(); }
 
 void run_parallel(int64_t n, int64_t chunk, int helpers, RangeFn f, void* context) {
-  Job job{.n = n, .chunk = chunk, .f = f, .context = context, .wanted = helpers, .helpers = {}, .next = {}, .failure_mutex = {}, .failure = {}};
+  Job job{
+      .n = n, .chunk = chunk, .f = f, .context = context, .wanted = helpers, .helpers = {}, .next = {}, .failure_mutex = {}, .failure = {}};
   const int omp_threads = omp_get_max_threads();
   tls_inside = true;
   omp_set_num_threads(1);

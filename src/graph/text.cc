@@ -45,7 +45,17 @@ std::string map_text(const StringMap& m) {
   return out;
 }
 
-<<<<<<< HEAD
+// The bodies, with their lines indented below their node's.
+std::string bodies_text(const Graph::Node& n) {
+  std::string text;
+  for (const Symbol& body : n.op->subgraphs_of(n.attrs.get())) {
+    text += " with ";
+    const std::string graph = body.str();
+    for (char c : std::string_view(graph).substr(0, graph.size() - 1)) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  }
+  return text;
+}
+
 // Names are not unique in old files: further nodes of one name are told apart as name#2, name#3, ...
 std::vector<std::string> node_labels(const Graph& g) {
   std::vector<std::string> labels;
@@ -64,27 +74,12 @@ std::string value_text(const Graph& g, const std::vector<std::string>& labels, V
 std::string escaped(std::string_view s) {
   const std::string q = quoted(s);
   return q.substr(1, q.size() - 2);
-=======
-// The bodies, with their lines indented below their node's.
-std::string bodies_text(const Graph::Node& n) {
-  std::string text;
-  for (const Symbol& body : n.op->subgraphs_of(n.attrs.get())) {
-    text += " with ";
-    const std::string graph = body.str();
-    for (char c : std::string_view(graph).substr(0, graph.size() - 1)) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
-  }
-  return text;
-}
-
-std::string value_text(const Graph& g, ValueId v) {
-  const auto& node = g.nodes[static_cast<size_t>(v.node)];
-  return name_text(node.name) + (node.outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
->>>>>>> nets
 }
 
 class Parser {
  public:
-  explicit Parser(std::string_view text, size_t at = 0) : text_(text), at_(at) {}
+  static constexpr int kMaxDepth = 32;  // of bodies within bodies
+  explicit Parser(std::string_view text, size_t at = 0, int depth = 0) : text_(text), at_(at), depth_(depth) {}
 
   Graph parse() {
     Graph g = parse_graph();
@@ -137,24 +132,21 @@ class Parser {
     if (accept("{")) attrs = map();
     if (accept("@{")) node.user_attrs = map();
     node.attrs = node.op->parse_attrs(attrs);
-<<<<<<< HEAD
+    if (node.op->has_subgraphs()) node.attrs = with_bodies(*node.op, node.attrs);
     node.outputs.resize(checked_output_count(*node.op, node.attrs));
     try {
       check_input_count(*node.op, node.attrs, static_cast<int>(node.inputs.size()));
     } catch (const UserError&) {
       rethrow_located(fmt::format("graph text, line {}: {}", line(), node.op->name));
     }
-=======
-    if (node.op->has_subgraphs()) node.attrs = with_bodies(*node.op, node.attrs);
-    node.outputs.resize(static_cast<size_t>(node.op->num_outputs(node.attrs)));
->>>>>>> nets
     if (accept(":")) skip_types();
     define(label, std::move(node));
   }
   Attrs with_bodies(const OpDef& op, const Attrs& attrs) {
     std::vector<Symbol> bodies;
     while (accept("with")) {
-      Parser body(text_, at_);
+      if (depth_ == kMaxDepth) fail("a graph with fewer bodies within bodies");
+      Parser body(text_, at_, depth_ + 1);
       bodies.push_back(Symbol::from_graph(body.parse_graph()));
       at_ = body.at();
     }
@@ -266,6 +258,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
   Graph graph_;
   std::map<Label, int> numbers_;
 };

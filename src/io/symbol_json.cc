@@ -228,7 +228,13 @@ Json to_json_object(const Graph& g) {
 
 }  // namespace
 
-std::string Symbol::to_json() const { return to_json_object(graph()).dump(2); }
+std::string Symbol::to_json() const {
+  try {
+    return to_json_object(graph()).dump(2);
+  } catch (const Json::exception& e) {
+    raise<UserError>("to_json: a name or an attribute is not UTF-8 text: {}", e.what());
+  }
+}
 
 Symbol Symbol::from_json(const std::string& text, const std::string& what) {
   Json json;

@@ -44,6 +44,7 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const std::string& wh
 }  // namespace
 
 ZipEntries read_zip(std::string_view bytes, const std::string& what) {
+  if (bytes.empty()) raise<SystemError>("{}: the file is empty", what);  // libzip would take it for a zip without entries
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);

@@ -184,10 +184,15 @@ Tensor gather(const Tensor& data, const Plan& p) {
     if (std::find(order.begin(), order.end(), i) == order.end()) moved.push_back(i);
   for (int64_t axis : moved) order.push_back(axis);
   const Shape common = broadcast_shapes(shapes);
+  const int first = p.arrays[0].axis, k = common.ndim();
+  if (common.elements() == 0 && !data.is_symbolic()) {  // extents of 0 mean something else to the operators below
+    Shape out = common;
+    for (int i = 0; i < moved.ndim(); ++i) out.insert(adjacent && moved[i] < first ? i : out.ndim(), data.extent(moved[i]));
+    return make_tensor(out, data.dtype(), data.device());
+  }
   Tensors stacked;
   for (const Plan::Array& a : p.arrays) stacked.push_back(impl_of(a.indices).shape == common ? a.indices : call("broadcast_to", {a.indices}, {{"shape", common}}));
   Tensor result = call("gather_nd", {data.transpose(order), call("stack", stacked)});
-  const int first = p.arrays[0].axis, k = common.ndim();
   if (!adjacent || first == 0) return result;
   Shape back;  // (common, before, after) -> (before, common, after)
   for (int i = 0; i < first; ++i) back.push_back(k + i);

@@ -74,7 +74,8 @@ void copy_strided(const DLTensor& t, const Shape& shape, const char* source, siz
 }
 
 Shape checked_shape(const DLTensor& t) {
-  if (t.ndim < 0 || t.ndim > Shape::kMaxAxes) raise<ShapeError>("from_dlpack: a tensor with {} axes, at most {} are supported", t.ndim, Shape::kMaxAxes);
+  if (t.ndim < 0 || t.ndim > Shape::kMaxAxes)
+    raise<ShapeError>("from_dlpack: a tensor with {} axes, at most {} are supported", t.ndim, Shape::kMaxAxes);
   const Shape shape(t.shape, t.ndim);
   for (int64_t extent : shape)
     if (extent < 0) raise<ShapeError>("from_dlpack: a tensor cannot have shape {}", shape);
@@ -86,7 +87,8 @@ Shape checked_shape(const DLTensor& t) {
 DLManagedTensor* Tensor::to_dlpack() const {
   char* data = bytes_of(*this);
   auto* exported = new Exported{{}, impl_->storage, impl_->shape, row_major_strides(impl_->shape)};
-  exported->managed.dl_tensor = {data, {kDLCPU, 0}, impl_->shape.ndim(), code_of(impl_->dtype), exported->shape.data(), exported->strides.data(), 0};
+  exported->managed.dl_tensor = {
+      data, {kDLCPU, 0}, impl_->shape.ndim(), code_of(impl_->dtype), exported->shape.data(), exported->strides.data(), 0};
   exported->managed.manager_ctx = exported;
   exported->managed.deleter = [](DLManagedTensor* self) { delete static_cast<Exported*>(self->manager_ctx); };
   return &exported->managed;
@@ -106,15 +108,18 @@ Tensor Tensor::from_dlpack(DLManagedTensor* managed) {
   const bool aligned = reinterpret_cast<uintptr_t>(first) % width == 0;
   if ((!t.strides || is_row_major(t, shape)) && aligned) {
     auto impl = make_ref<detail::TensorImpl>(shape, dtype, current_device());
-    impl->storage = make_ref<Storage>(first, shape.elements() * static_cast<int64_t>(width), current_device(),
-                                      [managed] { if (managed->deleter) managed->deleter(managed); });
+    impl->storage = make_ref<Storage>(first, shape.elements() * static_cast<int64_t>(width), current_device(), [managed] {
+      if (managed->deleter) managed->deleter(managed);
+    });
     impl->data = first;
     owner.managed = nullptr;
     return Tensor(std::move(impl));
   }
   Tensor out = make_tensor(shape, dtype, current_device());
-  if (t.strides) copy_strided(t, shape, first, width, bytes_of(out));
-  else if (out.size() > 0) std::memcpy(bytes_of(out), first, static_cast<size_t>(out.nbytes()));
+  if (t.strides)
+    copy_strided(t, shape, first, width, bytes_of(out));
+  else if (out.size() > 0)
+    std::memcpy(bytes_of(out), first, static_cast<size_t>(out.nbytes()));
   return out;
 }
 

@@ -10,13 +10,13 @@ namespace gluino::test {
 namespace {
 
 // The whole message must be `text`.
-#define EXPECT_MESSAGE(Type, text, expression)                \
-  try {                                                       \
-    expression;                                               \
-    ADD_FAILURE() << "no " #Type " was raised";               \
-  } catch (const Type& e) {                                   \
-    EXPECT_STREQ(e.what(), text);                             \
-  } catch (const std::exception& e) {                         \
+#define EXPECT_MESSAGE(Type, text, expression)                    \
+  try {                                                           \
+    expression;                                                   \
+    ADD_FAILURE() << "no " #Type " was raised";                   \
+  } catch (const Type& e) {                                       \
+    EXPECT_STREQ(e.what(), text);                                 \
+  } catch (const std::exception& e) {                             \
     ADD_FAILURE() << "another type than " #Type ": " << e.what(); \
   }
 
@@ -28,10 +28,13 @@ TEST(Error, TypesFormATree) {
   EXPECT_STREQ(InternalError("x").what(), "this is a bug in gluino: x");
 }
 
-TEST(Error, UnknownOperator) { EXPECT_MESSAGE(UserError, "no operator is named 'sigmodi'; did you mean 'sigmoid'?", call("sigmodi", {zeros({1})})); }
+TEST(Error, UnknownOperator) {
+  EXPECT_MESSAGE(UserError, "no operator is named 'sigmodi'; did you mean 'sigmoid'?", call("sigmodi", {zeros({1})}));
+}
 
 TEST(Error, UnknownAttribute) {
-  EXPECT_MESSAGE(AttrError, "sum: there is no attribute 'axsi'; known are: axis, keepdims, exclude", call("sum", {zeros({1})}, {{"axsi", int64_t{0}}}));
+  EXPECT_MESSAGE(AttrError, "sum: there is no attribute 'axsi'; known are: axis, keepdims, exclude",
+                 call("sum", {zeros({1})}, {{"axsi", int64_t{0}}}));
 }
 
 TEST(Error, AttributeValueThatCannotBeRead) {
@@ -42,7 +45,8 @@ TEST(Error, AttributeValueThatCannotBeRead) {
 TEST(Error, MissingRequiredAttribute) { GLUINO_EXPECT_ERROR(AttrError, "num_hidden", sym::apply("FullyConnected", {sym::var("x")})); }
 
 TEST(Error, WrongDType) {
-  EXPECT_MESSAGE(DTypeError, "exp: input 'data' is int32, but a floating dtype is needed; call astype(float32) first", call("exp", {zeros({1}, {DType::int32})}));
+  EXPECT_MESSAGE(DTypeError, "exp: input 'data' is int32, but a floating dtype is needed; call astype(float32) first",
+                 call("exp", {zeros({1}, {DType::int32})}));
 }
 
 TEST(Error, AxisOutOfRange) {
@@ -50,7 +54,8 @@ TEST(Error, AxisOutOfRange) {
 }
 
 TEST(Error, ShapesThatDoNotBroadcast) {
-  EXPECT_MESSAGE(ShapeError, "broadcast_add: shapes (2, 3) and (2, 4) do not broadcast: axis 1 has extents 3 and 4", zeros({2, 3}) + zeros({2, 4}));
+  EXPECT_MESSAGE(ShapeError, "broadcast_add: shapes (2, 3) and (2, 4) do not broadcast: axis 1 has extents 3 and 4",
+                 zeros({2, 3}) + zeros({2, 4}));
 }
 
 TEST(Error, ShapesThatDoNotFitTogether) {
@@ -82,7 +87,8 @@ TEST(Error, NullTensor) {
 }
 
 TEST(Error, TwoDevices) {
-  EXPECT_MESSAGE(UserError, "broadcast_add: inputs are on cpu(0) and cpu(1); move one with to(device)", zeros({1}) + zeros({1}, {.device = cpu(1)}));
+  EXPECT_MESSAGE(UserError, "broadcast_add: inputs are on cpu(0) and cpu(1); move one with to(device)",
+                 zeros({1}) + zeros({1}, {.device = cpu(1)}));
   EXPECT_MESSAGE(UserError, "gpu(0) is not available: gluino computes on the CPU; use cpu()", gpu(0));
 }
 

@@ -50,7 +50,8 @@ TEST_P(DamagedFile, EveryBitTurnedOver) {
 }
 
 TEST_P(DamagedFile, AbsurdNumbersEverywhere) {
-  const uint64_t absurd[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, uint64_t{1} << 40, 0x7fffffffffffffff, 0x8000000000000000, ~uint64_t{0}};
+  const uint64_t absurd[] = {0,           1, 0x7fffffff, 0x80000000, 0xffffffff, uint64_t{1} << 40, 0x7fffffffffffffff, 0x8000000000000000,
+                             ~uint64_t{0}};
   for_positions(1500, [&](const std::string& seed, size_t at) {
     for (uint64_t number : absurd)
       for (size_t width : {size_t{1}, size_t{4}, size_t{8}}) {
@@ -65,10 +66,12 @@ TEST_P(DamagedFile, AbsurdNumbersEverywhere) {
 TEST_P(DamagedFile, AbsurdDecimalNumbers) {
   for (const std::string& seed : GetParam()->seeds())
     for (size_t at = 0; at < seed.size(); ++at) {
-      if (!std::isdigit(static_cast<unsigned char>(seed[at])) || (at > 0 && std::isdigit(static_cast<unsigned char>(seed[at - 1])))) continue;
+      if (!std::isdigit(static_cast<unsigned char>(seed[at])) || (at > 0 && std::isdigit(static_cast<unsigned char>(seed[at - 1]))))
+        continue;
       size_t end = at;
       while (end < seed.size() && std::isdigit(static_cast<unsigned char>(seed[end]))) ++end;
-      for (const char* number : {"0", "-1", "2147483647", "2147483648", "-2147483648", "4294967296", "9223372036854775807", "-9223372036854775808", "1e308", "nan", ""})
+      for (const char* number : {"0", "-1", "2147483647", "2147483648", "-2147483648", "4294967296", "9223372036854775807",
+                                 "-9223372036854775808", "1e308", "nan", ""})
         check(seed.substr(0, at) + number + seed.substr(end), std::string("decimal ") + number, at);
     }
 }

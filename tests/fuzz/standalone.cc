@@ -22,8 +22,11 @@ size_t pick(Random& random, size_t n) { return n ? random() % n : 0; }
 
 // One small damage; several in a row make an input.
 void mutate(std::string& bytes, const std::string& other, Random& random) {
-  static const uint64_t numbers[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, uint64_t{1} << 33, 0x7fffffffffffffff, ~uint64_t{0}};
-  static const char* words[] = {"-1", "0", "99999999999999999999", "(", ")", "[", "]", "{", "}", "\"", "\\", "None", "True", "nan", "1e999", "#2", "?", ",", ":", "\xff", "null"};
+  static const uint64_t numbers[] = {
+      0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, uint64_t{1} << 33, 0x7fffffffffffffff, ~uint64_t{0}};
+  static const char* words[] = {
+      "-1",   "0",   "99999999999999999999", "(", ")", "[", "]", "{", "}", "\"", "\\", "None", "True", "nan", "1e999", "#2", "?", ",", ":",
+      "\xff", "null"};
   const size_t at = pick(random, bytes.size() + 1), length = pick(random, std::min<size_t>(bytes.size() - at, 32) + 1);
   switch (pick(random, 8)) {
     case 0:

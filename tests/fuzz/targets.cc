@@ -32,7 +32,10 @@ namespace gluino::fuzz {
 namespace {
 
 std::vector<std::string> params_seeds() {
-  NamedTensors named{{"arg:w", arange(6).reshape({2, 3})}, {"aux:m", ones({4}, {DType::float16})}, {"s", Tensor(1.0)}, {"b", zeros({2}, {DType::boolean})}};
+  NamedTensors named{{"arg:w", arange(6).reshape({2, 3})},
+                     {"aux:m", ones({4}, {DType::float16})},
+                     {"s", Tensor(1.0)},
+                     {"b", zeros({2}, {DType::boolean})}};
   std::vector<std::string> seeds{write_params(named), write_params({{"", arange(3)}})};
   for (const test::ParamsFile& f : test::params_of_every_era()) seeds.push_back(f.bytes);
   return seeds;
@@ -58,7 +61,9 @@ std::string compressed_npz() {
   for (size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
 }
-std::vector<std::string> npz_seeds() { return {write_npz({{"w", arange(6).reshape({2, 3})}, {"b", ones({2}, {DType::int32})}}), compressed_npz()}; }
+std::vector<std::string> npz_seeds() {
+  return {write_npz({{"w", arange(6).reshape({2, 3})}, {"b", ones({2}, {DType::int32})}}), compressed_npz()};
+}
 
 std::vector<Symbol> sample_symbols() {
   const Symbol data = sym::var("data", {.shape = Shape{2, 3, 8, 8}});
@@ -74,7 +79,8 @@ std::vector<Symbol> sample_symbols() {
 std::vector<std::string> json_seeds() {
   std::vector<std::string> seeds;
   for (const Symbol& s : sample_symbols()) seeds.push_back(s.to_json());
-  seeds.push_back(R"({"nodes": [{"op": "null", "name": "x"}, {"op": "argmax", "name": "a", "param": {"axis": "-1"}, "attr": {"lr_mult": "2"},
+  seeds.push_back(
+      R"({"nodes": [{"op": "null", "name": "x"}, {"op": "argmax", "name": "a", "param": {"axis": "-1"}, "attr": {"lr_mult": "2"},
     "inputs": [[0, 0]], "backward_source_id": -1, "subgraphs": [{"nodes": [{"op": "null", "name": "y"}], "heads": [[0, 0]]}]}],
     "arg_nodes": [0], "heads": [[1, 0]]})");
   return seeds;
@@ -116,7 +122,8 @@ std::string run(const Target& target, const std::string& bytes) {
   } catch (const std::exception& e) {
     problem = std::string("an error that is not gluino's: ") + e.what();
   }
-  if (memory_stats().peak - before > static_cast<int64_t>(kLargestAllocation)) problem = "tensors took " + std::to_string(memory_stats().peak - before) + " bytes";
+  if (memory_stats().peak - before > static_cast<int64_t>(kLargestAllocation))
+    problem = "tensors took " + std::to_string(memory_stats().peak - before) + " bytes";
   if (largest_new > kLargestAllocation) problem = "one allocation of " + std::to_string(largest_new) + " bytes";
   if (memory_stats().live != before) problem = "tensors were left behind";
   return problem;

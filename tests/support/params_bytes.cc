@@ -28,15 +28,15 @@ ParamsFile v3() {
 ParamsFile row_sparse() {
   Bytes b = list_of(1);
   b.u32(0xF993fac9).i32(1).u32(2).i64(2).i64(2).u32(2).i64(4).i64(2).i32(1).i32(0).i32(0);
-  b.i32(6).u32(1).i64(2);                                 // indices: int64, (2,)
-  b.f32(1).f32(2).f32(3).f32(4).i64(1).i64(3);            // rows 1 and 3
+  b.i32(6).u32(1).i64(2);                       // indices: int64, (2,)
+  b.f32(1).f32(2).f32(3).f32(4).i64(1).i64(3);  // rows 1 and 3
   b.u64(1).u64(1).text("r");
   return {"row_sparse", b.str(), {{"r", tensor({{0, 0}, {1, 2}, {0, 0}, {3, 4}})}}};
 }
 ParamsFile csr() {
   Bytes b = list_of(1);
   b.u32(0xF993fac9).i32(2).u32(1).i64(3).u32(2).i64(2).i64(3).i32(1).i32(0).i32(0);
-  b.i32(6).u32(1).i64(3).i32(6).u32(1).i64(3);            // indptr (3,), indices (3,)
+  b.i32(6).u32(1).i64(3).i32(6).u32(1).i64(3);  // indptr (3,), indices (3,)
   b.f32(1).f32(2).f32(3).i64(0).i64(1).i64(3).i64(2).i64(0).i64(1);
   b.u64(1).u64(1).text("c");
   return {"csr", b.str(), {{"c", tensor({{0, 0, 1}, {2, 3, 0}})}}};

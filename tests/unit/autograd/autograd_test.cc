@@ -301,8 +301,7 @@ TEST(Scopes, NestAndRestore) {
   try {
     const auto record = autograd::record();
     zeros({2}) + zeros({3});
-  } catch (const UserError&) {
-  }
+  } catch (const UserError&) {}
   EXPECT_FALSE(autograd::is_recording());
 }
 

@@ -24,7 +24,8 @@ Symbol classifier() {
 
 TEST(Symbol, ListsWhatItIsMadeOf) {
   const Symbol net = classifier();
-  EXPECT_EQ(net.list_arguments(), (Names{"data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias", "softmax_label"}));
+  EXPECT_EQ(net.list_arguments(),
+            (Names{"data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias", "softmax_label"}));
   EXPECT_EQ(net.list_auxiliary_states(), (Names{"bn_moving_mean", "bn_moving_var"}));
   EXPECT_EQ(net.list_outputs(), (Names{"softmax_output"}));
   EXPECT_EQ(net.list_inputs().size(), 10u);
@@ -78,7 +79,8 @@ TEST(Symbol, TakesNamedInputs) {
   const Symbol w = sym::var("shared");
   const Symbol fc = sym::apply("FullyConnected", {sym::var("x")}, {{"num_hidden", "2"}, {"no_bias", "True"}}, "fc", {{"weight", w}});
   EXPECT_EQ(fc.list_arguments(), (Names{"x", "shared"}));
-  GLUINO_EXPECT_ERROR(UserError, "did you mean 'weight'?", sym::apply("FullyConnected", {sym::var("x")}, {{"num_hidden", "2"}}, "fc", {{"wieght", w}}));
+  GLUINO_EXPECT_ERROR(UserError, "did you mean 'weight'?",
+                      sym::apply("FullyConnected", {sym::var("x")}, {{"num_hidden", "2"}}, "fc", {{"wieght", w}}));
   GLUINO_EXPECT_ERROR(UserError, "2 inputs were given, but only 1", sym::apply("relu", {w, w}));
 }
 
@@ -132,7 +134,8 @@ TEST(Inference, BackwardThroughSameShapeOperators) {
 }
 
 TEST(Inference, ConvolutionWeights) {
-  const Symbol c = sym::apply("Convolution", {sym::var("x")}, {{"kernel", "(3, 3)"}, {"num_filter", "6"}, {"num_group", "2"}, {"pad", "(1, 1)"}}, "c");
+  const Symbol c =
+      sym::apply("Convolution", {sym::var("x")}, {{"kernel", "(3, 3)"}, {"num_filter", "6"}, {"num_group", "2"}, {"pad", "(1, 1)"}}, "c");
   const InferredShapes s = c.infer_shape({{"x", {1, 4, 8, 8}}});
   EXPECT_EQ(s.arguments[1].value(), (Shape{6, 2, 3, 3}));
   EXPECT_EQ(s.arguments[2].value(), (Shape{6}));
@@ -143,8 +146,9 @@ TEST(Inference, PartialKeepsWhatIsKnown) {
   const Symbol net = classifier();
   const InferredShapes nothing = net.infer_shape_partial({});
   EXPECT_FALSE(nothing.complete);
+  EXPECT_EQ(nothing.arguments[2].value(), (Shape{8}));  // the bias does not depend on the data
   EXPECT_FALSE(nothing.arguments[0]);
-  const InferredShapes batch = net.infer_shape_partial({{"data", {Shape::kUnknown, 4}}});
+  const InferredShapes batch = net.get_internals()["fc2_output"].infer_shape_partial({{"data", {Shape::kUnknown, 4}}});
   EXPECT_EQ(batch.arguments[1].value(), (Shape{8, 4}));
   EXPECT_EQ(batch.outputs[0].value().str(), "(?, 3)");
   GLUINO_EXPECT_ERROR(ShapeError, "'data'", net.infer_shape({}));
@@ -175,7 +179,8 @@ void check_round_trips(const Symbol& s) {
 
 TEST(Text, IsReadable) {
   const Symbol net = sym::apply("FullyConnected", {sym::var("data")}, {{"num_hidden", "4"}, {"no_bias", "1"}}, "fc");
-  EXPECT_EQ(net.str(), "graph(data, fc_weight) {\n  fc = FullyConnected(data, fc_weight) {no_bias=True, num_hidden=\"4\"}\n  return fc\n}\n");
+  EXPECT_EQ(net.str(),
+            "graph(data, fc_weight) {\n  fc = FullyConnected(data, fc_weight) {no_bias=True, num_hidden=\"4\"}\n  return fc\n}\n");
 }
 
 TEST(Text, RoundTrips) {

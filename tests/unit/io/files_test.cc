@@ -1,9 +1,8 @@
 // Files of tensors and symbols: what is written is read back; the layouts of every era are read.
-#include "gluino/io.h"
-
 #include <filesystem>
 
 #include "base/file.h"
+#include "gluino/io.h"
 #include "gluino/symbol.h"
 #include "support/params_bytes.h"
 #include "support/support.h"
@@ -63,10 +62,13 @@ std::string npy(const std::string& header, const std::string& data) {
 
 TEST(Npy, ReadsOtherLayouts) {
   const std::string two(std::string("\x01\x00\x02\x00\x03\x00\x04\x00", 8));
-  EXPECT_TRUE(same_bits(read_npy(npy("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 2), }", two), "x"), tensor({{1, 3}, {2, 4}}, {DType::int32})));
-  EXPECT_TRUE(same_bits(read_npy(npy("{'shape': (4,), 'descr': \"<u2\", 'fortran_order': False}", two), "x"), tensor({1, 2, 3, 4}, {DType::int32})));
+  EXPECT_TRUE(same_bits(read_npy(npy("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 2), }", two), "x"),
+                        tensor({{1, 3}, {2, 4}}, {DType::int32})));
+  EXPECT_TRUE(same_bits(read_npy(npy("{'shape': (4,), 'descr': \"<u2\", 'fortran_order': False}", two), "x"),
+                        tensor({1, 2, 3, 4}, {DType::int32})));
   GLUINO_EXPECT_ERROR(SystemError, "big-endian", read_npy(npy("{'descr': '>i2', 'fortran_order': False, 'shape': (4,), }", two), "x"));
-  GLUINO_EXPECT_ERROR(SystemError, "'<c8' is not supported", read_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", two), "x"));
+  GLUINO_EXPECT_ERROR(SystemError, "'<c8' is not supported",
+                      read_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", two), "x"));
   GLUINO_EXPECT_ERROR(SystemError, "only 8 are left", read_npy(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (5,), }", two), "x"));
 }
 
@@ -105,11 +107,13 @@ TEST(SymbolFile, AttributesOfEveryEra) {
   for (const char* key : {"attrs", "attr", "param"}) {
     const std::string json = std::string(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
       {"op": "null", "name": "fc_weight", "inputs": []}, {"op": "null", "name": "fc_bias", "inputs": []},
-      {"op": "FullyConnected", "name": "fc", ")") + key + R"(": {"num_hidden": "4"}, "inputs": [[0, 0], [1, 0], [2, 0]]}],
+      {"op": "FullyConnected", "name": "fc", ")") +
+                             key + R"(": {"num_hidden": "4"}, "inputs": [[0, 0], [1, 0], [2, 0]]}],
       "arg_nodes": [0, 1, 2], "heads": [[3, 0]]})";
     EXPECT_EQ(Symbol::from_json(json).attr("num_hidden"), "4");
   }
-  const Symbol old = Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "bn_gamma", "inputs": []},
+  const Symbol old =
+      Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "bn_gamma", "inputs": []},
     {"op": "null", "name": "bn_beta", "inputs": []}, {"op": "BatchNorm", "name": "bn", "param": {"eps": "0.01"}, "attr": {"lr_mult": "3", "gamma_lr_mult": "2"},
     "inputs": [[0, 0], [1, 0], [2, 0]]}], "arg_nodes": [0, 1, 2], "heads": [[3, 0]]})");
   EXPECT_EQ(old.list_auxiliary_states(), (std::vector<std::string>{"bn_moving_mean", "bn_moving_var"}));
@@ -121,9 +125,12 @@ TEST(SymbolFile, DamageIsNamed) {
   GLUINO_EXPECT_ERROR(SystemError, "f.json: not JSON", Symbol::from_json("{", "f.json"));
   GLUINO_EXPECT_ERROR(SystemError, "no list 'nodes'", Symbol::from_json("{}"));
   GLUINO_EXPECT_ERROR(SystemError, "has no heads", Symbol::from_json(R"({"nodes": [], "heads": []})"));
-  GLUINO_EXPECT_ERROR(SystemError, "reads node 7", Symbol::from_json(R"({"nodes": [{"op": "relu", "name": "r", "inputs": [[7, 0]]}], "heads": [[0, 0]]})"));
-  GLUINO_EXPECT_ERROR(UserError, "2 operators are not supported: Nope (2 nodes, first 'a'), Nope2 (1 node, first 'c')",
-                      Symbol::from_json(R"({"nodes": [{"op": "Nope", "name": "a"}, {"op": "Nope", "name": "b"}, {"op": "Nope2", "name": "c"}], "heads": [[0, 0]]})"));
+  GLUINO_EXPECT_ERROR(SystemError, "reads node 7",
+                      Symbol::from_json(R"({"nodes": [{"op": "relu", "name": "r", "inputs": [[7, 0]]}], "heads": [[0, 0]]})"));
+  GLUINO_EXPECT_ERROR(
+      UserError, "2 operators are not supported: Nope (2 nodes, first 'a'), Nope2 (1 node, first 'c')",
+      Symbol::from_json(
+          R"({"nodes": [{"op": "Nope", "name": "a"}, {"op": "Nope", "name": "b"}, {"op": "Nope2", "name": "c"}], "heads": [[0, 0]]})"));
   GLUINO_EXPECT_ERROR(AttrError, "node 's'", Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x"},
     {"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "2000000000"}, "inputs": [[0, 0]]}], "heads": [[1, 0]]})"));
   std::string deep = R"({"nodes": [{"op": "null", "name": "x"}], "heads": [[0, 0]]})";

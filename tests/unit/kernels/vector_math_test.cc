@@ -10,9 +10,15 @@
 #include "support/support.h"
 
 namespace gluino::kernels {
-namespace baseline { extern const PrimitiveTable kTable; }
-namespace avx2 { extern const PrimitiveTable kTable; }
-namespace avx512 { extern const PrimitiveTable kTable; }
+namespace baseline {
+extern const PrimitiveTable kTable;
+}
+namespace avx2 {
+extern const PrimitiveTable kTable;
+}
+namespace avx512 {
+extern const PrimitiveTable kTable;
+}
 }  // namespace gluino::kernels
 
 namespace gluino::test {
@@ -24,7 +30,8 @@ std::vector<const PrimitiveTable*> tables() {
   std::vector<const PrimitiveTable*> all{&kernels::baseline::kTable};
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2) all.push_back(&kernels::avx2::kTable);
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw"))
     all.push_back(&kernels::avx512::kTable);
   return all;
 }
@@ -50,7 +57,8 @@ const std::vector<float>& all_magnitudes() {
 
 std::vector<float> run(const PrimitiveTable& table, ScalarFn fn, const std::vector<float>& a, const std::vector<float>& b) {
   std::vector<float> out(a.size());
-  table.scalar[static_cast<int>(fn)][static_cast<size_t>(ComputeType::f32)](a.data(), b.data(), nullptr, out.data(), static_cast<int64_t>(a.size()));
+  table.scalar[static_cast<int>(fn)][static_cast<size_t>(ComputeType::f32)](a.data(), b.data(), nullptr, out.data(),
+                                                                            static_cast<int64_t>(a.size()));
   return out;
 }
 
@@ -76,8 +84,8 @@ struct Bound {
   double most;
 };
 const Bound kBounds[] = {
-    {"exp", ScalarFn::exp, std::exp, 2},   {"expm1", ScalarFn::expm1, std::expm1, 3}, {"log", ScalarFn::log, std::log, 2},
-    {"log1p", ScalarFn::log1p, std::log1p, 3}, {"tanh", ScalarFn::tanh, std::tanh, 4},    {"erf", ScalarFn::erf, std::erf, 6},
+    {"exp", ScalarFn::exp, std::exp, 2},         {"expm1", ScalarFn::expm1, std::expm1, 3}, {"log", ScalarFn::log, std::log, 2},
+    {"log1p", ScalarFn::log1p, std::log1p, 3},   {"tanh", ScalarFn::tanh, std::tanh, 4},    {"erf", ScalarFn::erf, std::erf, 6},
     {"sqrt", ScalarFn::sqrt, std::sqrt, 0.5001},
 };
 
@@ -122,16 +130,17 @@ TEST(VectorMath, KeepsSpecialValues) {
 TEST(VectorMath, EveryInstructionSetGivesTheSameBits) {
   std::vector<float> a = all_magnitudes(), b = a;
   std::shuffle(b.begin(), b.end(), std::mt19937(3));
-  const ScalarFn functions[] = {ScalarFn::add, ScalarFn::subtract, ScalarFn::multiply, ScalarFn::divide, ScalarFn::sqrt,
-                                ScalarFn::exp, ScalarFn::log,      ScalarFn::tanh,     ScalarFn::erf,    ScalarFn::expm1,
-                                ScalarFn::log1p, ScalarFn::maximum, ScalarFn::minimum, ScalarFn::floor,  ScalarFn::rint};
+  const ScalarFn functions[] = {ScalarFn::add,   ScalarFn::subtract, ScalarFn::multiply, ScalarFn::divide, ScalarFn::sqrt,
+                                ScalarFn::exp,   ScalarFn::log,      ScalarFn::tanh,     ScalarFn::erf,    ScalarFn::expm1,
+                                ScalarFn::log1p, ScalarFn::maximum,  ScalarFn::minimum,  ScalarFn::floor,  ScalarFn::rint};
   for (ScalarFn fn : functions) {
     const std::vector<float> want = run(*tables()[0], fn, a, b);
     for (const PrimitiveTable* table : tables()) {
       const std::vector<float> got = run(*table, fn, a, b);
       for (size_t i = 0; i < a.size(); ++i) {
         if (std::isnan(want[i]) && std::isnan(got[i])) continue;  // the payload of a NaN means nothing
-        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << table->name << ", function " << static_cast<int>(fn) << " of " << a[i] << ", " << b[i];
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+            << table->name << ", function " << static_cast<int>(fn) << " of " << a[i] << ", " << b[i];
       }
     }
   }
@@ -162,14 +171,20 @@ TEST(VectorMath, HalvesConvertTheSameEverywhere) {
     std::vector<float> wide(halves.size());
     table->half_to_float(halves.data(), wide.data(), static_cast<int64_t>(halves.size()));
     for (size_t i = 0; i < halves.size(); ++i)
-      if (!std::isnan(wide[i])) ASSERT_EQ(wide[i], half_to_float(halves[i]));
+      if (!std::isnan(wide[i])) {
+        ASSERT_EQ(wide[i], half_to_float(halves[i]));
+      }
     std::vector<uint16_t> narrow(x.size());
     table->float_to_half(x.data(), narrow.data(), static_cast<int64_t>(x.size()));
     for (size_t i = 0; i < x.size(); ++i)
-      if (!std::isnan(x[i])) ASSERT_EQ(narrow[i], float_to_half(x[i])) << x[i];
+      if (!std::isnan(x[i])) {
+        ASSERT_EQ(narrow[i], float_to_half(x[i])) << x[i];
+      }
     table->float_to_bfloat(x.data(), narrow.data(), static_cast<int64_t>(x.size()));
     for (size_t i = 0; i < x.size(); ++i)
-      if (!std::isnan(x[i])) ASSERT_EQ(narrow[i], bfloat16(x[i]).bits) << x[i];
+      if (!std::isnan(x[i])) {
+        ASSERT_EQ(narrow[i], bfloat16(x[i]).bits) << x[i];
+      }
   }
 }
 

@@ -12,10 +12,10 @@ using Positions = std::vector<int64_t>;
 // One part of an index as the reference sees it, after ellipses and masks were spelt out.
 struct Part {
   enum Kind { integer, slice, new_axis, array } kind;
-  int64_t value = 0;      // integer
-  Positions along;        // slice: the source positions in order; array: the elements
-  Shape shape;            // array
-  bool after_gap = false; // an ellipsis stood just before it, though it may stand for no axes
+  int64_t value = 0;       // integer
+  Positions along;         // slice: the source positions in order; array: the elements
+  Shape shape;             // array
+  bool after_gap = false;  // an ellipsis stood just before it, though it may stand for no axes
 };
 
 struct Reference {
@@ -39,8 +39,10 @@ std::vector<Part> spell_out(const Shape& source, const std::vector<Index>& index
   int taken = 0;
   for (const Index& i : index) {
     const auto* t = std::get_if<Tensor>(&i.value());
-    if (t) taken += t->dtype() == DType::boolean ? t->ndim() : 1;
-    else taken += i.value().index() <= 1;
+    if (t)
+      taken += t->dtype() == DType::boolean ? t->ndim() : 1;
+    else
+      taken += i.value().index() <= 1;
   }
   std::vector<Part> parts;
   int axis = 0;
@@ -116,7 +118,10 @@ Reference reference(const Shape& source, const std::vector<Index>& index) {
   }
   Reference r;
   for (int item : layout) {
-    if (item >= 0) r.shape.push_back(parts[static_cast<size_t>(item)].kind == Part::new_axis ? 1 : static_cast<int64_t>(parts[static_cast<size_t>(item)].along.size()));
+    if (item >= 0)
+      r.shape.push_back(parts[static_cast<size_t>(item)].kind == Part::new_axis
+                            ? 1
+                            : static_cast<int64_t>(parts[static_cast<size_t>(item)].along.size()));
     else
       for (int64_t e : common) r.shape.push_back(e);
   }
@@ -128,7 +133,8 @@ Reference reference(const Shape& source, const std::vector<Index>& index) {
     Positions in_common;
     size_t k = 0;
     for (int item : layout) {
-      if (item >= 0) where[static_cast<size_t>(item)] = at[k++];
+      if (item >= 0)
+        where[static_cast<size_t>(item)] = at[k++];
       else
         for (int i = 0; i < common.ndim(); ++i) in_common.push_back(at[k++]);
     }
@@ -182,7 +188,7 @@ class Maker {
         parts.push_back(slice(s[axis]));
         ++axis;
       }
-      if (pick(0, 9) == 0) break;
+      if (!ellipsis && pick(0, 9) == 0) break;  // parts after an ellipsis count from the end
     }
     has_mask_ = false;
     return parts;
@@ -200,7 +206,8 @@ class Maker {
   Tensor array(int64_t n) {
     static const std::vector<std::vector<int64_t>> shapes = {{}, {1}, {0}, {2, 1}, {1, 0}};
     Shape s;
-    for (int64_t e : shapes[static_cast<size_t>(pick(0, 4))]) s.push_back(e == 0 ? (mask_count_ >= 0 && has_mask_ ? mask_count_ : array_length_) : e);
+    for (int64_t e : shapes[static_cast<size_t>(pick(0, 4))])
+      s.push_back(e == 0 ? (mask_count_ >= 0 && has_mask_ ? mask_count_ : array_length_) : e);
     std::vector<int64_t> v(static_cast<size_t>(s.elements()));
     for (int64_t& e : v) e = pick(-n, n - 1);
     return from_vector(v, s, {pick(0, 1) ? DType::int64 : DType::int32});
@@ -229,11 +236,16 @@ std::string text_of(const std::vector<Index>& index) {
   auto number = [](std::optional<int64_t> v) { return v ? std::to_string(*v) : std::string(); };
   for (const Index& i : index) {
     if (!out.empty()) out += ", ";
-    if (const auto* n = std::get_if<int64_t>(&i.value())) out += std::to_string(*n);
-    else if (const auto* s = std::get_if<Slice>(&i.value())) out += number(s->begin) + ":" + number(s->end) + ":" + std::to_string(s->step);
-    else if (std::holds_alternative<Ellipsis>(i.value())) out += "...";
-    else if (std::holds_alternative<NewAxis>(i.value())) out += "None";
-    else out += std::get<Tensor>(i.value()).str();
+    if (const auto* n = std::get_if<int64_t>(&i.value()))
+      out += std::to_string(*n);
+    else if (const auto* s = std::get_if<Slice>(&i.value()))
+      out += number(s->begin) + ":" + number(s->end) + ":" + std::to_string(s->step);
+    else if (std::holds_alternative<Ellipsis>(i.value()))
+      out += "...";
+    else if (std::holds_alternative<NewAxis>(i.value()))
+      out += "None";
+    else
+      out += std::get<Tensor>(i.value()).str();
   }
   return out;
 }

@@ -13,8 +13,15 @@ struct Foreign {
   DLManagedTensor managed{};
   int deleted = 0;
 
-  Foreign(std::vector<float> d, std::vector<int64_t> s, std::vector<int64_t> st = {}) : data(std::move(d)), shape(std::move(s)), strides(std::move(st)) {
-    managed.dl_tensor = {data.data(), {kDLCPU, 0}, static_cast<int32_t>(shape.size()), {kDLFloat, 32, 1}, shape.data(), strides.empty() ? nullptr : strides.data(), 0};
+  Foreign(std::vector<float> d, std::vector<int64_t> s, std::vector<int64_t> st = {})
+      : data(std::move(d)), shape(std::move(s)), strides(std::move(st)) {
+    managed.dl_tensor = {data.data(),
+                         {kDLCPU, 0},
+                         static_cast<int32_t>(shape.size()),
+                         {kDLFloat, 32, 1},
+                         shape.data(),
+                         strides.empty() ? nullptr : strides.data(),
+                         0};
     managed.manager_ctx = this;
     managed.deleter = [](DLManagedTensor* self) { ++static_cast<Foreign*>(self->manager_ctx)->deleted; };
   }

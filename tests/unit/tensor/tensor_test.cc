@@ -151,7 +151,8 @@ TEST(Cast, BetweenAllDTypes) {
       const Tensor b = a.astype(to);
       ASSERT_EQ(b.dtype(), to);
       const Numbers in = values(a), out = values(b);
-      for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], cast_value(in[i], to)) << dtype_name(from) << " to " << dtype_name(to) << " at " << i;
+      for (size_t i = 0; i < in.size(); ++i)
+        ASSERT_EQ(out[i], cast_value(in[i], to)) << dtype_name(from) << " to " << dtype_name(to) << " at " << i;
     }
   }
 }
@@ -179,7 +180,9 @@ TEST(Cast, HalfRoundsToNearestEven) {
   EXPECT_EQ(values(x.astype(DType::float16)), (Numbers{2048, 2052, 65504, INFINITY, 5.9604644775390625e-8, 0, 5.9604644775390625e-8, 0}));
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {  // every half goes to float and back unchanged
     const float wide = half_to_float(static_cast<uint16_t>(bits));
-    if (!std::isnan(wide)) ASSERT_EQ(float_to_half(wide), bits);
+    if (!std::isnan(wide)) {
+      ASSERT_EQ(float_to_half(wide), bits);
+    }
   }
 }
 
@@ -204,9 +207,11 @@ TEST(InPlace, BroadcastsAndConvertsTheRightSide) {
   EXPECT_EQ(values(x), (Numbers{3, 4, 5, 3, 4, 5}));
   EXPECT_EQ(x.dtype(), DType::float32);
   Tensor whole = tensor({5, 7}, {DType::int32});
-  whole *= 1.5;
+  whole *= 3;
   EXPECT_EQ(whole.dtype(), DType::int32);
-  EXPECT_EQ(values(whole), (Numbers{7, 10}));
+  EXPECT_EQ(values(whole), (Numbers{15, 21}));
+  whole *= tensor({1.5, 0.5});
+  EXPECT_EQ(values(whole), (Numbers{22, 10}));
   GLUINO_EXPECT_ERROR(ShapeError, "(2, 3)", x += zeros({4, 2, 3}));
 }
 

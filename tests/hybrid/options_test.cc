@@ -1,0 +1,126 @@
+// The options of hybridize(), what refuses to be exported, and names of exported inputs.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "gluino/gluino.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(HybridOptions, VerifyAcceptsWhatAgreesAndNamesWhatDoesNot) {
+  auto good = hybrid([](const Tensor& x) { return softmax(x * 2 + 1); }, {.verify = true});
+  const Tensor x = random_tensor({3, 4}, DType::float32, 1);
+  EXPECT_TRUE(same_bits(good(x), softmax(x * 2 + 1)));
+  // Depends on how often it ran: the compiled program keeps the first answer.
+  int runs = 0;
+  auto bad = hybrid([&](const Tensor& in) { return in + ++runs; }, {.verify = true});
+  GLUINO_EXPECT_ERROR(UserError, "verify: output 0 differs", bad(x));
+}
+
+TEST(HybridOptions, StaticShapeRefusesOthers) {
+  auto f = hybrid([](const Tensor& x) { return x * 2; }, {.static_alloc = true, .static_shape = true});
+  f(ones({2, 3}));
+  GLUINO_EXPECT_ERROR(ShapeError, "static_shape", f(ones({4, 3})));
+  EXPECT_TRUE(same_bits(f(ones({2, 3})), full({2, 3}, 2)));
+}
+
+TEST(HybridOptions, StaticAllocKeepsTheArena) {
+  auto f = hybrid([](const Tensor& x) { return (exp(x) * x).sum(); }, {.static_alloc = true});
+  f(ones({64}));
+  const int64_t before = memory_stats().allocations;
+  f(ones({64}));
+  const int64_t with = memory_stats().allocations - before;
+  auto g = hybrid([](const Tensor& x) { return (exp(x) * x).sum(); });
+  g(ones({64}));
+  const int64_t start = memory_stats().allocations;
+  g(ones({64}));
+  EXPECT_EQ(memory_stats().allocations - start, with + 1);
+}
+
+TEST(HybridOptions, PlansAreBounded) {
+  auto f = hybrid([](const Tensor& x) { return x * 2; }, {.max_plans = 3});
+  for (int64_t n : {1, 2, 3, 4, 4, 3, 2, 1}) EXPECT_TRUE(same_bits(f(ones({n})), full({n}, 2)));
+  EXPECT_EQ(f.cache().stats().traces, 1);
+  EXPECT_EQ(f.cache().stats().plans, 5);  // the plan for 1 had gone
+}
+
+struct Branching : nn::HybridBlock {
+  Tensor forward(const Tensor& x) override { return x.sum() > 0 ? x : -x; }
+};
+
+TEST(Export, OfAProgramThatReadsValuesExplainsWhy) {
+  Branching net;
+  net.hybridize();
+  net(ones({2}));
+  GLUINO_EXPECT_ERROR(UserError, "it is several graphs and not one; use where, cond, foreach or while_loop", net.export_model("/nowhere/model"));
+  EXPECT_NE(net.explain().find("segment of"), std::string::npos);
+}
+
+struct TwoInputs : nn::HybridBlock {
+  nn::Dense left{3}, right{3}, unused{5, {.in_units = 4}};
+  TwoInputs() { GLUINO_CHILDREN(left, right, unused); }
+  Tensor forward(const Tensor& a, const Tensor& b) override { return left(a) + right(b); }
+};
+
+TEST(Export, NamesInputsAndLeavesOutUnusedParameters) {
+  const std::string path = (fs::temp_directory_path() / ("gluino_two_inputs_" + std::to_string(::getpid()))).string();
+  TwoInputs net;
+  net.initialize();
+  net.hybridize();
+  const Tensor a = random_tensor({2, 4}, DType::float32, 1), b = random_tensor({2, 6}, DType::float32, 2), want = net(a, b);
+  net.export_model(path, 12);
+  const NamedTensors file = load_tensors(path + "-0012.params");
+  EXPECT_EQ(file.size(), 4u);
+  auto loaded = SymbolBlock::imports(path + "-symbol.json", {}, path + "-0012.params");
+  EXPECT_EQ(loaded->inputs(), (std::vector<std::string>{"data0", "data1"}));
+  EXPECT_TRUE(same_bits((*loaded)(a, b), want));
+  fs::remove(path + "-symbol.json");
+  fs::remove(path + "-0012.params");
+}
+
+TEST(Export, WorksRightAfterInitializeWhenShapesAreGiven) {
+  const std::string path = (fs::temp_directory_path() / ("gluino_built_" + std::to_string(::getpid()))).string();
+  nn::HybridSequential net;
+  net.add(nn::Dense(4, {.activation = "relu", .in_units = 3}), nn::Dense(2, {.in_units = 4}));
+  net.initialize();
+  net.export_model(path);
+  auto loaded = SymbolBlock::imports(path + "-symbol.json", {"data"}, path + "-0000.params");
+  EXPECT_TRUE(same_bits((*loaded)(ones({1, 3})), net(ones({1, 3}))));
+  fs::remove(path + "-symbol.json");
+  fs::remove(path + "-0000.params");
+}
+
+TEST(Import, TrainsFurther) {
+  nn::HybridSequential net;
+  net.add(nn::Dense(4, {.activation = "relu"}), nn::BatchNorm(), nn::Dense(2));
+  net.initialize();
+  const Tensor x = random_tensor({8, 3}, DType::float32, 1), y = zeros({8});
+  net(x);
+  const std::string path = (fs::temp_directory_path() / ("gluino_train_" + std::to_string(::getpid()))).string();
+  net.export_model(path);
+  auto loaded = SymbolBlock::imports(path + "-symbol.json", {"data"}, path + "-0000.params");
+  loss::SoftmaxCrossEntropyLoss loss_of;
+  Trainer trainer(loaded->collect_params(), {.learning_rate = 0.1});
+  std::vector<double> losses;
+  for (int step = 0; step < 20; ++step) {
+    if (step == 10) loaded->hybridize();
+    Tensor loss;
+    {
+      const auto record = autograd::record();
+      loss = loss_of((*loaded)(x), y);
+    }
+    loss.backward();
+    trainer.step(8);
+    losses.push_back(loss.mean().item<double>());
+  }
+  EXPECT_LT(losses.back(), losses.front() / 2);
+  fs::remove(path + "-symbol.json");
+  fs::remove(path + "-0000.params");
+}
+
+}  // namespace
+}  // namespace gluino::test
