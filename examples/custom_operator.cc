@@ -18,7 +18,8 @@ GLUINO_OP(my_softplus, SoftplusAttrs) {
       // What happens to one element. The eager kernel and the fused one both come from this line.
       .scalar([](const SoftplusAttrs& a, Expr x) { return (maximum(a.beta * x, 0.0) + log1p(exp(-abs(a.beta * x)))) / a.beta; })
       // Written with operators on tensors, so that gradients trace and can be differentiated again.
-      .gradient({.inputs = {0}}, [](const SoftplusAttrs& a, const Gradient& g) -> Tensors { return {g.head() * sigmoid(g.in(0) * a.beta)}; })
+      .gradient({.inputs = {0}},
+                [](const SoftplusAttrs& a, const Gradient& g) -> Tensors { return {g.head() * sigmoid(g.in(0) * a.beta)}; })
       .sample({{3, 4}})
       .sample({{5}}, {.beta = 0.5});
 }

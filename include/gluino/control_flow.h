@@ -15,7 +15,7 @@ using TensorsPair = std::pair<Tensors, Tensors>;
 // Returns the outputs of all steps, stacked along a new first axis, and the final states, whose shapes and dtypes stay
 // the same. Tensors that the body reads from outside get gradients like any other.
 using ForeachBody = std::function<TensorsPair(const Tensors& slices, const Tensors& states)>;
-TensorsPair foreach(const ForeachBody& body, const Tensors& data, const Tensors& init_states);
+TensorsPair foreach (const ForeachBody& body, const Tensors& data, const Tensors& init_states);
 
 // Calls func(loop_vars) -> (outputs, new loop_vars) while cond(loop_vars) is not 0, at most max_iterations times.
 // Returns the stacked outputs and the final loop_vars. Eagerly the outputs have one row per step that was made; in a

@@ -56,7 +56,8 @@ std::vector<DType> Body::infer_types(std::span<const DType> in) const {
 Body::Runner::Runner(const Body& body, const Tensors& like) : body_(body), graph_(body.graph_) {
   if (std::none_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.inputs.empty(); })) return;
   auto inferred = std::make_shared<Graph>(*graph_);
-  for (size_t i = 0; i < like.size(); ++i) inferred->nodes[static_cast<size_t>(body.variables_[i])].outputs[0].shape = impl_of(like[i]).shape;
+  for (size_t i = 0; i < like.size(); ++i)
+    inferred->nodes[static_cast<size_t>(body.variables_[i])].outputs[0].shape = impl_of(like[i]).shape;
   infer_graph_shapes(*inferred, {});
   graph_ = std::move(inferred);
 }
@@ -109,12 +110,16 @@ class BodyTracer final : public Tracer {
   Tensor read_value(const Tensor&) override {
     throw BodyReadsValue(fmt::format("{}: the body reads the value of a tensor, which a graph cannot; use where or cond instead of if, and "
                                      "while_loop instead of while",
-                                     what_), true);
+                                     what_),
+                         true);
   }
   Tensors run_dynamic(const Value& call) override {
-    throw BodyReadsValue(fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name), true);
+    throw BodyReadsValue(
+        fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name), true);
   }
-  std::string name_for(const Tensor& concrete) override { return previous() ? previous()->capture(concrete).node->name : unique_name("constant"); }
+  std::string name_for(const Tensor& concrete) override {
+    return previous() ? previous()->capture(concrete).node->name : unique_name("constant");
+  }
   void on_use(const Tensor& t) override {
     const Value v = value_of(t);
     const detail::TensorImpl& i = impl_of(t);  // a handle of our own: the caller's may get another value in place
@@ -123,7 +128,8 @@ class BodyTracer final : public Tracer {
   std::string name_for_call(const OpDef& op) override { return previous() ? previous()->name_for_call(op) : unique_name(op.name); }
 
   RecordedBody finish(const Tensors& outputs) {
-    if (!end_rebinding().empty()) raise<UserError>("{}: the body updates a tensor from outside in place; make it a state that the body returns", what_);
+    if (!end_rebinding().empty())
+      raise<UserError>("{}: the body updates a tensor from outside in place; make it a state that the body returns", what_);
     RecordedBody r;
     std::vector<Value> ends;
     for (const Tensor& t : outputs) {
@@ -225,14 +231,15 @@ class BodyTracer final : public Tracer {
   const std::vector<BodyInput>& given_;
   Tensors symbolic_;
   std::vector<Value> variables_;
-  std::map<const GraphNode*, Ref<GraphNode>> copies_;  // of the recorded calls
+  std::map<const GraphNode*, Ref<GraphNode>> copies_;        // of the recorded calls
   std::map<std::pair<const GraphNode*, int>, Tensor> used_;  // inputs of calls by the value they name
-  std::vector<std::pair<Value, Value>> free_;          // a value from outside and its variable
+  std::vector<std::pair<Value, Value>> free_;                // a value from outside and its variable
 };
 
 }  // namespace
 
-RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs, const std::function<Tensors(const Tensors&)>& function) {
+RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs,
+                         const std::function<Tensors(const Tensors&)>& function) {
   BodyTracer tracer(what, inputs);
   return tracer.finish(function(tracer.symbolic()));
 }

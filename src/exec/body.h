@@ -60,10 +60,10 @@ class BodyReadsValue final : public UserError {
 // A body recorded from user code.
 struct RecordedBody {
   Symbol symbol;
-  OptionalInts inputs;              // where each given input stands among the symbol's variables; None: the body does not read it
-  Tensors free;                     // tensors from outside that it reads too
-  std::vector<int64_t> free_places; // where they stand
-  Tensors outputs;                  // symbolic, for their shapes and dtypes
+  OptionalInts inputs;               // where each given input stands among the symbol's variables; None: the body does not read it
+  Tensors free;                      // tensors from outside that it reads too
+  std::vector<int64_t> free_places;  // where they stand
+  Tensors outputs;                   // symbolic, for their shapes and dtypes
 };
 // An input that looks like `like`, or like one position of its first axis.
 struct BodyInput {
@@ -71,6 +71,7 @@ struct BodyInput {
   Tensor like;
   bool is_slice = false;
 };
-RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs, const std::function<Tensors(const Tensors&)>& function);
+RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs,
+                         const std::function<Tensors(const Tensors&)>& function);
 
 }  // namespace gluino

@@ -25,13 +25,16 @@ bool knows_shape(const Tensor& t) { return !impl_of(t).symbolic || impl_of(t).sy
 
 // What goes into a loop must come out of it: as many, of the same shapes and dtypes.
 void check_states(const char* what, const char* role, const Tensors& before, const Tensors& after) {
-  if (before.size() != after.size()) raise<UserError>("{}: the body returns {} {}s, but it was given {}", what, after.size(), role, before.size());
+  if (before.size() != after.size())
+    raise<UserError>("{}: the body returns {} {}s, but it was given {}", what, after.size(), role, before.size());
   for (size_t i = 0; i < before.size(); ++i) {
     if (!after[i].defined()) raise<UserError>("{}: the body returns a null tensor as {} {}", what, role, i);
     if (!knows_shape(before[i]) || !knows_shape(after[i])) continue;
     const detail::TensorImpl &b = impl_of(before[i]), &a = impl_of(after[i]);
-    if (!(b.shape == a.shape)) raise<ShapeError>("{}: {} {} has shape {}, but the body returns shape {}; it must stay the same", what, role, i, b.shape, a.shape);
-    if (b.dtype != a.dtype) raise<DTypeError>("{}: {} {} is {}, but the body returns {}; it must stay the same", what, role, i, b.dtype, a.dtype);
+    if (!(b.shape == a.shape))
+      raise<ShapeError>("{}: {} {} has shape {}, but the body returns shape {}; it must stay the same", what, role, i, b.shape, a.shape);
+    if (b.dtype != a.dtype)
+      raise<DTypeError>("{}: {} {} is {}, but the body returns {}; it must stay the same", what, role, i, b.dtype, a.dtype);
   }
 }
 
@@ -57,7 +60,8 @@ Tensors stacked_outputs(const char* what, const std::vector<Tensors>& steps) {
   for (size_t j = 0; j < steps[0].size(); ++j) {
     Tensors rows;
     for (const Tensors& step : steps) {
-      if (step.size() != steps[0].size()) raise<UserError>("{}: the body returns {} outputs in one step and {} in another", what, steps[0].size(), step.size());
+      if (step.size() != steps[0].size())
+        raise<UserError>("{}: the body returns {} outputs in one step and {} in another", what, steps[0].size(), step.size());
       rows.push_back(step[j]);
     }
     out.push_back(stacked(std::move(rows)));
@@ -85,7 +89,8 @@ std::vector<BodyInput> body_inputs(const std::string& role, const Tensors& tenso
 int64_t loop_length(const Tensors& data) {
   for (const Tensor& t : data) {
     if (t.ndim() == 0) throw ShapeError("foreach: the data is a scalar, but an axis to iterate over is needed");
-    if (t.extent(0) != data[0].extent(0)) raise<ShapeError>("foreach: data 0 has {} positions, but another one has {}", data[0].extent(0), t.extent(0));
+    if (t.extent(0) != data[0].extent(0))
+      raise<ShapeError>("foreach: data 0 has {} positions, but another one has {}", data[0].extent(0), t.extent(0));
   }
   return data[0].extent(0);
 }
@@ -144,7 +149,8 @@ class SharedInputs {
  private:
   int64_t place(const Tensor& t) {
     for (size_t i = given_; i < tensors_.size(); ++i)
-      if (tensors_[i].is_same(t) || (tensors_[i].is_symbolic() && t.is_symbolic() && value_of(tensors_[i]) == value_of(t))) return static_cast<int64_t>(i);
+      if (tensors_[i].is_same(t) || (tensors_[i].is_symbolic() && t.is_symbolic() && value_of(tensors_[i]) == value_of(t)))
+        return static_cast<int64_t>(i);
     tensors_.push_back(t);
     return static_cast<int64_t>(tensors_.size()) - 1;
   }
@@ -154,7 +160,8 @@ class SharedInputs {
 
 Tensors one_truth_value(const char* what, const Tensor& t) {
   if (!t.defined()) raise<UserError>("{}: the condition is a null tensor", what);
-  if (knows_shape(t) && impl_of(t).shape.elements() != 1) raise<ShapeError>("{}: the condition has shape {}, but one element is needed", what, impl_of(t).shape);
+  if (knows_shape(t) && impl_of(t).shape.elements() != 1)
+    raise<ShapeError>("{}: the condition has shape {}, but one element is needed", what, impl_of(t).shape);
   return {t};
 }
 bool is_true(const char* what, const Tensor& t) { return static_cast<bool>(one_truth_value(what, t)[0]); }
@@ -172,7 +179,8 @@ RecordedBody record_loop_body(const LoopBody& func, const Tensors& vars, size_t&
 
 TensorsPair while_loop_node(const LoopCondition& cond, const LoopBody& func, const Tensors& vars, int64_t max_iterations) {
   size_t num_out_data = 0;
-  const RecordedBody condition = record_body("while_loop", body_inputs("var", vars, false), [&](const Tensors& in) { return one_truth_value("while_loop", cond(in)); });
+  const RecordedBody condition = record_body("while_loop", body_inputs("var", vars, false),
+                                             [&](const Tensors& in) { return one_truth_value("while_loop", cond(in)); });
   const RecordedBody body = record_loop_body(func, vars, num_out_data);
   SharedInputs inputs(vars);
   auto a = std::make_shared<WhileLoopAttrs>();
@@ -255,7 +263,7 @@ static auto as_node_or_loop(Node&& node, Loop&& loop) {
   return loop();
 }
 
-TensorsPair foreach(const ForeachBody& body, const Tensors& data, const Tensors& init_states) {
+TensorsPair foreach (const ForeachBody& body, const Tensors& data, const Tensors& init_states) {
   if (data.empty()) throw UserError("foreach: there is no data to iterate over");
   check_defined("foreach", "the data", data);
   check_defined("foreach", "the states", init_states);
@@ -279,7 +287,8 @@ Tensors cond(const LoopCondition& pred, const Branch& then_func, const Branch& e
   return as_node_or_loop([&] { return cond_node(pred, then_func, else_func, inputs); }, choose);
 }
 Tensors cond(const Tensor& pred, const std::function<Tensors()>& then_func, const std::function<Tensors()>& else_func) {
-  return cond([](const Tensors& in) { return in[0]; }, [&](const Tensors&) { return then_func(); }, [&](const Tensors&) { return else_func(); }, {pred});
+  return cond([](const Tensors& in) { return in[0]; }, [&](const Tensors&) { return then_func(); },
+              [&](const Tensors&) { return else_func(); }, {pred});
 }
 
 }  // namespace gluino

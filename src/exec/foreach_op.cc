@@ -7,11 +7,14 @@ namespace gluino::loops {
 namespace {
 
 struct ForeachCounts {
-  ForeachCounts(const ForeachAttrs& a, size_t num_inputs) : data(a.in_data_locs.size()), states(a.in_state_locs.size()), rest(a.remain_locs.size()) {
+  ForeachCounts(const ForeachAttrs& a, size_t num_inputs)
+      : data(a.in_data_locs.size()), states(a.in_state_locs.size()), rest(a.remain_locs.size()) {
     need(a.bodies.size() == 1, "one body is needed");
-    need(num_inputs == data + states + rest && data > 0, fmt::format("{} inputs are given for {} data, {} states and {} others", num_inputs, data, states, rest));
-    need(a.num_outputs == a.bodies[0].num_outputs() && a.num_out_data >= 0 && a.num_outputs - a.num_out_data == static_cast<int64_t>(states),
-         fmt::format("it gives {} outputs for {} outputs and {} states", a.bodies[0].num_outputs(), a.num_out_data, states));
+    need(num_inputs == data + states + rest && data > 0,
+         fmt::format("{} inputs are given for {} data, {} states and {} others", num_inputs, data, states, rest));
+    need(
+        a.num_outputs == a.bodies[0].num_outputs() && a.num_out_data >= 0 && a.num_outputs - a.num_out_data == static_cast<int64_t>(states),
+        fmt::format("it gives {} outputs for {} outputs and {} states", a.bodies[0].num_outputs(), a.num_out_data, states));
     const auto end = static_cast<size_t>(a.bodies[0].num_inputs());
     check_places(a.in_data_locs, end, "in_data_locs");
     check_places(a.in_state_locs, end, "in_state_locs");
@@ -33,7 +36,8 @@ std::vector<T> foreach_body_inputs(const ForeachAttrs& a, std::span<const T> row
   return in;
 }
 template <class T>
-std::vector<T> foreach_body_inputs(const ForeachAttrs& a, const std::vector<T>& rows, const std::vector<T>& states, std::span<const T> all) {
+std::vector<T> foreach_body_inputs(const ForeachAttrs& a, const std::vector<T>& rows, const std::vector<T>& states,
+                                   std::span<const T> all) {
   return foreach_body_inputs<T>(a, std::span<const T>(rows), std::span<const T>(states), all.subspan(rows.size() + states.size()));
 }
 
@@ -53,7 +57,8 @@ std::vector<Shape> foreach_shapes(const ForeachAttrs& a, std::span<const Shape> 
 }
 std::vector<DType> foreach_types(const ForeachAttrs& a, std::span<const DType> in, DType) {
   const ForeachCounts n(a, in.size());
-  const std::vector<DType> rows(in.begin(), in.begin() + static_cast<long>(n.data)), states(in.begin() + static_cast<long>(n.data), in.begin() + static_cast<long>(n.data + n.states));
+  const std::vector<DType> rows(in.begin(), in.begin() + static_cast<long>(n.data)),
+      states(in.begin() + static_cast<long>(n.data), in.begin() + static_cast<long>(n.data + n.states));
   std::vector<DType> out = a.bodies[0].infer_types(foreach_body_inputs(a, rows, states, in));
   for (size_t i = 0; i < n.states; ++i) check_same_type("state", i, states[i], out[static_cast<size_t>(a.num_out_data) + i]);
   out.push_back(DType::int64);
@@ -169,18 +174,21 @@ Tensors unrolled_foreach(const ForeachAttrs& a, const Tensors& inputs) {
 GLUINO_OP(_foreach, ForeachAttrs) {
   define_loop(op.doc("Runs a body for every position of the first axis of the data, with states from step to step."))
       .state_if([](const ForeachAttrs& a, int input) {
-        const int first = static_cast<int>(a.in_data_locs.size() + a.in_state_locs.size());
-        const auto& loc = input < first ? std::optional<int64_t>() : a.remain_locs.at(static_cast<size_t>(input - first));
-        return loc && a.bodies.size() == 1 && a.bodies[0].is_state(static_cast<int>(*loc));
+        // Asked of files whose attributes nobody has checked yet.
+        const auto first = a.in_data_locs.size() + a.in_state_locs.size(), i = static_cast<size_t>(input);
+        if (a.bodies.size() != 1 || i < first || i - first >= a.remain_locs.size()) return false;
+        const auto& loc = a.remain_locs[i - first];
+        return loc && *loc >= 0 && *loc < a.bodies[0].num_inputs() && a.bodies[0].is_state(static_cast<int>(*loc));
       })
-      .shape(foreach_shapes).dtype(foreach_types).complete(complete_foreach).kernel(foreach_kernel)
+      .shape(foreach_shapes)
+      .dtype(foreach_types)
+      .complete(complete_foreach)
+      .kernel(foreach_kernel)
       .gradient({.all_inputs = true, .last_output = true}, [](const ForeachAttrs& a, const Gradient& g) {
         return loop_gradient(a, g, "_foreach_backward", [&](const Tensors& in, int64_t) { return unrolled_foreach(a, in); });
       });
 }
-GLUINO_OP(_foreach_backward, ForeachAttrs) {
-  define_backward(op.doc("The gradients of _foreach.")).kernel(foreach_backward_kernel);
-}
+GLUINO_OP(_foreach_backward, ForeachAttrs) { define_backward(op.doc("The gradients of _foreach.")).kernel(foreach_backward_kernel); }
 
 }  // namespace
 }  // namespace gluino::loops

@@ -46,7 +46,9 @@ void LoopTrace::store(Tensor& t) const {
 }
 
 ForwardRun::ForwardRun(KernelContext& k)
-    : device_(impl_of(k.out(k.num_outputs() - 1)).device), off_tape_(false, std::nullopt), trace_{k.training(), 0, peek_random_stream(device_)} {
+    : device_(impl_of(k.out(k.num_outputs() - 1)).device),
+      off_tape_(false, std::nullopt),
+      trace_{k.training(), 0, peek_random_stream(device_)} {
   random_.emplace(device_, trace_.first);
 }
 void ForwardRun::finish(KernelContext& k, int64_t steps) {
@@ -133,10 +135,12 @@ void need(bool ok, std::string_view what) {
   if (!ok) raise<UserError>("the attributes do not fit the body: {}", what);
 }
 void check_places(const OptionalInts& locs, size_t end, std::string_view name) {
-  for (const auto& loc : locs) need(!loc || (*loc >= 0 && *loc < static_cast<int64_t>(end)), fmt::format("{} names input {} of {}", name, loc.value_or(0), end));
+  for (const auto& loc : locs)
+    need(!loc || (*loc >= 0 && *loc < static_cast<int64_t>(end)), fmt::format("{} names input {} of {}", name, loc.value_or(0), end));
 }
 void check_same_shape(const char* role, size_t i, const Shape& before, const Shape& after) {
-  if (!(before == after)) raise<ShapeError>("{} {} has shape {}, but the body returns shape {}; it must stay the same", role, i, before, after);
+  if (!(before == after))
+    raise<ShapeError>("{} {} has shape {}, but the body returns shape {}; it must stay the same", role, i, before, after);
 }
 void check_same_type(const char* role, size_t i, DType before, DType after) {
   if (before != after) raise<DTypeError>("{} {} is {}, but the body returns {}; it must stay the same", role, i, before, after);
@@ -154,8 +158,10 @@ void store_gradients(KernelContext& k, const std::vector<int>& wanted, const Ten
   for (size_t i = 0; i < wanted.size(); ++i) {
     Tensor& out = k.out(static_cast<int>(i));
     const Tensor& g = gradients[static_cast<size_t>(wanted[i])];
-    if (g.defined()) copy_into(g, out);
-    else std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+    if (g.defined())
+      copy_into(g, out);
+    else
+      std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
   }
 }
 std::vector<bool> wanted_flags(const std::vector<int>& wanted, size_t count) {

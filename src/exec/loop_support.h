@@ -1,6 +1,8 @@
 // What the operators behind foreach, while_loop and cond share: running bodies off the tape, running them again for
 // gradients, and what they say about themselves.
 #pragma once
+#include <algorithm>
+
 #include "autograd/tape.h"
 #include "exec/loops.h"
 #include "gluino/autograd.h"
@@ -8,6 +10,8 @@
 #include "op/random.h"
 
 namespace gluino::loops {
+
+inline constexpr int64_t kMaxOutputs = 1 << 16;  // files may ask for more, which no body has
 
 // What the forward run leaves for the backward one, in a hidden output of this shape, int64.
 inline const Shape kTraceShape{4};
@@ -108,8 +112,14 @@ bool any_random(const A& a) {
 // What all three forward operators say about themselves.
 template <class A>
 OpBuilder<A>& define_loop(OpBuilder<A>& op) {
-  return op.variadic("data").own_dtype().dtypes(DTypeSet::any).mode_dependent().subgraphs(&A::bodies).hidden_outputs(1)
-      .num_outputs([](const A& a) { return a.num_outputs + 1; }).random_if([](const A& a) { return any_random(a); });
+  return op.variadic("data")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
+      .mode_dependent()
+      .subgraphs(&A::bodies)
+      .hidden_outputs(1)
+      .num_outputs([](const A& a) { return std::clamp<int64_t>(a.num_outputs, 0, kMaxOutputs) + 1; })
+      .random_if([](const A& a) { return any_random(a); });
 }
 // And all three gradients. The bodies' random numbers are drawn again, not anew.
 template <class A>
@@ -119,7 +129,11 @@ OpBuilder<A>& define_backward(OpBuilder<A>& op) {
     for (int i : a.wanted) out.push_back(in[static_cast<size_t>(a.num_outputs + i)]);
     return out;
   };
-  return op.variadic("data").own_dtype().dtypes(DTypeSet::any).subgraphs(&A::bodies).num_outputs([](const A& a) { return a.wanted.size(); })
+  return op.variadic("data")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
+      .subgraphs(&A::bodies)
+      .num_outputs([](const A& a) { return a.wanted.size(); })
       .shape([pick](const A& a, std::span<const Shape> in) { return pick(a, in); })
       .dtype([pick](const A& a, std::span<const DType> in, DType) { return pick(a, in); })
       .not_differentiable("higher derivatives of a loop are computed on the tape, step by step");

@@ -16,7 +16,8 @@ std::vector<T> picked(const OptionalInts& locs, std::span<const T> all) {
   return out;
 }
 void check_all_places(const OptionalInts& locs, const Body& body, size_t num_inputs, std::string_view name) {
-  need(static_cast<int>(locs.size()) == body.num_inputs(), fmt::format("{} names {} inputs, the body has {}", name, locs.size(), body.num_inputs()));
+  need(static_cast<int>(locs.size()) == body.num_inputs(),
+       fmt::format("{} names {} inputs, the body has {}", name, locs.size(), body.num_inputs()));
   for (const auto& loc : locs) need(loc.has_value(), fmt::format("{} leaves an input of the body open", name));
   check_places(locs, num_inputs, name);
 }
@@ -30,8 +31,10 @@ std::vector<size_t> variable_inputs(const WhileLoopAttrs& a, size_t num_inputs) 
   check_all_places(a.func_input_locs, a.bodies[1], num_inputs, "func_input_locs");
   check_places(a.func_var_locs, a.func_input_locs.size(), "func_var_locs");
   need(a.bodies[0].num_outputs() == 1, "the condition must give one tensor");
-  need(a.num_outputs == a.bodies[1].num_outputs() && a.num_out_data >= 0 && a.num_outputs - a.num_out_data == static_cast<int64_t>(a.func_var_locs.size()),
-       fmt::format("it gives {} outputs for {} outputs and {} loop variables", a.bodies[1].num_outputs(), a.num_out_data, a.func_var_locs.size()));
+  need(a.num_outputs == a.bodies[1].num_outputs() && a.num_out_data >= 0 &&
+           a.num_outputs - a.num_out_data == static_cast<int64_t>(a.func_var_locs.size()),
+       fmt::format("it gives {} outputs for {} outputs and {} loop variables", a.bodies[1].num_outputs(), a.num_out_data,
+                   a.func_var_locs.size()));
   std::vector<size_t> inputs;
   for (size_t i = 0; i < a.func_var_locs.size(); ++i) {
     const auto& loc = a.func_var_locs[i];
@@ -59,7 +62,8 @@ std::vector<Shape> while_shapes(const WhileLoopAttrs& a, std::span<const Shape> 
   if (const Shape truth = a.bodies[0].infer_shapes(picked(a.cond_input_locs, in))[0]; truth.elements() != 1)
     raise<ShapeError>("the condition has shape {}, but one element is needed", truth);
   std::vector<Shape> out = a.bodies[1].infer_shapes(picked(a.func_input_locs, in));
-  for (size_t i = 0; i < places.size(); ++i) check_same_shape("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < places.size(); ++i)
+    check_same_shape("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
   for (size_t i = 0; i < static_cast<size_t>(a.num_out_data); ++i) out[i] = with_rows(out[i], a.max_iterations);
   out.push_back(kTraceShape);
   return out;
@@ -67,7 +71,8 @@ std::vector<Shape> while_shapes(const WhileLoopAttrs& a, std::span<const Shape> 
 std::vector<DType> while_types(const WhileLoopAttrs& a, std::span<const DType> in, DType) {
   const std::vector<size_t> places = variable_inputs(a, in.size());
   std::vector<DType> out = a.bodies[1].infer_types(picked(a.func_input_locs, in));
-  for (size_t i = 0; i < places.size(); ++i) check_same_type("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < places.size(); ++i)
+    check_same_type("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
   out.push_back(DType::int64);
   return out;
 }
@@ -167,7 +172,7 @@ Tensors unrolled_while(const WhileLoopAttrs& a, const Tensors& inputs, int64_t s
 
 // Whether a body that reads input `input` of the operator updates it.
 bool updates(const Body& body, const OptionalInts& locs, int input) {
-  for (size_t i = 0; i < locs.size(); ++i)
+  for (size_t i = 0; i < locs.size() && static_cast<int>(i) < body.num_inputs(); ++i)
     if (locs[i] == input && body.is_state(static_cast<int>(i))) return true;
   return false;
 }
@@ -177,7 +182,9 @@ GLUINO_OP(_while_loop, WhileLoopAttrs) {
       .state_if([](const WhileLoopAttrs& a, int input) {
         return a.bodies.size() == 2 && (updates(a.bodies[0], a.cond_input_locs, input) || updates(a.bodies[1], a.func_input_locs, input));
       })
-      .shape(while_shapes).dtype(while_types).kernel(while_kernel)
+      .shape(while_shapes)
+      .dtype(while_types)
+      .kernel(while_kernel)
       .complete([](const WhileLoopAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         variable_inputs(a, in.size());
         complete_from(a.bodies[0], a.cond_input_locs, in);
@@ -187,9 +194,7 @@ GLUINO_OP(_while_loop, WhileLoopAttrs) {
         return loop_gradient(a, g, "_while_loop_backward", [&](const Tensors& in, int64_t steps) { return unrolled_while(a, in, steps); });
       });
 }
-GLUINO_OP(_while_loop_backward, WhileLoopAttrs) {
-  define_backward(op.doc("The gradients of _while_loop.")).kernel(while_backward_kernel);
-}
+GLUINO_OP(_while_loop_backward, WhileLoopAttrs) { define_backward(op.doc("The gradients of _while_loop.")).kernel(while_backward_kernel); }
 
 // ---- cond
 
@@ -199,7 +204,8 @@ void check_cond(const CondAttrs& a, size_t num_inputs) {
   check_all_places(a.then_input_locs, a.bodies[1], num_inputs, "then_input_locs");
   check_all_places(a.else_input_locs, a.bodies[2], num_inputs, "else_input_locs");
   need(a.bodies[0].num_outputs() == 1, "the condition must give one tensor");
-  need(a.num_outputs == a.bodies[1].num_outputs() && a.num_outputs == a.bodies[2].num_outputs(), "the branches give another number of tensors than num_outputs");
+  need(a.num_outputs == a.bodies[1].num_outputs() && a.num_outputs == a.bodies[2].num_outputs(),
+       "the branches give another number of tensors than num_outputs");
 }
 const OptionalInts& branch_locs(const CondAttrs& a, bool first) { return first ? a.then_input_locs : a.else_input_locs; }
 const Body& branch_body(const CondAttrs& a, bool first) { return a.bodies[first ? 1 : 2]; }
@@ -211,7 +217,8 @@ std::vector<Shape> cond_shapes(const CondAttrs& a, std::span<const Shape> in) {
   std::vector<Shape> yes = a.bodies[1].infer_shapes(picked(a.then_input_locs, in));
   const std::vector<Shape> no = a.bodies[2].infer_shapes(picked(a.else_input_locs, in));
   for (size_t i = 0; i < yes.size(); ++i)
-    if (!(yes[i] == no[i])) raise<ShapeError>("output {} has shape {} in the first branch and {} in the second; they must be the same", i, yes[i], no[i]);
+    if (!(yes[i] == no[i]))
+      raise<ShapeError>("output {} has shape {} in the first branch and {} in the second; they must be the same", i, yes[i], no[i]);
   yes.push_back(kTraceShape);
   return yes;
 }
@@ -220,7 +227,8 @@ std::vector<DType> cond_types(const CondAttrs& a, std::span<const DType> in, DTy
   std::vector<DType> yes = a.bodies[1].infer_types(picked(a.then_input_locs, in));
   const std::vector<DType> no = a.bodies[2].infer_types(picked(a.else_input_locs, in));
   for (size_t i = 0; i < yes.size(); ++i)
-    if (yes[i] != no[i]) raise<DTypeError>("output {} is {} in the first branch and {} in the second; they must be the same", i, yes[i], no[i]);
+    if (yes[i] != no[i])
+      raise<DTypeError>("output {} is {} in the first branch and {} in the second; they must be the same", i, yes[i], no[i]);
   yes.push_back(DType::int64);
   return yes;
 }
@@ -262,7 +270,9 @@ GLUINO_OP(_cond, CondAttrs) {
         return a.bodies.size() == 3 && (updates(a.bodies[0], a.cond_input_locs, input) || updates(a.bodies[1], a.then_input_locs, input) ||
                                         updates(a.bodies[2], a.else_input_locs, input));
       })
-      .shape(cond_shapes).dtype(cond_types).kernel(cond_kernel)
+      .shape(cond_shapes)
+      .dtype(cond_types)
+      .kernel(cond_kernel)
       .complete([](const CondAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         check_cond(a, in.size());
         complete_from(a.bodies[0], a.cond_input_locs, in);
@@ -276,9 +286,7 @@ GLUINO_OP(_cond, CondAttrs) {
         });
       });
 }
-GLUINO_OP(_cond_backward, CondAttrs) {
-  define_backward(op.doc("The gradients of _cond.")).kernel(cond_backward_kernel);
-}
+GLUINO_OP(_cond_backward, CondAttrs) { define_backward(op.doc("The gradients of _cond.")).kernel(cond_backward_kernel); }
 
 }  // namespace
 }  // namespace gluino::loops

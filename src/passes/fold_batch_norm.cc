@@ -10,7 +10,8 @@ namespace {
 
 class Folding {
  public:
-  explicit Folding(const Graph& graph) : graph_(graph), readers_(graph.nodes.size(), 0), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {
+  explicit Folding(const Graph& graph)
+      : graph_(graph), readers_(graph.nodes.size(), 0), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {
     for (const auto& node : graph_.nodes)
       for (ValueId v : node.inputs) ++readers_[static_cast<size_t>(v.node)];
     for (ValueId v : graph_.outputs) ++readers_[static_cast<size_t>(v.node)];
@@ -74,7 +75,8 @@ class Folding {
     const OutputInfo& between = graph_.info(norm.inputs[0]);
     norm_inputs.push_back(make_shape_only(*between.shape, *between.dtype, current_device()));
     for (size_t k = 1; k < norm.inputs.size(); ++k) norm_inputs.push_back(stand_in(norm.inputs[k]));
-    const FoldedCall folded = layer.op->fold_affine(layer.attrs.get(), layer_inputs, norm.op->channel_affine(norm.attrs.get(), norm_inputs));
+    const FoldedCall folded =
+        layer.op->fold_affine(layer.attrs.get(), layer_inputs, norm.op->channel_affine(norm.attrs.get(), norm_inputs));
     if (folded.inputs.empty()) return false;
     Graph::Node result{layer.op, norm.name, folded.attrs, {}, norm.user_attrs, {}, {norm.outputs[0]}};
     for (const Tensor& t : folded.inputs) result.inputs.push_back(imported(value_of(t), norm.name));
@@ -89,7 +91,9 @@ class Folding {
     for (const GraphNode* n : nodes_in_order({value})) {
       if (stands_for_.contains(n) || numbers_.contains(n)) continue;
       Graph::Node copy{n->op, fmt::format("{}_fold{}", name, numbers_.size()), n->attrs, {}, {}, n->constant, {}};
-      for (const Value& v : n->inputs) copy.inputs.push_back(stands_for_.contains(v.node.get()) ? stands_for_.at(v.node.get()) : ValueId{numbers_.at(v.node.get()), v.index});
+      for (const Value& v : n->inputs)
+        copy.inputs.push_back(stands_for_.contains(v.node.get()) ? stands_for_.at(v.node.get())
+                                                                 : ValueId{numbers_.at(v.node.get()), v.index});
       copy.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
       copy.is_folded = n->constant.defined();
       numbers_[n] = rewriter_.graph().add(std::move(copy));

@@ -66,8 +66,10 @@ TEST(Differentiate, AgreesWithTheTape) {
     Tensors heads;
     for (size_t i = 0, variable = 0; i < d.graph.nodes.size(); ++i) {
       if (!d.graph.nodes[i].is_variable()) continue;
-      if (variable < 4) values[i] = inputs[variable];
-      else heads.push_back(values[i] = random_tensor({3, 4}, DType::float64, seed + 77 * variable));
+      if (variable < 4)
+        values[i] = inputs[variable];
+      else
+        heads.push_back(values[i] = random_tensor({3, 4}, DType::float64, seed + 77 * variable));
       ++variable;
     }
     ASSERT_EQ(heads.size(), 2u);
@@ -190,7 +192,9 @@ TEST(Plan, AValueThatIsReadLaterIsNotOverwritten) {
   return d, e
 }
 )g");
-  const auto in_place = [&](size_t step) { return plan.slots[static_cast<size_t>(plan.steps[step].outputs[0])].root != plan.steps[step].outputs[0]; };
+  const auto in_place = [&](size_t step) {
+    return plan.slots[static_cast<size_t>(plan.steps[step].outputs[0])].root != plan.steps[step].outputs[0];
+  };
   EXPECT_FALSE(in_place(1)) << plan.str();  // a is read by c
   EXPECT_TRUE(in_place(2)) << plan.str();   // into a, not into b, of which v is a view
   EXPECT_EQ(plan.slots[static_cast<size_t>(plan.steps[2].outputs[0])].root, plan.steps[0].outputs[0]);

@@ -30,14 +30,16 @@ TEST(TextForm, RoundTrips) {
       "  return r, parts[0], \"odd name\"\n"
       "}\n";
   EXPECT_EQ(Graph::parse(text).str(), text);
-  EXPECT_EQ(Graph::parse("graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n").str(), "graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n");
+  EXPECT_EQ(Graph::parse("graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n").str(),
+            "graph(x) {\n  y = _plus_scalar(x) {scalar=-1e-05}\n  return y\n}\n");
   GLUINO_EXPECT_ERROR(UserError, "'y' is not", Graph::parse("graph(x) {\n  return y\n}\n"));
 }
 
 TEST(TextForm, HoldsTheBodiesOfLoops) {
   const std::string text =
       "graph(data, s) {\n"
-      "  loop = _foreach(data, s) {in_data_locs=\"(1,)\", in_state_locs=\"(0,)\", num_args=3, num_out_data=1, num_outputs=2, remain_locs=\"()\"} with graph(t, x) {\n"
+      "  loop = _foreach(data, s) {in_data_locs=\"(1,)\", in_state_locs=\"(0,)\", num_args=3, num_out_data=1, num_outputs=2, "
+      "remain_locs=\"()\"} with graph(t, x) {\n"
       "    sum = elemwise_add(t, x)\n"
       "    copy = _copy(sum)\n"
       "    return sum, copy\n"
@@ -143,7 +145,10 @@ TEST(EliminateCommon, RandomNumbersAndStatesAreNotShared) {
 }
 
 TEST(EliminateDead, KeepsVariablesAndEffects) {
-  EXPECT_EQ(after(eliminate_dead, R"g(graph(x: float32 (2, 3), unused: float32 (5,), gamma: float32 (3,), beta: float32 (3,), mean: float32 (3,), var: float32 (3,)) {
+  EXPECT_EQ(
+      after(
+          eliminate_dead,
+          R"g(graph(x: float32 (2, 3), unused: float32 (5,), gamma: float32 (3,), beta: float32 (3,), mean: float32 (3,), var: float32 (3,)) {
   dead = tanh(x)
   deader = exp(dead)
   drawn = _random_normal() {shape="(2,)"}
@@ -152,7 +157,7 @@ TEST(EliminateDead, KeepsVariablesAndEffects) {
   return r
 }
 )g"),
-            R"g(graph(x, unused, gamma, beta, mean, var) {
+      R"g(graph(x, unused, gamma, beta, mean, var) {
   drawn = _random_normal() {shape="(2,)"}
   norm = BatchNorm(x, gamma, beta, mean, var)
   r = relu(x)

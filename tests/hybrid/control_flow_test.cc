@@ -78,7 +78,7 @@ Tensor input(const Shape& shape, uint64_t seed) { return random_tensor(shape, DT
 TEST(Foreach, CumulatesStates) {
   expect_same_everywhere(
       [](const Tensors& in) {
-        auto [out, states] = foreach(
+        auto [out, states] = foreach (
             [](const Tensors& x, const Tensors& s) -> TensorsPair {
               const Tensor next = tanh(s[0] * x[0] + s[1]);
               return {{next * 2, x[0]}, {next, s[0]}};
@@ -95,7 +95,7 @@ TEST(Foreach, ReadsParametersAndOuterValues) {
   expect_same_everywhere(
       [&](const Tensors& in) {
         const Tensor scale = exp(in[1]);
-        return foreach(
+        return foreach (
                    [&](const Tensors& x, const Tensors& s) -> TensorsPair {
                      const Tensor next = tanh(dot(s[0], w) + x[0] * scale);
                      return {{next}, {next}};
@@ -109,8 +109,11 @@ TEST(Foreach, ReadsParametersAndOuterValues) {
 TEST(Foreach, SeveralDataVectorsAndUnusedParts) {
   expect_same_everywhere(
       [](const Tensors& in) {
-        auto [out, states] = foreach(
-            [](const Tensors& x, const Tensors& s) -> TensorsPair { return {{x[0] * 3}, {s[1], s[0] * x[0]}}; }, {in[0], in[1]}, {in[2], in[3]});
+        auto [out, states] = foreach (
+            [](const Tensors& x, const Tensors& s) -> TensorsPair {
+              return {{x[0] * 3}, {s[1], s[0] * x[0]}};
+            },
+            {in[0], in[1]}, {in[2], in[3]});
         out.insert(out.end(), states.begin(), states.end());
         return out;
       },
@@ -121,9 +124,9 @@ TEST(Foreach, Nested) {
   const Tensor w = input({3}, 9);
   expect_same_everywhere(
       [&](const Tensors& in) {
-        return foreach(
+        return foreach (
                    [&](const Tensors& row, const Tensors& s) -> TensorsPair {
-                     auto [inner, last] = foreach(
+                     auto [inner, last] = foreach (
                          [&](const Tensors& x, const Tensors& t) -> TensorsPair {
                            const Tensor next = t[0] + sin(x[0]) * w * s[0];
                            return {{next}, {next}};
@@ -139,7 +142,12 @@ TEST(Foreach, Nested) {
 
 TEST(Foreach, AnotherLengthNeedsNoNewTrace) {
   auto program = [](const Tensor& x) {
-    return foreach([](const Tensors& r, const Tensors& s) -> TensorsPair { return {{r[0] + s[0]}, {r[0] + s[0]}}; }, {x}, {zeros({2})}).first[0];
+    return foreach (
+               [](const Tensors& r, const Tensors& s) -> TensorsPair {
+                 return {{r[0] + s[0]}, {r[0] + s[0]}};
+               },
+               {x}, {zeros({2})})
+        .first[0];
   };
   auto f = hybrid(program);
   for (int64_t length : {3, 7, 1}) {
@@ -151,7 +159,12 @@ TEST(Foreach, AnotherLengthNeedsNoNewTrace) {
 
 TEST(Foreach, ExtentsReadByTheBodyAreGuarded) {
   auto program = [](const Tensor& x) {
-    return foreach([](const Tensors& r, const Tensors&) -> TensorsPair { return {{r[0] * static_cast<double>(r[0].extent(0))}, {}}; }, {x}, {}).first[0];
+    return foreach (
+               [](const Tensors& r, const Tensors&) -> TensorsPair {
+                 return {{r[0] * static_cast<double>(r[0].extent(0))}, {}};
+               },
+               {x}, {})
+        .first[0];
   };
   auto f = hybrid(program);
   for (const Shape& shape : {Shape{3, 2}, Shape{4, 2}, Shape{3, 5}}) {
@@ -163,7 +176,11 @@ TEST(Foreach, ExtentsReadByTheBodyAreGuarded) {
 
 TEST(Foreach, NoStepAtAll) {
   const Program program = [](const Tensors& in) {
-    auto [out, states] = foreach([](const Tensors& x, const Tensors& s) -> TensorsPair { return {{x[0] * s[0]}, {s[0] + 1}}; }, {in[0]}, {in[1]});
+    auto [out, states] = foreach (
+        [](const Tensors& x, const Tensors& s) -> TensorsPair {
+          return {{x[0] * s[0]}, {s[0] + 1}};
+        },
+        {in[0]}, {in[1]});
     return Tensors{out[0], states[0]};
   };
   const Tensors inputs{zeros({0, 3}), input({3}, 1).astype(DType::float32)};
@@ -176,7 +193,12 @@ TEST(Foreach, NoStepAtAll) {
 
 TEST(Foreach, DrawsTheSameRandomNumbersInEveryMode) {
   const Program program = [](const Tensors& in) {
-    return foreach([](const Tensors& x, const Tensors& s) -> TensorsPair { return {{dropout(x[0] + s[0])}, {s[0] * 2}}; }, {in[0]}, {in[1]}).first;
+    return foreach (
+               [](const Tensors& x, const Tensors& s) -> TensorsPair {
+                 return {{dropout(x[0] + s[0])}, {s[0] * 2}};
+               },
+               {in[0]}, {in[1]})
+        .first;
   };
   const Tensors inputs{input({4, 6}, 1), input({6}, 2)};
   const auto f = hybrid(program);
@@ -192,7 +214,12 @@ TEST(Foreach, DrawsTheSameRandomNumbersInEveryMode) {
 
 TEST(Foreach, SecondOrderThroughAHybridizedCall) {
   auto program = [](const Tensor& x) {
-    return foreach([](const Tensors& r, const Tensors& s) -> TensorsPair { return {{}, {s[0] * r[0]}}; }, {x}, {ones({1}, {DType::float64})}).second[0];
+    return foreach (
+               [](const Tensors& r, const Tensors& s) -> TensorsPair {
+                 return {{}, {s[0] * r[0]}};
+               },
+               {x}, {ones({1}, {DType::float64})})
+        .second[0];
   };
   Tensors results;
   for (int hybridized = 0; hybridized < 2; ++hybridized) {
@@ -215,8 +242,11 @@ TEST(Foreach, MovingStatisticsAreUpdatedOncePerStep) {
   auto run = [](bool hybridized) {
     Tensor gamma = ones({2}), beta = zeros({2}), mean = zeros({2}), var = ones({2});
     auto program = [&](const Tensor& x) {
-      return foreach(
-                 [&](const Tensors& r, const Tensors&) -> TensorsPair { return {{batch_norm(r[0], gamma, beta, mean, var, {.fix_gamma = false})}, {}}; }, {x}, {})
+      return foreach (
+                 [&](const Tensors& r, const Tensors&) -> TensorsPair {
+                   return {{batch_norm(r[0], gamma, beta, mean, var, {.fix_gamma = false})}, {}};
+                 },
+                 {x}, {})
           .first[0];
     };
     const auto f = hybrid(program);
@@ -236,7 +266,7 @@ TEST(Foreach, MovingStatisticsAreUpdatedOncePerStep) {
 
 TEST(Foreach, ABodyThatReadsValuesStillWorks) {
   auto program = [](const Tensor& x) {
-    return foreach(
+    return foreach (
                [](const Tensors& r, const Tensors& s) -> TensorsPair {
                  const Tensor next = r[0].sum() > 0 ? s[0] + r[0] : s[0] * 2;
                  return {{next}, {next}};
@@ -260,11 +290,17 @@ TEST(Foreach, SaysWhatIsWrong) {
   auto converts = [](const Tensors& x, const Tensors& s) -> TensorsPair { return {{x[0]}, {s[0].astype(DType::float64)}}; };
   for (bool traced : {false, true}) {
     auto call = [&](const ForeachBody& body, const Tensors& data, const Tensors& states) {
-      Program p = [&](const Tensors& in) { return foreach(body, Tensors(in.begin(), in.begin() + static_cast<long>(data.size())), Tensors(in.begin() + static_cast<long>(data.size()), in.end())).first; };
+      Program p = [&](const Tensors& in) {
+        return foreach (body, Tensors(in.begin(), in.begin() + static_cast<long>(data.size())),
+                        Tensors(in.begin() + static_cast<long>(data.size()), in.end()))
+            .first;
+      };
       Tensors all = data;
       all.insert(all.end(), states.begin(), states.end());
-      if (traced) hybrid(p)(all);
-      else p(all);
+      if (traced)
+        hybrid(p)(all);
+      else
+        p(all);
     };
     GLUINO_EXPECT_ERROR(ShapeError, "state 0 has shape (3,), but the body returns shape (2, 3)", call(grows, {ones({2, 3})}, {ones({3})}));
     GLUINO_EXPECT_ERROR(UserError, "returns 0 states, but it was given 1", call(forgets, {ones({2, 3})}, {ones({3})}));
@@ -274,7 +310,13 @@ TEST(Foreach, SaysWhatIsWrong) {
   }
   Tensor outside = ones({3});
   auto updates = hybrid([&](const Tensor& x) {
-    return foreach([&](const Tensors& r, const Tensors&) -> TensorsPair { outside += r[0]; return {{r[0]}, {}}; }, {x}, {}).first[0];
+    return foreach (
+               [&](const Tensors& r, const Tensors&) -> TensorsPair {
+                 outside += r[0];
+                 return {{r[0]}, {}};
+               },
+               {x}, {})
+        .first[0];
   });
   GLUINO_EXPECT_ERROR(UserError, "in place", updates(ones({2, 3})));
   EXPECT_TRUE(same_bits(outside, ones({3})));
@@ -284,7 +326,10 @@ TEST(Foreach, SaysWhatIsWrong) {
 
 TensorsPair powers(const Tensors& in, int64_t max_iterations) {
   return while_loop([](const Tensors& v) { return v[0].sum() < 20; },
-                    [&](const Tensors& v) -> TensorsPair { return {{v[0] * in[1]}, {v[0] * 2 + in[1], v[1] + 1}}; }, {in[0], zeros({1}, {DType::float64})}, max_iterations);
+                    [&](const Tensors& v) -> TensorsPair {
+                      return {{v[0] * in[1]}, {v[0] * 2 + in[1], v[1] + 1}};
+                    },
+                    {in[0], zeros({1}, {DType::float64})}, max_iterations);
 }
 
 TEST(WhileLoop, ExactLengthEagerlyPaddedInAGraph) {
@@ -359,8 +404,14 @@ TEST(WhileLoop, SaysWhatIsWrong) {
 
 Tensors choose(const Tensors& in) {
   const Tensor w = exp(in[1]);
-  return cond([](const Tensors& x) { return x[0].sum() > 0; }, [&](const Tensors& x) { return Tensors{x[0] * w, x[0]}; },
-              [&](const Tensors& x) { return Tensors{x[0] - in[1], w}; }, in);
+  return cond([](const Tensors& x) { return x[0].sum() > 0; },
+              [&](const Tensors& x) {
+                return Tensors{x[0] * w, x[0]};
+              },
+              [&](const Tensors& x) {
+                return Tensors{x[0] - in[1], w};
+              },
+              in);
 }
 
 TEST(Cond, TakesTheBranchOfTheValue) {
@@ -378,9 +429,10 @@ TEST(Cond, TakesTheBranchOfTheValue) {
 TEST(Cond, OfAValueInsideALoop) {
   expect_same_everywhere(
       [](const Tensors& in) {
-        return foreach(
+        return foreach (
                    [](const Tensors& x, const Tensors& s) -> TensorsPair {
-                     const Tensors next = cond(x[0].sum() > 0, [&] { return Tensors{s[0] + x[0]}; }, [&] { return Tensors{s[0] * x[0]}; });
+                     const Tensors next = cond(
+                         x[0].sum() > 0, [&] { return Tensors{s[0] + x[0]}; }, [&] { return Tensors{s[0] * x[0]}; });
                      return {next, next};
                    },
                    {in[0]}, {in[1]})
@@ -390,9 +442,15 @@ TEST(Cond, OfAValueInsideALoop) {
 }
 
 TEST(Cond, SaysWhatIsWrong) {
-  auto f = hybrid([](const Tensor& x) { return cond(x.sum(), [&] { return Tensors{x}; }, [&] { return Tensors{x.sum()}; })[0]; });
+  auto f = hybrid([](const Tensor& x) {
+    return cond(
+        x.sum(), [&] { return Tensors{x}; }, [&] { return Tensors{x.sum()}; })[0];
+  });
   GLUINO_EXPECT_ERROR(ShapeError, "in the first branch", f(ones({2})));
-  auto g = hybrid([](const Tensor& x) { return cond(x.sum(), [&] { return Tensors{x}; }, [] { return Tensors{}; })[0]; });
+  auto g = hybrid([](const Tensor& x) {
+    return cond(
+        x.sum(), [&] { return Tensors{x}; }, [] { return Tensors{}; })[0];
+  });
   GLUINO_EXPECT_ERROR(UserError, "as many", g(ones({2})));
 }
 
@@ -400,7 +458,7 @@ TEST(Cond, SaysWhatIsWrong) {
 
 TEST(ControlFlow, OnSymbols) {
   const Tensor data = sym::var("data"), state = sym::var("state"), w = sym::var("w");
-  const auto [out, states] = foreach(
+  const auto [out, states] = foreach (
       [&](const Tensors& x, const Tensors& s) -> TensorsPair {
         const Tensor next = fully_connected(x[0], w, {}, {.num_hidden = 3, .no_bias = true}) + s[0];
         return {{next}, {next}};
@@ -411,7 +469,8 @@ TEST(ControlFlow, OnSymbols) {
   const InferredShapes shapes = symbol.infer_shape({{"data", {5, 2, 4}}, {"state", {2, 3}}});
   EXPECT_EQ(shapes.arguments[2]->str(), Shape({3, 4}).str());
   EXPECT_EQ(shapes.outputs[0]->str(), Shape({5, 2, 3}).str());
-  const TensorMap in{{"data", random_tensor({5, 2, 4}, DType::float32, 1)}, {"state", zeros({2, 3})}, {"w", random_tensor({3, 4}, DType::float32, 2)}};
+  const TensorMap in{
+      {"data", random_tensor({5, 2, 4}, DType::float32, 1)}, {"state", zeros({2, 3})}, {"w", random_tensor({3, 4}, DType::float32, 2)}};
   const Tensors got = Symbol::from_json(symbol.to_json()).eval(in), want = symbol.eval(in);
   EXPECT_TRUE(same_bits(got[0], want[0]));
   EXPECT_TRUE(same_bits(got[1], want[1]));
@@ -430,7 +489,8 @@ TEST(ControlFlow, LoadsMxnetsSpelling) {
        {"op": "elemwise_mul", "name": "product", "inputs": [[2, 0, 0], [3, 0, 0]]}],
        "arg_nodes": [0, 1, 3], "node_row_ptr": [0, 1, 2, 3, 4, 5], "heads": [[4, 0, 0], [2, 0, 0]]}]}],
     "arg_nodes": [0, 1, 2], "node_row_ptr": [0, 1, 2, 3, 5], "heads": [[3, 0, 0], [3, 1, 0]], "attrs": {"mxnet_version": ["int", 10901]}})";
-  const Tensors out = Symbol::from_json(json).eval({{"data", tensor({{1, 2}, {3, 4}})}, {"state", tensor({10, 20})}, {"w", tensor({2, 3})}});
+  const Tensors out =
+      Symbol::from_json(json).eval({{"data", tensor({{1, 2}, {3, 4}})}, {"state", tensor({10, 20})}, {"w", tensor({2, 3})}});
   EXPECT_TRUE(same_bits(out[0], tensor({{22, 66}, {28, 78}})));
   EXPECT_TRUE(same_bits(out[1], tensor({14, 26})));
   std::string wrong = json;
@@ -442,7 +502,8 @@ TEST(ControlFlow, LoadsMxnetsSpelling) {
 TEST(ControlFlow, ValuesOfABodyDoNotLeaveIt) {
   auto f = hybrid([](const Tensor& x) {
     Tensor leaked;
-    foreach([&](const Tensors& r, const Tensors&) -> TensorsPair { return leaked = r[0] * 2, TensorsPair{{leaked}, {}}; }, {x}, {});
+    foreach ([&](const Tensors& r, const Tensors&) -> TensorsPair { return leaked = r[0] * 2, TensorsPair{{leaked}, {}}; }, {x}, {})
+      ;
     return leaked + 1;
   });
   GLUINO_EXPECT_ERROR(UserError, "let the body return it", f(ones({2, 3})));

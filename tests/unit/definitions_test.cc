@@ -18,11 +18,17 @@ TEST(Definitions, InputsAfterAnAbsentOneKeepTheirRules) {
   EXPECT_EQ(op.input_spec(lstm, 3).name, "state_cell");
   EXPECT_FALSE(op.input_spec(lstm, 3).own_dtype);
   // int32 lengths take no part in promotion, and are no floating dtype that gru would need.
-  const Tensors out = apply(op, Tensors{random_tensor({3, 2, 2}, DType::float32, 1), random_tensor({36}, DType::float32, 2), zeros({1, 2, 2}), from_vector(std::vector<int32_t>{1, 3})}, gru);
+  const Tensors out = apply(op,
+                            Tensors{random_tensor({3, 2, 2}, DType::float32, 1), random_tensor({36}, DType::float32, 2), zeros({1, 2, 2}),
+                                    from_vector(std::vector<int32_t>{1, 3})},
+                            gru);
   EXPECT_EQ(out[0].dtype(), DType::float32);
   EXPECT_TRUE(same_bits(out[0][{1, 0}], zeros({2})));
   // A cell state of another dtype is promoted like any input.
-  const Tensors wide = apply(op, Tensors{random_tensor({3, 2, 2}, DType::float32, 1), random_tensor({48}, DType::float32, 2), zeros({1, 2, 2}), zeros({1, 2, 2}, {DType::float64}), from_vector(std::vector<int32_t>{1, 3})}, lstm);
+  const Tensors wide = apply(op,
+                             Tensors{random_tensor({3, 2, 2}, DType::float32, 1), random_tensor({48}, DType::float32, 2), zeros({1, 2, 2}),
+                                     zeros({1, 2, 2}, {DType::float64}), from_vector(std::vector<int32_t>{1, 3})},
+                             lstm);
   EXPECT_EQ(wide[0].dtype(), DType::float64);
 }
 
@@ -58,7 +64,8 @@ TEST(Definitions, OnlyDropoutBetweenLayersMakesRnnRandom) {
 
 // Before 1.0, _sample_normal took its parameters as attributes; since then it takes tensors.
 TEST(OldFiles, SampleNormalWithoutInputs) {
-  const std::string old = R"json({"nodes": [{"op": "_sample_normal", "param": {"loc": "5", "scale": "0.001", "shape": "(2,3)"}, "name": "n", "inputs": [], "backward_source_id": -1}],
+  const std::string old =
+      R"json({"nodes": [{"op": "_sample_normal", "param": {"loc": "5", "scale": "0.001", "shape": "(2,3)"}, "name": "n", "inputs": [], "backward_source_id": -1}],
     "arg_nodes": [], "heads": [[0, 0]]})json";
   const Symbol net = Symbol::from_json(old);
   EXPECT_TRUE(net.list_inputs().empty());
