@@ -105,6 +105,7 @@ class JsonReader {
     for (const char* key : {"param", "attr", "attrs"})
       for (auto& [k, v] : strings(json, key)) sort_attribute(op == "null" ? nullptr : &OpRegistry::global().get(op), node, k, v, own);
     if (op == "null") {
+      if (json.contains("subgraphs")) fail(fmt::format("node '{}' has subgraphs, but a variable takes none", node.name));
       node.outputs.resize(1);
     } else {
       node.op = &OpRegistry::global().get(op);

@@ -81,8 +81,12 @@ std::vector<std::string> json_seeds() {
   for (const Symbol& s : sample_symbols()) seeds.push_back(s.to_json());
   seeds.push_back(
       R"({"nodes": [{"op": "null", "name": "x"}, {"op": "argmax", "name": "a", "param": {"axis": "-1"}, "attr": {"lr_mult": "2"},
-    "inputs": [[0, 0]], "backward_source_id": -1, "subgraphs": [{"nodes": [{"op": "null", "name": "y"}], "heads": [[0, 0]]}]}],
-    "arg_nodes": [0], "heads": [[1, 0]]})");
+    "inputs": [[0, 0]], "backward_source_id": -1}], "arg_nodes": [0], "heads": [[1, 0]]})");
+  seeds.push_back(
+      R"json({"nodes": [{"op": "null", "name": "x"}, {"op": "_foreach", "name": "loop", "inputs": [[0, 0, 0]],
+    "attrs": {"in_data_locs": "[0]", "in_state_locs": "[]", "num_args": "2", "num_out_data": "1", "num_outputs": "1", "remain_locs": "()"},
+    "subgraphs": [{"nodes": [{"op": "null", "name": "y"}, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}], "heads": [[1, 0, 0]]}]}],
+    "arg_nodes": [0], "heads": [[1, 0, 0]]})json");
   return seeds;
 }
 std::vector<std::string> text_seeds() {

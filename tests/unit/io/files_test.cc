@@ -134,8 +134,13 @@ TEST(SymbolFile, DamageIsNamed) {
   GLUINO_EXPECT_ERROR(AttrError, "node 's'", Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x"},
     {"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "2000000000"}, "inputs": [[0, 0]]}], "heads": [[1, 0]]})"));
   std::string deep = R"({"nodes": [{"op": "null", "name": "x"}], "heads": [[0, 0]]})";
-  for (int i = 0; i < 100; ++i) deep = R"({"nodes": [{"op": "null", "name": "x", "subgraphs": [)" + deep + R"(]}], "heads": [[0, 0]]})";
+  const std::string loop = R"json({"nodes": [{"op": "null", "name": "x"}, {"op": "_foreach", "name": "l", "inputs": [[0, 0]],
+    "attrs": {"in_data_locs": "[0]", "in_state_locs": "[]", "num_args": "2", "num_out_data": "1", "num_outputs": "1", "remain_locs": "[]"},
+    "subgraphs": [)json";
+  for (int i = 0; i < 100; ++i) deep = loop + deep + R"(]}], "heads": [[1, 0]]})";
   GLUINO_EXPECT_ERROR(SystemError, "nested more than 32 deep", Symbol::from_json(deep));
+  GLUINO_EXPECT_ERROR(SystemError, "'x' has subgraphs, but a variable takes none",
+                      Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x", "subgraphs": [{}]}], "heads": [[0, 0]]})"));
   const std::string brackets(1000000, '[');
   GLUINO_EXPECT_ERROR(SystemError, "not JSON", Symbol::from_json(brackets));
 }
