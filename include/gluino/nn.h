@@ -10,54 +10,34 @@ using gluino::Block;
 using gluino::HybridBlock;
 using gluino::SymbolBlock;
 
-// Runs its children one after the other.
-class Sequential : public Block {
- public:
-  Sequential() = default;
-  template <class... B>
-    requires(sizeof...(B) > 0 && (std::is_base_of_v<Block, std::decay_t<B>> && ...))
-  explicit Sequential(B&&... blocks) { add(std::forward<B>(blocks)...); }
-  template <class... B>
-    requires(std::is_base_of_v<Block, std::decay_t<B>> && ...)
-  void add(B&&... blocks) {
-    (own_child(std::to_string(children().size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
-  }
-  template <class B, class... A>
-  B& add(A&&... args) {
-    auto block = std::make_shared<B>(std::forward<A>(args)...);
-    own_child(std::to_string(children().size()), block);
-    return *block;
-  }
-  size_t size() const { return children().size(); }
-  Block& operator[](size_t i) const { return *children().at(i).block; }
-  using Block::operator();
-  using Block::forward;
-  Tensors forward(const Tensors& inputs) override;
-};
+namespace detail {
+Tensors run_in_order(const std::vector<Block::Child>& children, Tensors x);
 
-class HybridSequential : public HybridBlock {
+// Owns its children and runs them one after the other.
+template <class Base>
+class Chain : public Base {
  public:
-  HybridSequential() = default;
-  template <class... B>
-    requires(sizeof...(B) > 0 && (std::is_base_of_v<Block, std::decay_t<B>> && ...) && !(std::is_same_v<HybridSequential, std::decay_t<B>> && ...))
-  explicit HybridSequential(B&&... blocks) { add(std::forward<B>(blocks)...); }
   template <class... B>
     requires(std::is_base_of_v<Block, std::decay_t<B>> && ...)
   void add(B&&... blocks) {
-    (own_child(std::to_string(children().size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
+    (this->own_child(std::to_string(size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
   }
   template <class B, class... A>
   B& add(A&&... args) {
     auto block = std::make_shared<B>(std::forward<A>(args)...);
-    own_child(std::to_string(children().size()), block);
+    this->own_child(std::to_string(size()), block);
     return *block;
   }
-  size_t size() const { return children().size(); }
-  Block& operator[](size_t i) const { return *children().at(i).block; }
-  using Block::operator();
-  using Block::forward;
-  Tensors forward(const Tensors& inputs) override;
+  size_t size() const { return this->children().size(); }
+  Block& operator[](size_t i) const { return *this->children().at(i).block; }
+  using Base::forward;
+  Tensors forward(const Tensors& inputs) override { return run_in_order(this->children(), inputs); }
 };
+}  // namespace detail
+
+// nn::Sequential net; net.add(nn::Dense(256), nn::Dense(2));
+class Sequential : public detail::Chain<Block> {};
+class HybridSequential : public detail::Chain<HybridBlock> {};
 
 // Gives the input to every child and joins the outputs along an axis.
 class Concurrent : public Sequential {

@@ -5,10 +5,6 @@
 namespace gluino::nn {
 namespace {
 
-Tensors run_in_order(const std::vector<Block::Child>& children, Tensors x) {
-  for (const Block::Child& c : children) x = (*c.block)(x);
-  return x;
-}
 Tensors run_side_by_side(const std::vector<Block::Child>& children, const Tensors& inputs, int axis) {
   Tensors parts;
   for (const Block::Child& c : children) parts.push_back((*c.block)(inputs).at(0));
@@ -25,8 +21,10 @@ void complete_if_known(bool known, const ParameterPtr& p, const auto& shape) {
 
 }  // namespace
 
-Tensors Sequential::forward(const Tensors& inputs) { return run_in_order(children(), inputs); }
-Tensors HybridSequential::forward(const Tensors& inputs) { return run_in_order(children(), inputs); }
+Tensors detail::run_in_order(const std::vector<Block::Child>& children, Tensors x) {
+  for (const Block::Child& c : children) x = (*c.block)(x);
+  return x;
+}
 Tensors Concurrent::forward(const Tensors& inputs) { return run_side_by_side(children(), inputs, axis_); }
 Tensors HybridConcurrent::forward(const Tensors& inputs) { return run_side_by_side(children(), inputs, axis_); }
 

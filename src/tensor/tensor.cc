@@ -97,21 +97,6 @@ std::vector<T> Tensor::to_vector() const {
   return out;
 }
 
-#define GLUINO_INSTANTIATE(T)                \
-  template T Tensor::item<T>() const;        \
-  template std::vector<T> Tensor::to_vector<T>() const; \
-  template Tensor from_data<T>(const T*, const Shape&, TensorOptions);
-GLUINO_INSTANTIATE(float)
-GLUINO_INSTANTIATE(double)
-GLUINO_INSTANTIATE(float16)
-GLUINO_INSTANTIATE(bfloat16)
-GLUINO_INSTANTIATE(int8_t)
-GLUINO_INSTANTIATE(uint8_t)
-GLUINO_INSTANTIATE(int32_t)
-GLUINO_INSTANTIATE(int64_t)
-GLUINO_INSTANTIATE(bool)
-#undef GLUINO_INSTANTIATE
-
 Tensor::operator bool() const {
   const Tensor value = concrete(*this);
   if (impl_of(value).shape.elements() != 1)
@@ -151,7 +136,11 @@ Tensor from_vector(const std::vector<T>& values, std::optional<Shape> shape, Ten
     return from_data(values.data(), s, options);
   }
 }
-#define GLUINO_INSTANTIATE(T) template Tensor from_vector<T>(const std::vector<T>&, std::optional<Shape>, TensorOptions);
+#define GLUINO_INSTANTIATE(T)                \
+  template T Tensor::item<T>() const;        \
+  template std::vector<T> Tensor::to_vector<T>() const; \
+  template Tensor from_data<T>(const T*, const Shape&, TensorOptions); \
+  template Tensor from_vector<T>(const std::vector<T>&, std::optional<Shape>, TensorOptions);
 GLUINO_INSTANTIATE(float)
 GLUINO_INSTANTIATE(double)
 GLUINO_INSTANTIATE(float16)
