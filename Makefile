@@ -19,7 +19,7 @@ build: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build
-	@$(BUILD)/examples/demo
+	@cd $(BUILD)/examples && ./demo && echo "the files are in $(BUILD)/examples"
 
 test: test-release
 

@@ -36,9 +36,7 @@ static Digits load_digits() {
   return {x[Slice(0, train)], y[Slice(0, train)], x[Slice(train, rows)], y[Slice(train, rows)]};
 }
 
-static double accuracy(DigitNet& net, const Tensor& x, const Tensor& y) {
-  return (argmax(net(x), {.axis = 1}) == y).mean().item<double>();
-}
+static double accuracy(DigitNet& net, const Tensor& x, const Tensor& y) { return (argmax(net(x), {.axis = 1}) == y).mean().item<double>(); }
 
 struct Result {
   double seconds_per_epoch = 0, test_accuracy = 0;
@@ -75,7 +73,8 @@ static Result train(DigitNet& net, const Digits& d, int epochs) {
       total += loss.mean().item<double>();
     }
     r.losses.push_back(total / batches);
-    std::cout << "\r  epoch " << epoch + 1 << "/" << epochs << "  loss " << std::fixed << std::setprecision(4) << r.losses.back() << std::flush;
+    std::cout << "\r  epoch " << epoch + 1 << "/" << epochs << "  loss " << std::fixed << std::setprecision(4) << r.losses.back()
+              << std::flush;
   }
   r.seconds_per_epoch = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / epochs;
   r.peak_bytes = memory_stats().peak - live;
@@ -97,7 +96,8 @@ static void draw_curve(const std::string& path, const std::vector<std::pair<std:
     const auto& values = curves[k].second;
     svg << "<polyline fill='none' stroke='" << colours[k] << "' stroke-width='" << (k == 0 ? 5 : 2) << "' points='";
     for (size_t i = 0; i < values.size(); ++i)
-      svg << margin + width * static_cast<double>(i) / static_cast<double>(std::max<size_t>(1, values.size() - 1)) << "," << 330 - height * values[i] / top << " ";
+      svg << margin + width * static_cast<double>(i) / static_cast<double>(std::max<size_t>(1, values.size() - 1)) << ","
+          << 330 - height * values[i] / top << " ";
     svg << "'/><text x='420' y='" << 40 + 18 * k << "' fill='" << colours[k] << "'>" << curves[k].first << "</text>";
   }
   svg << "</svg>\n";
@@ -129,7 +129,8 @@ int main(int argc, char** argv) {
   const Result b = train(hybrid, d, epochs);
 
   std::cout << "\n                 imperative  hybridized\n"
-            << "ms per epoch     " << std::setw(10) << a.seconds_per_epoch * 1e3 << "  " << std::setw(10) << b.seconds_per_epoch * 1e3 << "\n"
+            << "ms per epoch     " << std::setw(10) << a.seconds_per_epoch * 1e3 << "  " << std::setw(10) << b.seconds_per_epoch * 1e3
+            << "\n"
             << "peak KB          " << std::setw(10) << a.peak_bytes / 1024 << "  " << std::setw(10) << b.peak_bytes / 1024 << "\n"
             << "last loss        " << std::setw(10) << a.losses.back() << "  " << std::setw(10) << b.losses.back() << "\n"
             << "test accuracy    " << std::setw(10) << a.test_accuracy << "  " << std::setw(10) << b.test_accuracy << "\n\n";

@@ -70,8 +70,10 @@ std::string options_struct(const OpDef& op, const std::string& type) {
       doc += ": ";
       for (size_t i = 0; i < f.choices.size(); ++i) doc += (i ? ", " : "") + f.choices[i];
     }
-    if (f.required) text += fmt::format("  Required<{}> {};  // {}\n", f.type, f.name, doc);
-    else text += fmt::format("  {} {} = {};  // {}\n", f.type, f.name, f.default_literal, doc);
+    if (f.required)
+      text += fmt::format("  Required<{}> {};  // {}\n", f.type, f.name, doc);
+    else
+      text += fmt::format("  {} {} = {};  // {}\n", f.type, f.name, f.default_literal, doc);
   }
   return text + "};\n";
 }
@@ -105,7 +107,8 @@ std::string function(const OpDef& op, const std::string& name, const std::string
   std::string attrs = "nullptr";
   if (!op.fields.empty()) {
     text += "  const std::pair<std::string_view, AttrValue> attrs[] = {";
-    for (size_t i = 0; i < op.fields.size(); ++i) text += fmt::format("{}{{\"{}\", detail::attr_value(options.{})}}", i ? ", " : "", op.fields[i].name, op.fields[i].name);
+    for (size_t i = 0; i < op.fields.size(); ++i)
+      text += fmt::format("{}{{\"{}\", detail::attr_value(options.{})}}", i ? ", " : "", op.fields[i].name, op.fields[i].name);
     text += "};\n";
     attrs = "op.make_attrs(attrs)";
   }

@@ -60,13 +60,13 @@ class Block {
 
   // "net0_dense1_": the prefix of the parent, the kind, and a number.
   std::string prefix() const;
-  std::string name() const;       // the prefix without its last underscore
-  std::string kind() const;       // "Dense": the class's name
-  std::string path() const;       // where it stands: "net.hidden"
+  std::string name() const;  // the prefix without its last underscore
+  std::string kind() const;  // "Dense": the class's name
+  std::string path() const;  // where it stands: "net.hidden"
   std::string parameter_name(const std::string& suffix) const { return prefix() + suffix; }
 
-  ParameterDict collect_params(const std::string& pattern = "") const;          // names with prefixes
-  ParameterDict collect_structural_params() const;                              // "0.weight"
+  ParameterDict collect_params(const std::string& pattern = "") const;  // names with prefixes
+  ParameterDict collect_structural_params() const;                      // "0.weight"
   void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false);
   // Completes deferred shapes without computing: as the first call would.
   void build(const std::vector<Shape>& input_shapes, DType dtype = DType::float32);
@@ -88,9 +88,9 @@ class Block {
   virtual void hybridize(bool active = true, HybridOptions options = {});
   virtual void clear_caches();
 
-  std::string str() const;                                        // the tree
-  std::string summary(const std::vector<Shape>& input_shapes);    // output shapes and parameter counts, layer by layer
-  virtual std::string describe() const { return ""; }             // what stands in the brackets of str()
+  std::string str() const;                                      // the tree
+  std::string summary(const std::vector<Shape>& input_shapes);  // output shapes and parameter counts, layer by layer
+  virtual std::string describe() const { return ""; }           // what stands in the brackets of str()
 
  protected:
   virtual Tensors call(const Tensors& inputs);
@@ -129,9 +129,10 @@ std::ostream& operator<<(std::ostream& os, const Block& block);
 #define GLUINO_CHILDREN_8(a, ...) add_child(#a, a), GLUINO_CHILDREN_7(__VA_ARGS__)
 #define GLUINO_CHILDREN_PICK(a, b, c, d, e, f, g, h, name, ...) name
 // Registers members as children under their own names: GLUINO_CHILDREN(hidden, output); up to eight at a time.
-#define GLUINO_CHILDREN(...)                                                                                                  \
-  GLUINO_CHILDREN_PICK(__VA_ARGS__, GLUINO_CHILDREN_8, GLUINO_CHILDREN_7, GLUINO_CHILDREN_6, GLUINO_CHILDREN_5,               \
-                       GLUINO_CHILDREN_4, GLUINO_CHILDREN_3, GLUINO_CHILDREN_2, GLUINO_CHILDREN_1)(__VA_ARGS__)
+#define GLUINO_CHILDREN(...)                                                                                                       \
+  GLUINO_CHILDREN_PICK(__VA_ARGS__, GLUINO_CHILDREN_8, GLUINO_CHILDREN_7, GLUINO_CHILDREN_6, GLUINO_CHILDREN_5, GLUINO_CHILDREN_4, \
+                       GLUINO_CHILDREN_3, GLUINO_CHILDREN_2, GLUINO_CHILDREN_1)                                                    \
+  (__VA_ARGS__)
 
 // A block whose forward can be traced: all its children are hybrid too.
 class HybridBlock : public Block {
@@ -173,7 +174,8 @@ class SymbolBlock : public HybridBlock {
  public:
   SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters = {});
   // Inputs are inferred when empty: the variables that the parameters leave over, labels aside.
-  static std::unique_ptr<SymbolBlock> imports(const std::string& symbol_path, std::vector<std::string> inputs = {}, const std::string& params_path = "");
+  static std::unique_ptr<SymbolBlock> imports(const std::string& symbol_path, std::vector<std::string> inputs = {},
+                                              const std::string& params_path = "");
   static std::unique_ptr<SymbolBlock> load(const std::string& path);  // what HybridBlock::save wrote
   using Block::forward;
   Tensors forward(const Tensors& inputs) override;

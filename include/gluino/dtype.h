@@ -23,12 +23,12 @@ inline constexpr DType kAllDTypes[] = {DType::float16, DType::bfloat16, DType::f
                                        DType::uint8,   DType::int32,    DType::int64,   DType::boolean};
 
 int dtype_bytes(DType dtype);
-std::string_view dtype_name(DType dtype);                        // "float32", "bool", ...
-std::optional<DType> find_dtype(std::string_view name);          // accepts NumPy's and MXNet's spellings
-DType parse_dtype(std::string_view name);                        // raises AttrError
+std::string_view dtype_name(DType dtype);                // "float32", "bool", ...
+std::optional<DType> find_dtype(std::string_view name);  // accepts NumPy's and MXNet's spellings
+DType parse_dtype(std::string_view name);                // raises AttrError
 bool is_floating(DType dtype);
-bool is_integer(DType dtype);                                    // bool is not an integer
-DType promote(DType a, DType b);                                 // the smallest type that holds both, as in PyTorch
+bool is_integer(DType dtype);     // bool is not an integer
+DType promote(DType a, DType b);  // the smallest type that holds both, as in PyTorch
 
 float half_to_float(uint16_t bits);
 uint16_t float_to_half(float value);  // round to nearest even
@@ -52,16 +52,46 @@ struct bfloat16 {
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
-template <> struct DTypeOf<float16> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::int8; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<long long> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::float64;
+};
+template <>
+struct DTypeOf<float16> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::int8;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<long long> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

@@ -10,6 +10,8 @@ namespace gluino {
 // The types arithmetic is done in. Narrow types are widened on load and narrowed on store.
 enum class ComputeType : uint8_t { f32, f64, i32, i64 };
 
+// One line per entry reads best.
+// clang-format off
 // X(name, arity). `input` and `constant` are leaves.
 #define GLUINO_SCALAR_FUNCTIONS(X)                                                                                   \
   X(input, 0) X(constant, 0)                                                                                         \
@@ -23,6 +25,8 @@ enum class ComputeType : uint8_t { f32, f64, i32, i64 };
   X(equal, 2) X(not_equal, 2) X(greater, 2) X(greater_equal, 2) X(lesser, 2) X(lesser_equal, 2)                      \
   X(logical_and, 2) X(logical_or, 2) X(logical_xor, 2)                                                               \
   X(select, 3)
+
+// clang-format on
 
 enum class ScalarFn : uint8_t {
 #define GLUINO_X(name, arity) name,
@@ -76,6 +80,7 @@ class Expr {
   int position_;
 };
 
+// clang-format off
 #define GLUINO_EXPR_BINARY(symbol, fn)                                                                              \
   inline Expr operator symbol(Expr a, Expr b) { return Expr::call(ScalarFn::fn, a, b); }                            \
   inline Expr operator symbol(Expr a, double b) { return a symbol Expr::constant(a.program(), b); }                 \
@@ -114,8 +119,12 @@ GLUINO_EXPR_BINARY(hypot) GLUINO_EXPR_BINARY(arctan2) GLUINO_EXPR_BINARY(logical
 GLUINO_EXPR_BINARY(logical_xor)
 #undef GLUINO_EXPR_BINARY
 
-// c != 0 ? a : b
-inline Expr select(Expr c, Expr a, Expr b) { return Expr::call(ScalarFn::select, c, a, b); }
+    // clang-format on
+
+    // c != 0 ? a : b
+    inline Expr select(Expr c, Expr a, Expr b) {
+  return Expr::call(ScalarFn::select, c, a, b);
+}
 inline Expr select(Expr c, Expr a, double b) { return select(c, a, Expr::constant(c.program(), b)); }
 inline Expr select(Expr c, double a, Expr b) { return select(c, Expr::constant(c.program(), a), b); }
 inline Expr select(Expr c, double a, double b) { return select(c, Expr::constant(c.program(), a), b); }

@@ -49,8 +49,8 @@ class HybridCache {
 
   // The whole program as one graph; raises UserError when it reads values and so is several.
   Symbol symbol() const;
-  std::string explain() const;      // graphs before and after, guards, memory, time of each stage
-  std::string memory_plan() const;  // of the most recent plan
+  std::string explain() const;                     // graphs before and after, guards, memory, time of each stage
+  std::string memory_plan() const;                 // of the most recent plan
   Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none
   Symbol graph_before() const;
   Symbol graph_after() const;
@@ -120,7 +120,7 @@ struct Structure<std::pair<A, B>> {
 };
 // Numbers and texts are part of the signature: another value is another program.
 template <class T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 struct Structure<T> {
   static void flatten(const T& v, Tensors&, std::string& key) { key += '#' + std::to_string(v) + ';'; }
   static T restore(const Tensors&, size_t&, const T& like) { return like; }

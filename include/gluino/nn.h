@@ -18,8 +18,7 @@ template <class Base>
 class Chain : public Base {
  public:
   template <class... B>
-    requires(std::is_base_of_v<Block, std::decay_t<B>> && ...)
-  void add(B&&... blocks) {
+  requires(std::is_base_of_v<Block, std::decay_t<B>>&&...) void add(B&&... blocks) {
     (this->own_child(std::to_string(size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
   }
   template <class B, class... A>
@@ -247,14 +246,14 @@ class Pool : public HybridBlock {
   std::optional<Extents> window_;
   PoolOptions options_;
 };
-#define GLUINO_POOL(Name, axes, pool_kind) \
-  class Name : public Pool {               \
-   public:                                 \
+#define GLUINO_POOL(Name, axes, pool_kind)                                                                             \
+  class Name : public Pool {                                                                                           \
+   public:                                                                                                             \
     explicit Name(Extents window = 2, PoolOptions options = {}) : Pool(axes, pool_kind, window, std::move(options)) {} \
-  };                                       \
-  class Global##Name : public Pool {       \
-   public:                                 \
-    Global##Name() : Pool(axes, pool_kind, std::nullopt, {}) {} \
+  };                                                                                                                   \
+  class Global##Name : public Pool {                                                                                   \
+   public:                                                                                                             \
+    Global##Name() : Pool(axes, pool_kind, std::nullopt, {}) {}                                                        \
   };
 GLUINO_POOL(MaxPool1D, 1, "max")
 GLUINO_POOL(MaxPool2D, 2, "max")

@@ -49,8 +49,8 @@ class KernelContext {
 struct Uses {
   std::vector<int> inputs;
   std::vector<int> outputs;
-  bool all_inputs = false;  // for variadic operators
-  bool last_output = false; // for operators with a hidden output after a varying number of visible ones
+  bool all_inputs = false;   // for variadic operators
+  bool last_output = false;  // for operators with a hidden output after a varying number of visible ones
 };
 
 // What a gradient is written against. It answers with Tensors of either kind, so gradients trace, fuse and
@@ -58,10 +58,15 @@ struct Uses {
 class Gradient {
  public:
   Gradient(const OpDef& op, Tensors inputs, Tensors outputs, Tensors heads, Tensors likes, std::vector<bool> wanted)
-      : op_(op), inputs_(std::move(inputs)), outputs_(std::move(outputs)), heads_(std::move(heads)), likes_(std::move(likes)), wanted_(std::move(wanted)) {}
+      : op_(op),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        heads_(std::move(heads)),
+        likes_(std::move(likes)),
+        wanted_(std::move(wanted)) {}
   int num_inputs() const { return static_cast<int>(likes_.size()); }
-  const Tensor& in(int i) const;   // must be declared in Uses
-  const Tensor& out(int i) const;  // must be declared in Uses
+  const Tensor& in(int i) const;                                                  // must be declared in Uses
+  const Tensor& out(int i) const;                                                 // must be declared in Uses
   const Tensor& head(int i = 0) const { return heads_[static_cast<size_t>(i)]; }  // zeros where nothing flowed in
   // Has the shape and dtype of input i but no readable value: for operators that take a shape from a tensor.
   const Tensor& like(int i) const { return likes_[static_cast<size_t>(i)]; }
@@ -119,7 +124,7 @@ struct OpDef {
   std::vector<InputSpec> inputs;
   bool is_variadic = false;  // any number of inputs; the last of `inputs` describes all further ones
   std::vector<std::string> output_names{"output"};
-  std::function<int(const void* attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
+  std::function<int(const void*attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
   int num_hidden = 0;  // so many outputs at the end are for gradients only, unless num_visible_of says otherwise
 
   std::vector<AttrField> fields;
@@ -156,11 +161,11 @@ struct OpDef {
   // The call whose output 0 is this one's after the affine function; null inputs when its axis does not fit.
   std::function<FoldedCall(const void* attrs, const Tensors& inputs, const ChannelAffine& affine)> fold_affine;
 
-  bool is_view = false;           // output 0 is input 0 with another shape
-  bool is_random = false;         // draws from the device's generator
-  bool is_mode_dependent = false; // behaves differently in training mode
-  bool is_dynamic_shape = false;  // output shapes depend on values
-  bool is_same_shape = false;     // inputs and outputs all have one shape: inference works in every direction
+  bool is_view = false;              // output 0 is input 0 with another shape
+  bool is_random = false;            // draws from the device's generator
+  bool is_mode_dependent = false;    // behaves differently in training mode
+  bool is_dynamic_shape = false;     // output shapes depend on values
+  bool is_same_shape = false;        // inputs and outputs all have one shape: inference works in every direction
   bool has_optional_inputs = false;  // an input has a `present`; set by the registry
 
   bool is_elementwise() const { return static_cast<bool>(expression); }
@@ -173,7 +178,9 @@ struct OpDef {
     return has_optional_inputs ? present_input(a, i) : inputs[std::min(i, inputs.size() - 1)];
   }
   const InputSpec& present_input(const Attrs& a, size_t i) const;
-  bool is_state_input(const Attrs& a, size_t i) const { return is_state_if ? is_state_if(a.get(), static_cast<int>(i)) : input_spec(a, i).is_state; }
+  bool is_state_input(const Attrs& a, size_t i) const {
+    return is_state_if ? is_state_if(a.get(), static_cast<int>(i)) : input_spec(a, i).is_state;
+  }
   // The inputs that a call with these attributes takes; a variadic operator repeats the last one.
   std::vector<const InputSpec*> present_inputs(const Attrs& a) const;
 
@@ -185,7 +192,7 @@ struct OpDef {
 class OpRegistry {
  public:
   static OpRegistry& global();
-  void add(OpDef def);  // raises InternalError on a duplicate name or an incomplete definition
+  void add(OpDef def);                            // raises InternalError on a duplicate name or an incomplete definition
   const OpDef& get(std::string_view name) const;  // raises UserError with the nearest name
   const OpDef* find(std::string_view name) const;
   const std::vector<std::unique_ptr<OpDef>>& all() const { return ops_; }
@@ -221,26 +228,38 @@ class OpBuilder {
     A::fields(fields);
     def_.fields = fields.take();
     def_.default_attrs = std::make_shared<const A>();
-    def_.copy_attrs = [](const void* a) -> std::shared_ptr<void> { return a ? std::make_shared<A>(*static_cast<const A*>(a)) : std::make_shared<A>(); };
+    def_.copy_attrs = [](const void* a) -> std::shared_ptr<void> {
+      return a ? std::make_shared<A>(*static_cast<const A*>(a)) : std::make_shared<A>();
+    };
   }
   OpBuilder& doc(std::string text) { return def_.doc = std::move(text), *this; }
   template <class... S>
-  OpBuilder& alias(S... names) { return (def_.aliases.push_back(names), ...), *this; }
+  OpBuilder& alias(S... names) {
+    return (def_.aliases.push_back(names), ...), *this;
+  }
   OpBuilder& input(std::string name) { return def_.inputs.push_back({.name = std::move(name)}), *this; }
-  OpBuilder& state(std::string name) { return def_.inputs.push_back({.name = std::move(name), .own_dtype = true, .is_state = true}), *this; }
+  OpBuilder& state(std::string name) {
+    return def_.inputs.push_back({.name = std::move(name), .own_dtype = true, .is_state = true}), *this;
+  }
   OpBuilder& variadic(std::string name) { return def_.is_variadic = true, input(std::move(name)); }
   // These describe the input named just before.
   OpBuilder& own_dtype() { return def_.inputs.back().own_dtype = true, *this; }
   OpBuilder& wide_dtype() { return def_.inputs.back().wide_dtype = def_.inputs.back().own_dtype = true, *this; }
   OpBuilder& shape_only() { return def_.inputs.back().shape_only = def_.inputs.back().own_dtype = true, *this; }
   template <class F>
-  OpBuilder& present_if(F f) { return def_.inputs.back().present = [f](const void* a) { return f(as(a)); }, *this; }
+  OpBuilder& present_if(F f) {
+    return def_.inputs.back().present = [f](const void* a) { return f(as(a)); }, *this;
+  }
 
   OpBuilder& outputs(std::vector<std::string> names) { return def_.output_names = std::move(names), *this; }
   template <class F>
-  OpBuilder& num_outputs(F f) { return def_.num_outputs_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
+  OpBuilder& num_outputs(F f) {
+    return def_.num_outputs_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
+  }
   template <class F>
-  OpBuilder& visible_outputs(F f) { return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this; }
+  OpBuilder& visible_outputs(F f) {
+    return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
+  }
   // The last n outputs are for gradients only.
   OpBuilder& hidden_outputs(int n) { return def_.num_hidden = n, *this; }
   OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
@@ -251,8 +270,10 @@ class OpBuilder {
   template <class F>
   OpBuilder& dtype(F f) {
     def_.infer_dtype = [f](const void* a, std::span<const DType> in, DType promoted, std::vector<DType>& out) {
-      if constexpr (std::is_same_v<decltype(f(as(a), in, promoted)), DType>) std::fill(out.begin(), out.end(), f(as(a), in, promoted));
-      else out = f(as(a), in, promoted);
+      if constexpr (std::is_same_v<decltype(f(as(a), in, promoted)), DType>)
+        std::fill(out.begin(), out.end(), f(as(a), in, promoted));
+      else
+        out = f(as(a), in, promoted);
     };
     return *this;
   }
@@ -260,14 +281,18 @@ class OpBuilder {
   template <class F>
   OpBuilder& shape(F f) {
     def_.infer_shape = [f](const void* a, std::span<const Shape> in, std::vector<Shape>& out) {
-      if constexpr (std::is_convertible_v<decltype(f(as(a), in)), Shape>) std::fill(out.begin(), out.end(), Shape(f(as(a), in)));
-      else out = f(as(a), in);
+      if constexpr (std::is_convertible_v<decltype(f(as(a), in)), Shape>)
+        std::fill(out.begin(), out.end(), Shape(f(as(a), in)));
+      else
+        out = f(as(a), in);
     };
     return *this;
   }
   // f(attrs, OptionalShapes& in, const OptionalShapes& out)
   template <class F>
-  OpBuilder& complete(F f) { return def_.complete_inputs = [f](const void* a, OptionalShapes& in, const OptionalShapes& out) { f(as(a), in, out); }, *this; }
+  OpBuilder& complete(F f) {
+    return def_.complete_inputs = [f](const void* a, OptionalShapes& in, const OptionalShapes& out) { f(as(a), in, out); }, *this;
+  }
   // All inputs and outputs have the shape of the first.
   OpBuilder& same_shape() {
     def_.is_same_shape = true;
@@ -277,12 +302,15 @@ class OpBuilder {
 
   // f(attrs, KernelContext&)
   template <class F>
-  OpBuilder& kernel(F f) { return def_.kernel = [f](const void* a, KernelContext& k) { f(as(a), k); }, *this; }
+  OpBuilder& kernel(F f) {
+    return def_.kernel = [f](const void* a, KernelContext& k) { f(as(a), k); }, *this;
+  }
   // f([attrs,] Expr...): what happens to one element. Inputs broadcast unless same_shape() was said.
   template <class F>
   OpBuilder& scalar(F f) {
     def_.expression = [f](const void* a, std::span<const Expr> x) -> Expr { return invoke_scalar(f, as(a), x); };
-    if (!def_.infer_shape) def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) { out[0] = broadcast_shapes(in); };
+    if (!def_.infer_shape)
+      def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) { out[0] = broadcast_shapes(in); };
     return *this;
   }
 
@@ -290,8 +318,10 @@ class OpBuilder {
   OpBuilder& gradient(Uses uses, F f) {
     def_.uses = std::move(uses);
     def_.gradient = [f](const void* a, const Gradient& g) -> Tensors {
-      if constexpr (std::is_invocable_v<F, const A&, const Gradient&>) return f(as(a), g);
-      else return f(g);
+      if constexpr (std::is_invocable_v<F, const A&, const Gradient&>)
+        return f(as(a), g);
+      else
+        return f(g);
     };
     return *this;
   }
@@ -309,15 +339,21 @@ class OpBuilder {
 
   // f(attrs, training): whether the node can be left out where input 0 and output 0 have the same shape and dtype.
   template <class F>
-  OpBuilder& identity_if(F f) { return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this; }
+  OpBuilder& identity_if(F f) {
+    return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this;
+  }
   OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }
   template <class F>
-  OpBuilder& random_if(F f) { return def_.is_random_if = [f](const void* a) { return f(as(a)); }, *this; }
+  OpBuilder& random_if(F f) {
+    return def_.is_random_if = [f](const void* a) { return f(as(a)); }, *this;
+  }
   // f(attrs, input number)
   template <class F>
-  OpBuilder& state_if(F f) { return def_.is_state_if = [f](const void* a, int input) { return f(as(a), input); }, *this; }
+  OpBuilder& state_if(F f) {
+    return def_.is_state_if = [f](const void* a, int input) { return f(as(a), input); }, *this;
+  }
   // The member of the attributes that holds the bodies, a std::vector<Symbol>.
   template <class Bodies>
   OpBuilder& subgraphs(Bodies A::*member) {
@@ -327,10 +363,14 @@ class OpBuilder {
   }
   // f(attrs, inputs) -> ChannelAffine
   template <class F>
-  OpBuilder& channel_affine(F f) { return def_.channel_affine = [f](const void* a, const Tensors& in) { return f(as(a), in); }, *this; }
+  OpBuilder& channel_affine(F f) {
+    return def_.channel_affine = [f](const void* a, const Tensors& in) { return f(as(a), in); }, *this;
+  }
   // f(attrs, inputs, ChannelAffine) -> FoldedCall
   template <class F>
-  OpBuilder& fold_affine(F f) { return def_.fold_affine = [f](const void* a, const Tensors& in, const ChannelAffine& c) { return f(as(a), in, c); }, *this; }
+  OpBuilder& fold_affine(F f) {
+    return def_.fold_affine = [f](const void* a, const Tensors& in, const ChannelAffine& c) { return f(as(a), in, c); }, *this;
+  }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }
 
@@ -343,32 +383,40 @@ class OpBuilder {
   }
   template <class F>
   static Expr invoke_scalar(const F& f, const A& a, std::span<const Expr> x) {
-    if constexpr (std::is_invocable_v<F, const A&, Expr>) return f(a, x[0]);
-    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr>) return f(a, x[0], x[1]);
-    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr, Expr>) return f(a, x[0], x[1], x[2]);
-    else if constexpr (std::is_invocable_v<F, Expr>) return f(x[0]);
-    else if constexpr (std::is_invocable_v<F, Expr, Expr>) return f(x[0], x[1]);
-    else if constexpr (std::is_invocable_v<F, Expr, Expr, Expr>) return f(x[0], x[1], x[2]);
-    else return f(a, x);
+    if constexpr (std::is_invocable_v<F, const A&, Expr>)
+      return f(a, x[0]);
+    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr>)
+      return f(a, x[0], x[1]);
+    else if constexpr (std::is_invocable_v<F, const A&, Expr, Expr, Expr>)
+      return f(a, x[0], x[1], x[2]);
+    else if constexpr (std::is_invocable_v<F, Expr>)
+      return f(x[0]);
+    else if constexpr (std::is_invocable_v<F, Expr, Expr>)
+      return f(x[0], x[1]);
+    else if constexpr (std::is_invocable_v<F, Expr, Expr, Expr>)
+      return f(x[0], x[1], x[2]);
+    else
+      return f(a, x);
   }
   static void require_same_shape(const void*, std::span<const Shape> in, std::vector<Shape>& out) {
     for (size_t i = 1; i < in.size(); ++i)
       if (!(in[i] == in[0]))
-        throw ShapeError("inputs have shapes " + in[0].str() + " and " + in[i].str() + ", but this operator does not broadcast: they must be the same");
+        throw ShapeError("inputs have shapes " + in[0].str() + " and " + in[i].str() +
+                         ", but this operator does not broadcast: they must be the same");
     std::fill(out.begin(), out.end(), in[0]);
   }
   OpDef def_;
 };
 
 // Defines and registers an operator: GLUINO_OP(softplus, SoftplusAttrs) { op.doc("...")...; }
-#define GLUINO_OP(opname, AttrsType)                                     \
+#define GLUINO_OP(opname, AttrsType)                                      \
   static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op); \
-  [[maybe_unused]] static const bool gluino_registered_##opname = [] {   \
-    ::gluino::OpBuilder<AttrsType> builder(#opname);                     \
-    gluino_define_##opname(builder);                                     \
-    ::gluino::OpRegistry::global().add(builder.take());                  \
-    return true;                                                         \
-  }();                                                                   \
+  [[maybe_unused]] static const bool gluino_registered_##opname = [] {    \
+    ::gluino::OpBuilder<AttrsType> builder(#opname);                      \
+    gluino_define_##opname(builder);                                      \
+    ::gluino::OpRegistry::global().add(builder.take());                   \
+    return true;                                                          \
+  }();                                                                    \
   static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op)
 
 }  // namespace gluino

@@ -82,11 +82,11 @@ class Symbol {
   // Allocates arguments and gradients from the shapes of the inputs.
   Executor simple_bind(const ShapeMap& inputs, GradReq grad_req = GradReq::write, const DTypeMap& types = {}) const;
 
-  std::string str() const;     // the text form; parse() reads it back
+  std::string str() const;  // the text form; parse() reads it back
   static Symbol parse(const std::string& text);
-  std::string to_dot() const;  // for graphviz
+  std::string to_dot() const;                             // for graphviz
   std::string to_svg(const ShapeMap& shapes = {}) const;  // a picture; shapes of inputs give those of all values
-  std::string to_json() const; // as MXNet 1.9 reads it
+  std::string to_json() const;                            // as MXNet 1.9 reads it
   static Symbol from_json(const std::string& json, const std::string& what = "symbol JSON");  // of every era
   void save(const std::string& path) const;
   static Symbol load(const std::string& path);

@@ -117,8 +117,8 @@ class Tensor {
   void backward(const Tensor& head = {}, bool retain_graph = false) const;
   Tensor detach() const;
 
-  DLManagedTensor* to_dlpack() const;                    // the consumer calls its deleter
-  static Tensor from_dlpack(DLManagedTensor* managed);   // takes ownership; strided input is copied
+  DLManagedTensor* to_dlpack() const;                   // the consumer calls its deleter
+  static Tensor from_dlpack(DLManagedTensor* managed);  // takes ownership; strided input is copied
   std::string str() const;
 
   const Ref<detail::TensorImpl>& impl() const { return impl_; }
@@ -228,6 +228,6 @@ std::ostream& operator<<(std::ostream& os, const Tensor& t);
 
 bool all_close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
 bool array_equal(const Tensor& a, const Tensor& b);  // same shape, dtype and bits, NaN equal to itself
-void waitall();  // CPU execution is synchronous: returns at once
+void waitall();                                      // CPU execution is synchronous: returns at once
 
 }  // namespace gluino

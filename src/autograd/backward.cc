@@ -27,7 +27,9 @@ class Walk {
   void add_head(const Tensor& head, const Tensor& head_grad) {
     if (!head.defined()) throw UserError("backward: the head is a null tensor");
     TapeEntry* e = entry_of(head);
-    if (!e) raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()", impl_of(head).shape);
+    if (!e)
+      raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()",
+                       impl_of(head).shape);
     Tensor g = head_grad.defined() ? head_grad : ones(impl_of(head).shape, {head.dtype(), head.device()});
     if (!(impl_of(g).shape == impl_of(head).shape))
       raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
@@ -100,9 +102,11 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted) : node.custom({heads, wanted, destinations_for(node), options_.retain_graph});
+    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted)
+                                : node.custom({heads, wanted, destinations_for(node), options_.retain_graph});
     if (gradients.size() != node.inputs.size())
-      throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name, gradients.size(), node.inputs.size()));
+      throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
+                                      gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (node.inputs[i] && gradients[i].defined()) accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
     if (!options_.retain_graph) node.drop_saved();
@@ -124,7 +128,8 @@ class Walk {
   static Tensor conform(const TapeNode& node, size_t i, Tensor g) {
     const TensorMeta& m = node.input_metas[i];
     if (!(impl_of(g).shape == m.shape))
-      throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", node.op ? node.op->name : node.name, i, impl_of(g).shape, m.shape));
+      throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", node.op ? node.op->name : node.name, i,
+                                      impl_of(g).shape, m.shape));
     return impl_of(g).dtype == m.dtype ? std::move(g) : g.astype(m.dtype);
   }
 
@@ -158,8 +163,10 @@ class Walk {
     detail::TensorImpl& target = impl_of(leaf.leaf_grad);
     if (leaf.req == GradReq::add) gradient = add(leaf.leaf_grad, gradient);
     detail::TensorImpl& value = impl_of(gradient);
-    if (options_.create_graph) target.autograd = value.autograd;
-    else target.autograd = nullptr;
+    if (options_.create_graph)
+      target.autograd = value.autograd;
+    else
+      target.autograd = nullptr;
     if (value.data == target.data) return;  // written in place
     // A gradient that nobody else holds becomes the leaf's without a copy.
     if (options_.create_graph || (value.storage->use_count() == 1 && target.storage->use_count() == 1)) {

@@ -58,7 +58,9 @@ class Tape final : public TapeHook {
     for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
     if (op.uses.all_inputs || !op.uses.inputs.empty()) {
       node->saved_inputs.resize(inputs.size());
-      auto save = [&](size_t i) { if (i < inputs.size()) node->saved_inputs[i] = snapshot(inputs[i], impl_of(inputs[i]).autograd); };
+      auto save = [&](size_t i) {
+        if (i < inputs.size()) node->saved_inputs[i] = snapshot(inputs[i], impl_of(inputs[i]).autograd);
+      };
       for (size_t i = 0; op.uses.all_inputs && i < inputs.size(); ++i) save(i);
       for (int i : op.uses.inputs) save(static_cast<size_t>(i));
     }
@@ -67,7 +69,8 @@ class Tape final : public TapeHook {
       if (op.uses.last_output) node->saved_outputs.back() = snapshot(outputs.back(), nullptr);
       // Without the entry: it would keep the node alive for ever. backward() puts a new one on.
       for (int i : op.uses.outputs)
-        if (static_cast<size_t>(i) < outputs.size()) node->saved_outputs[static_cast<size_t>(i)] = snapshot(outputs[static_cast<size_t>(i)], nullptr);
+        if (static_cast<size_t>(i) < outputs.size())
+          node->saved_outputs[static_cast<size_t>(i)] = snapshot(outputs[static_cast<size_t>(i)], nullptr);
     }
     attach_outputs(node, outputs);
   }
@@ -103,7 +106,8 @@ TapeNode::~TapeNode() {
     for (Ref<TapeEntry>& e : inputs)
       if (e) into.push_back(std::move(e));
     for (Tensor& t : saved_inputs)
-      if (t.defined() && t.impl()->use_count() == 1 && t.impl()->autograd) into.push_back(Ref<TapeEntry>(entry_of(t))), t.impl()->autograd = nullptr;
+      if (t.defined() && t.impl()->use_count() == 1 && t.impl()->autograd)
+        into.push_back(Ref<TapeEntry>(entry_of(t))), t.impl()->autograd = nullptr;
   };
   if (pending) {
     take(*pending);

@@ -11,9 +11,9 @@ struct DTypeInfo {
   int bytes;
 };
 constexpr DTypeInfo kInfo[] = {
-    {DType::float32, "float32", 4}, {DType::float64, "float64", 8},   {DType::float16, "float16", 2},
-    {DType::uint8, "uint8", 1},     {DType::int32, "int32", 4},       {DType::int8, "int8", 1},
-    {DType::int64, "int64", 8},     {DType::boolean, "bool", 1},      {DType::bfloat16, "bfloat16", 2},
+    {DType::float32, "float32", 4}, {DType::float64, "float64", 8}, {DType::float16, "float16", 2},
+    {DType::uint8, "uint8", 1},     {DType::int32, "int32", 4},     {DType::int8, "int8", 1},
+    {DType::int64, "int64", 8},     {DType::boolean, "bool", 1},    {DType::bfloat16, "bfloat16", 2},
 };
 
 const DTypeInfo& info(DType dtype) {
@@ -24,7 +24,8 @@ const DTypeInfo& info(DType dtype) {
 // Order of promotion among floating types; 0 for the others.
 int float_rank(DType d) {
   switch (d) {
-    case DType::float16: case DType::bfloat16: return 1;
+    case DType::float16:
+    case DType::bfloat16: return 1;
     case DType::float32: return 2;
     case DType::float64: return 3;
     default: return 0;

@@ -22,7 +22,8 @@ Graph inferred_graph(const Symbol& symbol, const TensorMap& tensors) {
 void check_names(const Symbol& symbol, const auto& given, std::string_view what) {
   const std::vector<std::string> names = symbol.list_inputs();
   for (const auto& [name, value] : given)
-    if (std::find(names.begin(), names.end(), name) == names.end()) raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ Tensors Symbol::eval(const TensorMap& inputs) const {
   return interpret(g, bind_variables(g, inputs, "eval"));
 }
 
-Executor Symbol::bind(const TensorMap& arguments, const TensorMap& gradients, const std::map<std::string, GradReq>& grad_req, const TensorMap& auxiliary_states) const {
+Executor Symbol::bind(const TensorMap& arguments, const TensorMap& gradients, const std::map<std::string, GradReq>& grad_req,
+                      const TensorMap& auxiliary_states) const {
   check_names(*this, arguments, "bind");
   check_names(*this, gradients, "bind");
   check_names(*this, auxiliary_states, "bind");
@@ -58,7 +60,8 @@ Executor Symbol::simple_bind(const ShapeMap& inputs, GradReq grad_req, const DTy
   const std::vector<std::string> names = list_arguments(), state_names = list_auxiliary_states();
   for (size_t i = 0; i < names.size(); ++i) {
     arguments[names[i]] = zeros(*shapes.arguments[i], {dtypes.arguments[i]});
-    if (grad_req != GradReq::null && is_floating(dtypes.arguments[i])) gradients[names[i]] = zeros(*shapes.arguments[i], {dtypes.arguments[i]});
+    if (grad_req != GradReq::null && is_floating(dtypes.arguments[i]))
+      gradients[names[i]] = zeros(*shapes.arguments[i], {dtypes.arguments[i]});
   }
   for (size_t i = 0; i < state_names.size(); ++i) states[state_names[i]] = zeros(*shapes.auxiliary_states[i], {dtypes.auxiliary_states[i]});
   std::map<std::string, GradReq> reqs;
@@ -91,8 +94,10 @@ void Executor::backward(const Tensors& head_grads) {
     if (!leaves_[i].defined()) continue;
     const std::string& name = graph_->nodes[i].name;
     Tensor& target = gradients_.at(name);
-    if (grad_req_.at(name) == GradReq::add) target += leaves_[i].grad();
-    else if (grad_req_.at(name) == GradReq::write) target.assign(leaves_[i].grad());
+    if (grad_req_.at(name) == GradReq::add)
+      target += leaves_[i].grad();
+    else if (grad_req_.at(name) == GradReq::write)
+      target.assign(leaves_[i].grad());
   }
 }
 

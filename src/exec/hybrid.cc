@@ -114,7 +114,8 @@ class HybridCache::Impl {
   static bool wants_match(const Compiled& c, const Tensors& inputs) {
     if (!mode().recording) return c.wanted.empty();
     const Tensors& captured = c.program->trace.captured;
-    if (c.wanted.empty()) return std::none_of(inputs.begin(), inputs.end(), on_tape) && std::none_of(captured.begin(), captured.end(), on_tape);
+    if (c.wanted.empty())
+      return std::none_of(inputs.begin(), inputs.end(), on_tape) && std::none_of(captured.begin(), captured.end(), on_tape);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (c.wanted[i] != on_tape(inputs[i])) return false;
     for (size_t i = 0; i < captured.size(); ++i)
@@ -148,7 +149,8 @@ class HybridCache::Impl {
     for (const auto& program : programs) {
       if (!(program->key == key)) continue;
       if (options.static_shape && !(shapes_of(inputs) == program_shapes(*program)))
-        raise<ShapeError>("hybridize(static_shape): the input has shape {}, the program was made for {}", shapes_of(inputs)[0], program_shapes(*program)[0]);
+        raise<ShapeError>("hybridize(static_shape): the input has shape {}, the program was made for {}", shapes_of(inputs)[0],
+                          program_shapes(*program)[0]);
       if (!guards_hold(*program, inputs)) continue;
       return add_plan(program, inputs);
     }
@@ -286,7 +288,8 @@ class HybridCache::Impl {
     for (size_t i = 0; i < c.wanted.size(); ++i)
       if (c.wanted[i]) {
         const Tensor& s = sources[next_source++];
-        if (i < inputs.size()) wanted_inputs[i] = s;
+        if (i < inputs.size())
+          wanted_inputs[i] = s;
         else
           for (auto& node : g.nodes)
             if (node.is_constant() && node.name == c.program->trace.captured_names[i - inputs.size()]) node.constant = s;
@@ -312,7 +315,8 @@ class HybridCache::Impl {
     const size_t results = t.outputs.size();
     for (size_t i = 0; i < t.write_backs.size(); ++i) {
       const TracedValue& target = t.write_backs[i].first;
-      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)] : t.captured[static_cast<size_t>(target.index)];
+      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)]
+                                                              : t.captured[static_cast<size_t>(target.index)];
       tensor.assign(outputs[results + i]);
     }
     outputs.resize(results);
@@ -332,7 +336,8 @@ class HybridCache::Impl {
       want = function(copies);
     }
     for (size_t i = 0; i < got.size(); ++i)
-      if (!all_close(got[i], want[i], 1e-4, 1e-5, true)) raise<UserError>("verify: output {} differs between the two modes; {}", i, first_difference(c, present(copies)));
+      if (!all_close(got[i], want[i], 1e-4, 1e-5, true))
+        raise<UserError>("verify: output {} differs between the two modes; {}", i, first_difference(c, present(copies)));
     return got;
   }
   static bool has_random(const Graph& g) {
@@ -399,12 +404,16 @@ class HybridCache::Impl {
   static Tensors write_back_segments(const Trace& t, const Tensors& inputs) {
     std::vector<std::pair<TracedValue, Tensor>> values;
     for (const auto& [target, value] : t.write_backs)
-      values.emplace_back(target, value.kind == TracedValue::Kind::call ? t.memo[static_cast<size_t>(value.index)][static_cast<size_t>(value.output)] : Tensor());
+      values.emplace_back(target, value.kind == TracedValue::Kind::call
+                                      ? t.memo[static_cast<size_t>(value.index)][static_cast<size_t>(value.output)]
+                                      : Tensor());
     return write_back_values(values, inputs, t.captured, t.results);
   }
-  static Tensors write_back_values(const std::vector<std::pair<TracedValue, Tensor>>& values, const Tensors& inputs, const Tensors& captured, Tensors outputs) {
+  static Tensors write_back_values(const std::vector<std::pair<TracedValue, Tensor>>& values, const Tensors& inputs,
+                                   const Tensors& captured, Tensors outputs) {
     for (const auto& [target, value] : values) {
-      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)] : captured[static_cast<size_t>(target.index)];
+      Tensor tensor =
+          target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)] : captured[static_cast<size_t>(target.index)];
       if (value.defined()) tensor.assign(value);
     }
     return outputs;
@@ -446,8 +455,9 @@ HybridStats HybridCache::stats() const {
 static const Compiled& latest_of(const std::shared_ptr<Compiled>& latest, const auto& trees) {
   if (latest) return *latest;
   if (!trees.empty())
-    throw UserError("the function reads values to decide what to do, so it is several graphs and not one; use where, cond, foreach or while_loop "
-                    "instead of if and for on values, or hybridize(strict) to see where the value is read");
+    throw UserError(
+        "the function reads values to decide what to do, so it is several graphs and not one; use where, cond, foreach or while_loop "
+        "instead of if and for on values, or hybridize(strict) to see where the value is read");
   throw UserError("nothing has been compiled yet; call the function once first");
 }
 
@@ -488,9 +498,11 @@ std::string HybridCache::explain() const {
   for (const StageTime& t : c.graph.stages) text += fmt::format(" {} {:.0f} us ({} operators)", t.stage, t.microseconds, t.nodes);
   text += "\nguards:";
   for (const Trace::Guard& g : c.program->trace.guards)
-    text += g.axis < 0 ? fmt::format(" shape {} was read;", g.shape) : fmt::format(" extent {} of axis {} was read;", g.shape[g.axis], g.axis);
+    text +=
+        g.axis < 0 ? fmt::format(" shape {} was read;", g.shape) : fmt::format(" extent {} of axis {} was read;", g.shape[g.axis], g.axis);
   if (c.program->trace.guards.empty()) text += " none, every extent is free";
-  text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c.graph.plan.arena_bytes, c.graph.plan.unplanned_bytes);
+  text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c.graph.plan.arena_bytes,
+                      c.graph.plan.unplanned_bytes);
   text += "before the passes:\n" + c.graph.before.str() + "after the passes:\n" + c.graph.after.str() + c.graph.plan.str();
   return text;
 }

@@ -16,10 +16,8 @@ namespace {
 
 // The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,..." leaves passes out.
 constexpr Pass kForwardPasses[] = {
-    {"fold_constants", fold_constants},
-    {"simplify", simplify},
-    {"fold_batch_norm", fold_batch_norm},
-    {"eliminate_common", eliminate_common},
+    {"fold_constants", fold_constants},   {"simplify", simplify},
+    {"fold_batch_norm", fold_batch_norm}, {"eliminate_common", eliminate_common},
     {"eliminate_dead", eliminate_dead},
 };
 // The same after the backward pass was appended; the forward part is already in its final form.
@@ -35,7 +33,8 @@ int count_operators(const Graph& g) {
 
 class Pipeline {
  public:
-  explicit Pipeline(const CompileRequest& request) : request_(request), context_{request.training}, skipped_(env_text("GLUINO_SKIP_PASSES").value_or("")) {}
+  explicit Pipeline(const CompileRequest& request)
+      : request_(request), context_{request.training}, skipped_(env_text("GLUINO_SKIP_PASSES").value_or("")) {}
 
   CompiledGraph run(const Graph& graph) {
     result_.before = timed("infer", [&] {
@@ -93,7 +92,9 @@ class Pipeline {
     });
     for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);
     forward_nodes = 0;
-    while (forward_nodes < static_cast<int>(g.nodes.size()) && !(g.nodes[static_cast<size_t>(forward_nodes)].is_variable() && g.nodes[static_cast<size_t>(forward_nodes)].name == "head0")) ++forward_nodes;
+    while (forward_nodes < static_cast<int>(g.nodes.size()) &&
+           !(g.nodes[static_cast<size_t>(forward_nodes)].is_variable() && g.nodes[static_cast<size_t>(forward_nodes)].name == "head0"))
+      ++forward_nodes;
     return g;
   }
   static int find_leaf(const Graph& g, const std::string& name) {

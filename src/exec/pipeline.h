@@ -7,7 +7,7 @@ namespace gluino {
 
 struct StageTime {
   std::string stage;
-  int nodes;            // operators after it
+  int nodes;  // operators after it
   double microseconds;
 };
 
@@ -22,8 +22,8 @@ struct CompiledGraph {
   Graph before, after;
   Plan plan;
   std::vector<StageTime> stages;
-  int num_outputs = 0;               // of the forward pass
-  std::vector<bool> has_gradient;    // per wanted gradient
+  int num_outputs = 0;             // of the forward pass
+  std::vector<bool> has_gradient;  // per wanted gradient
 };
 
 // Raises when shapes contradict each other. All shapes must follow from the request.

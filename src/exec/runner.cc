@@ -8,19 +8,22 @@
 namespace gluino {
 
 struct PlanRunner::Run::State {
-  std::vector<Tensor> tensors;                   // by slot
+  std::vector<Tensor> tensors;                     // by slot
   std::vector<Tensors> step_inputs, step_outputs;  // handles on the same
-  Ref<Storage> borrowed;                         // gives arena tensors a storage; the memory is the run's
+  Ref<Storage> borrowed;                           // gives arena tensors a storage; the memory is the run's
   char* arena = nullptr;
   char* patched = nullptr;  // the arena that the tensors point into
   std::string saved;        // the arena as backward found it, when it may be asked again
 };
 
-PlanRunner::PlanRunner(Plan plan, bool keep_arena) : plan_(std::move(plan)), keep_arena_(keep_arena), places_(plan_.slots.size()), views_(plan_.slots.size()) {
+PlanRunner::PlanRunner(Plan plan, bool keep_arena)
+    : plan_(std::move(plan)), keep_arena_(keep_arena), places_(plan_.slots.size()), views_(plan_.slots.size()) {
   for (size_t k = 0; k < plan_.steps.size(); ++k) {
     const Step& step = plan_.steps[k];
-    for (size_t i = 0; i < step.inputs.size(); ++i) places_[static_cast<size_t>(step.inputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), false});
-    for (size_t i = 0; i < step.outputs.size(); ++i) places_[static_cast<size_t>(step.outputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), true});
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      places_[static_cast<size_t>(step.inputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), false});
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      places_[static_cast<size_t>(step.outputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), true});
   }
   for (size_t s = 0; s < plan_.slots.size(); ++s)
     if (plan_.slots[s].root != static_cast<int>(s)) views_[static_cast<size_t>(plan_.slots[s].root)].push_back(static_cast<int>(s));
@@ -101,7 +104,8 @@ PlanRunner::Run::~Run() {
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot::Kind kind = plan.slots[i].kind;
-    if ((kind == Slot::Kind::variable || kind == Slot::Kind::output) && s.tensors[i].defined()) binder.bind(static_cast<int>(i), Tensor(), runner_.places_);
+    if ((kind == Slot::Kind::variable || kind == Slot::Kind::output) && s.tensors[i].defined())
+      binder.bind(static_cast<int>(i), Tensor(), runner_.places_);
   }
   s.saved.clear();
   if (s.arena && !runner_.keep_arena_) {
@@ -123,7 +127,8 @@ static void run_steps(const Plan& plan, std::vector<Tensors>& inputs, std::vecto
 static void bind_outputs(const Plan& plan, Binder& binder, const auto& places, const auto& views, int first, int last) {
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
-    const bool here = slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last;
+    const bool here =
+        slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last;
     if (here && !binder.tensors[i].defined())
       binder.bind_root(static_cast<int>(i), make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
   }
@@ -134,7 +139,8 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   State& s = *state_;
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
   for (size_t i = 0; i < variables.size(); ++i)
-    if (variables[i].defined()) binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[static_cast<size_t>(plan.variables[i])]);
+    if (variables[i].defined())
+      binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[static_cast<size_t>(plan.variables[i])]);
   bind_outputs(plan, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
   run_steps(plan, s.step_inputs, s.step_outputs, 0, plan.forward_steps);
   Tensors out;
@@ -142,7 +148,8 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   return out;
 }
 
-Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations) {
+Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain,
+                                  std::span<const Tensor> destinations) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
   if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
@@ -155,13 +162,16 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
   for (size_t i = 0; i < destinations.size(); ++i) {
     const int slot = plan.outputs[static_cast<size_t>(first_output) + i];
     const Slot& wanted = plan.slots[static_cast<size_t>(slot)];
-    const bool fits = destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
-    if (fits) binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
+    const bool fits =
+        destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
+    if (fits)
+      binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
   }
   bind_outputs(plan, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
   run_steps(plan, s.step_inputs, s.step_outputs, plan.forward_steps, steps);
   Tensors out;
-  for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[static_cast<size_t>(plan.outputs[i])]);
+  for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i)
+    out.push_back(s.tensors[static_cast<size_t>(plan.outputs[i])]);
   if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());
   return out;
 }

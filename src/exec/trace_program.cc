@@ -48,9 +48,10 @@ class ProgramTracer final : public Tracer {
   Tensor read_value(const Tensor& symbolic) override {
     const Value v = value_of(symbolic);
     if (strict_)
-      raise<UserError>("the value of '{}' is read while the function is being traced, and strict was asked for; keep the decision in the graph "
-                       "with where, cond, foreach or while_loop, or hybridize without strict",
-                       output_name(v.node->op, v.node->attrs, v.node->name, v.index));
+      raise<UserError>(
+          "the value of '{}' is read while the function is being traced, and strict was asked for; keep the decision in the graph "
+          "with where, cond, foreach or while_loop, or hybridize without strict",
+          output_name(v.node->op, v.node->attrs, v.node->name, v.index));
     run_pending();
     const TracedValue place = locate(v);
     const Tensor value = concrete(place);
@@ -105,14 +106,18 @@ class ProgramTracer final : public Tracer {
     } else {
       const auto it = places_.find(v.node.get());
       if (it == places_.end())
-        raise<UserError>("'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body return it", v.node->name);
+        raise<UserError>(
+            "'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body "
+            "return it",
+            v.node->name);
       place = it->second;
     }
     place.output = v.index;
     return place;
   }
   void index_new_calls() {
-    for (; indexed_ < calls().size(); ++indexed_) places_[calls()[indexed_].node.get()] = {TracedValue::Kind::call, static_cast<int>(indexed_)};
+    for (; indexed_ < calls().size(); ++indexed_)
+      places_[calls()[indexed_].node.get()] = {TracedValue::Kind::call, static_cast<int>(indexed_)};
   }
   Tensor concrete(const TracedValue& v) const {
     switch (v.kind) {
@@ -156,7 +161,8 @@ std::vector<std::string> input_names(const Tensors& inputs) {
   return names;
 }
 
-Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict, std::vector<Tensors> memo) {
+Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
+            std::vector<Tensors> memo) {
   const Mode outside = mode();
   ProgramTracer tracer(inputs, name_of, strict, std::move(memo), outside);
   return tracer.finish(function(tracer.symbolic()));
@@ -180,7 +186,9 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
       case TracedValue::Kind::input: return {input_nodes[static_cast<size_t>(v.index)], 0};
       case TracedValue::Kind::captured: {
         int& node = captured_nodes[static_cast<size_t>(v.index)];
-        if (node < 0) node = leaf(t.captured_names[static_cast<size_t>(v.index)], t.captured[static_cast<size_t>(v.index)], t.captured[static_cast<size_t>(v.index)]);
+        if (node < 0)
+          node = leaf(t.captured_names[static_cast<size_t>(v.index)], t.captured[static_cast<size_t>(v.index)],
+                      t.captured[static_cast<size_t>(v.index)]);
         return {node, 0};
       }
       case TracedValue::Kind::call: break;

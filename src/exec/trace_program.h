@@ -23,8 +23,8 @@ struct TracedCall {
 struct TracedRead {
   int calls_before;  // made when user code asked
   TracedValue value;
-  Tensor seen;       // what it was
-  bool shape_only;   // only the shape decided (operators whose output shape depends on values)
+  Tensor seen;      // what it was
+  bool shape_only;  // only the shape decided (operators whose output shape depends on values)
 };
 
 // One run of the user's function.
@@ -41,13 +41,14 @@ struct Trace {
     Shape shape;
   };
   std::vector<Guard> guards;
-  Tensors results;  // of the outputs, when reads forced the calls to run
+  Tensors results;            // of the outputs, when reads forced the calls to run
   std::vector<Tensors> memo;  // results of all calls, then
 };
 
 // Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of
 // calls that have run already (in an earlier segment of this very call).
-Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict, std::vector<Tensors> memo);
+Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
+            std::vector<Tensors> memo);
 
 // The traced program as one graph: variables for the inputs that are not null (data, or data0, data1, ...), captured
 // tensors as constants. Outputs: results, then new values of what was updated in place.

@@ -32,8 +32,13 @@ int next_number(const std::string& kind) {
 Block::~Block() = default;
 
 Block::Block(Block&& other)
-    : own_prefix_(std::move(other.own_prefix_)), given_prefix_(std::move(other.given_prefix_)), children_(std::move(other.children_)), parameters_(std::move(other.parameters_)),
-      pre_hooks_(std::move(other.pre_hooks_)), hooks_(std::move(other.hooks_)), next_hook_(other.next_hook_) {
+    : own_prefix_(std::move(other.own_prefix_)),
+      given_prefix_(std::move(other.given_prefix_)),
+      children_(std::move(other.children_)),
+      parameters_(std::move(other.parameters_)),
+      pre_hooks_(std::move(other.pre_hooks_)),
+      hooks_(std::move(other.hooks_)),
+      next_hook_(other.next_hook_) {
   if (other.parent_) throw UserError("a block that is already a child cannot be moved");
   for (Child& c : children_) {
     if (!c.owned) throw UserError("a block whose children are members cannot be moved; make it where it stays, e.g. with add<Net>(...)");
@@ -50,8 +55,7 @@ Tensor Block::forward(const Tensor& a, const Tensor& b, const Tensor& c) { retur
 // Calls the overload with as many arguments. One that is not overridden comes back here: the guard sees that.
 Tensors Block::forward(const Tensors& inputs) {
   thread_local const Block* inside = nullptr;
-  if (inside == this || inputs.empty() || inputs.size() > 3)
-    raise<UserError>("{} defines no forward for {} inputs", kind(), inputs.size());
+  if (inside == this || inputs.empty() || inputs.size() > 3) raise<UserError>("{} defines no forward for {} inputs", kind(), inputs.size());
   struct Guard {
     const Block*& slot;
     const Block* previous;
@@ -222,7 +226,8 @@ void Block::build(const std::vector<Shape>& input_shapes, DType dtype) {
   // A trace on symbols of these shapes: layers complete their parameters, nothing is computed.
   Tracer tracer;
   Tensors inputs;
-  for (size_t i = 0; i < input_shapes.size(); ++i) inputs.push_back(tracer.add_input(fmt::format("data{}", i), input_shapes[i], dtype, current_device()));
+  for (size_t i = 0; i < input_shapes.size(); ++i)
+    inputs.push_back(tracer.add_input(fmt::format("data{}", i), input_shapes[i], dtype, current_device()));
   forward(inputs);
 }
 void Block::save_parameters(const std::string& path) const { collect_structural_params().save(path); }

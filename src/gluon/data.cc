@@ -32,7 +32,9 @@ Tensor load_csv(const std::string& path) {
     for (bool more = true; more;) {
       float v = 0;
       const auto [after, error] = std::from_chars(at, end, v);
-      if (error != std::errc()) raise<SystemError>("{}, line {}: '{}' is not a number", path, rows + 1, std::string_view(at, std::min<size_t>(10, static_cast<size_t>(end - at))));
+      if (error != std::errc())
+        raise<SystemError>("{}, line {}: '{}' is not a number", path, rows + 1,
+                           std::string_view(at, std::min<size_t>(10, static_cast<size_t>(end - at))));
       values.push_back(v);
       at = after;
       more = at < end && *at == ',';

@@ -14,7 +14,8 @@ namespace gluino {
 
 HybridBlock::HybridBlock() : cache_(make_cache({})) {}
 HybridBlock::HybridBlock(std::string prefix) : Block(std::move(prefix)), cache_(make_cache({})) {}
-HybridBlock::HybridBlock(HybridBlock&& other) : Block(std::move(other)), active_(other.active_), cache_(make_cache(other.cache_->options())) {}
+HybridBlock::HybridBlock(HybridBlock&& other)
+    : Block(std::move(other)), active_(other.active_), cache_(make_cache(other.cache_->options())) {}
 HybridBlock::~HybridBlock() = default;
 
 std::unique_ptr<HybridCache> HybridBlock::make_cache(HybridOptions options) {
@@ -27,7 +28,8 @@ std::unique_ptr<HybridCache> HybridBlock::make_cache(HybridOptions options) {
 
 void HybridBlock::check_child(const std::string& name, const Block& child) const {
   if (!dynamic_cast<const HybridBlock*>(&child))
-    raise<UserError>("{} is hybrid, but its child '{}' is a {}, which is not; derive it from HybridBlock, or make the parent a plain Block", kind(), name, child.kind());
+    raise<UserError>("{} is hybrid, but its child '{}' is a {}, which is not; derive it from HybridBlock, or make the parent a plain Block",
+                     kind(), name, child.kind());
 }
 
 void HybridBlock::hybridize(bool active, HybridOptions options) {
@@ -44,9 +46,7 @@ Tensors HybridBlock::call(const Tensors& inputs) {
   const bool nested = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
   if (!active_ || nested) return Block::call(inputs);
   // Hooks of this block see concrete tensors at every call; those of its children run while tracing.
-  return run_with_hooks(inputs, [&] {
-    return cache_->call([this](const Tensors& traced) { return forward(traced); }, inputs);
-  });
+  return run_with_hooks(inputs, [&] { return cache_->call([this](const Tensors& traced) { return forward(traced); }, inputs); });
 }
 
 Symbol HybridBlock::symbol() {
@@ -94,7 +94,8 @@ void HybridBlock::save(const std::string& path) {
 
 static bool looks_like_label(const std::string& name) { return name == "label" || name.ends_with("_label"); }
 
-SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters) : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
+SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters)
+    : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
   const std::vector<std::string> names = symbol_.list_inputs(), states = symbol_.list_auxiliary_states();
   auto given = [&](const std::string& name) -> const Tensor* {
     for (const std::string& spelling : {name, "arg:" + name, "aux:" + name})
@@ -105,12 +106,14 @@ SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const 
     for (const std::string& name : names)
       if (!given(name) && !looks_like_label(name)) inputs_.push_back(name);
   for (const std::string& name : inputs_)
-    if (std::find(names.begin(), names.end(), name) == names.end()) raise<UserError>("SymbolBlock: the graph has no input named '{}'{}", name, did_you_mean(name, names));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      raise<UserError>("SymbolBlock: the graph has no input named '{}'{}", name, did_you_mean(name, names));
   for (const std::string& name : names) {
     if (std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) continue;
     const bool is_state = std::find(states.begin(), states.end(), name) != states.end();
     const Tensor* value = given(name);
-    ParameterOptions options{.grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
+    ParameterOptions options{
+        .grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
     if (value) {
       options.shape = value->shape();
       options.dtype = value->dtype();
@@ -121,8 +124,10 @@ SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const 
   graph_ = std::make_shared<Graph>(symbol_.graph());
 }
 
-std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path, std::vector<std::string> inputs, const std::string& params_path) {
-  return std::make_unique<SymbolBlock>(Symbol::load(symbol_path), std::move(inputs), params_path.empty() ? NamedTensors{} : load_tensors(params_path));
+std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path, std::vector<std::string> inputs,
+                                                  const std::string& params_path) {
+  return std::make_unique<SymbolBlock>(Symbol::load(symbol_path), std::move(inputs),
+                                       params_path.empty() ? NamedTensors{} : load_tensors(params_path));
 }
 
 std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {
@@ -142,7 +147,8 @@ std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {
 }
 
 Tensors SymbolBlock::forward(const Tensors& inputs) {
-  if (inputs.size() != inputs_.size()) raise<UserError>("SymbolBlock: {} inputs were given, {} are needed: {}", inputs.size(), inputs_.size(), fmt::join(inputs_, ", "));
+  if (inputs.size() != inputs_.size())
+    raise<UserError>("SymbolBlock: {} inputs were given, {} are needed: {}", inputs.size(), inputs_.size(), fmt::join(inputs_, ", "));
   Graph graph = *graph_;
   ShapeMap shapes;
   DTypeMap types;

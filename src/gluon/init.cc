@@ -11,7 +11,9 @@ namespace gluino::init {
 namespace {
 
 void set(Tensor& value, double number) { value.assign(full(value.shape(), number, {value.dtype(), value.device()})); }
-void set_uniform(Tensor& value, double scale) { value.assign(random::uniform(-scale, scale, value.shape(), {DType::float32, value.device()})); }
+void set_uniform(Tensor& value, double scale) {
+  value.assign(random::uniform(-scale, scale, value.shape(), {DType::float32, value.device()}));
+}
 void set_normal(Tensor& value, double sigma) { value.assign(random::normal(0, sigma, value.shape(), {DType::float32, value.device()})); }
 
 class Function final : public Initializer {
@@ -26,7 +28,8 @@ InitializerPtr make(std::function<void(const std::string&, Tensor&)> f) { return
 
 // (fan_in, fan_out): inputs and outputs of one unit, kernel extents included.
 std::pair<double, double> fans(const std::string& name, const Shape& s) {
-  if (s.ndim() < 2) raise<UserError>("initialiser: '{}' of shape {} has fewer than 2 axes, so it has no fan; use another initialiser", name, s);
+  if (s.ndim() < 2)
+    raise<UserError>("initialiser: '{}' of shape {} has fewer than 2 axes, so it has no fan; use another initialiser", name, s);
   const double kernel = static_cast<double>(s.elements(2, s.ndim()));
   return {static_cast<double>(s[1]) * kernel, static_cast<double>(s[0]) * kernel};
 }
@@ -122,7 +125,8 @@ InitializerPtr load(NamedTensors values, InitializerPtr otherwise) {
   return std::make_shared<Everywhere>([values = std::move(values), otherwise](const std::string& name, Tensor& value) {
     for (const std::string& spelling : {name, "arg:" + name, "aux:" + name})
       if (const Tensor* t = find_tensor(values, spelling)) {
-        if (!(t->shape() == value.shape())) raise<ShapeError>("initialiser: the file's '{}' has shape {}, the parameter {}", name, t->shape(), value.shape());
+        if (!(t->shape() == value.shape()))
+          raise<ShapeError>("initialiser: the file's '{}' has shape {}, the parameter {}", name, t->shape(), value.shape());
         return value.assign(*t);
       }
     if (!otherwise) raise<UserError>("initialiser: the file has no '{}'", name);
@@ -131,10 +135,15 @@ InitializerPtr load(NamedTensors values, InitializerPtr otherwise) {
 }
 
 InitializerPtr by_name(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::function<InitializerPtr()>>> known{
-      {"zeros", zero}, {"ones", one}, {"uniform", [] { return uniform(); }}, {"normal", [] { return normal(); }},
-      {"xavier", [] { return xavier(); }}, {"orthogonal", [] { return orthogonal(); }}, {"bilinear", bilinear},
-      {"lstmbias", [] { return lstm_bias(); }}, {"msraprelu", [] { return msra_prelu(); }}};
+  static const std::vector<std::pair<std::string, std::function<InitializerPtr()>>> known{{"zeros", zero},
+                                                                                          {"ones", one},
+                                                                                          {"uniform", [] { return uniform(); }},
+                                                                                          {"normal", [] { return normal(); }},
+                                                                                          {"xavier", [] { return xavier(); }},
+                                                                                          {"orthogonal", [] { return orthogonal(); }},
+                                                                                          {"bilinear", bilinear},
+                                                                                          {"lstmbias", [] { return lstm_bias(); }},
+                                                                                          {"msraprelu", [] { return msra_prelu(); }}};
   std::vector<std::string> names;
   for (const auto& [n, f] : known) {
     if (n == name) return f();

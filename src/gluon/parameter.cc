@@ -17,7 +17,9 @@ bool is_known(const Shape& s) {
 }  // namespace
 
 std::shared_ptr<Parameter> Parameter::constant(std::string suffix, const Tensor& value) {
-  auto p = std::make_shared<Parameter>(std::move(suffix), ParameterOptions{.shape = value.shape(), .dtype = value.dtype(), .grad_req = GradReq::null, .differentiable = false});
+  auto p = std::make_shared<Parameter>(
+      std::move(suffix),
+      ParameterOptions{.shape = value.shape(), .dtype = value.dtype(), .grad_req = GradReq::null, .differentiable = false});
   p->data_ = value.copy();
   return p;
 }
@@ -30,15 +32,19 @@ void Parameter::initialize(const init::InitializerPtr& default_init, Device devi
   device_ = device;
   data_ = Tensor();
   deferred_ = false;
-  if (is_known(options_.shape)) create(options_.shape);
-  else deferred_ = true;
+  if (is_known(options_.shape))
+    create(options_.shape);
+  else
+    deferred_ = true;
 }
 
 void Parameter::complete(const Shape& shape) {
   if (data_.defined()) return;
-  if (options_.shape.ndim() != 0 && options_.shape.ndim() != shape.ndim()) raise<ShapeError>("parameter '{}' has shape {}, but {} is needed", name(), options_.shape, shape);
+  if (options_.shape.ndim() != 0 && options_.shape.ndim() != shape.ndim())
+    raise<ShapeError>("parameter '{}' has shape {}, but {} is needed", name(), options_.shape, shape);
   for (int i = 0; i < options_.shape.ndim(); ++i)
-    if (options_.shape[i] > 0 && options_.shape[i] != shape[i]) raise<ShapeError>("parameter '{}' has shape {}, but the input asks for {}", name(), options_.shape, shape);
+    if (options_.shape[i] > 0 && options_.shape[i] != shape[i])
+      raise<ShapeError>("parameter '{}' has shape {}, but the input asks for {}", name(), options_.shape, shape);
   options_.shape = shape;
   if (deferred_) create(shape);
 }
@@ -50,8 +56,10 @@ void Parameter::create(const Shape& shape) {
   Tensor value = empty(shape, {options_.dtype, device_});
   static const init::InitializerPtr fallback = init::uniform();
   const init::InitializerPtr& chosen = options_.init ? options_.init : default_init_ ? default_init_ : fallback;
-  if (options_.init) options_.init->fill(name(), value);
-  else (*chosen)(name(), value);
+  if (options_.init)
+    options_.init->fill(name(), value);
+  else
+    (*chosen)(name(), value);
   data_ = value;
   deferred_ = false;
   ++identity_;
@@ -60,13 +68,17 @@ void Parameter::create(const Shape& shape) {
 
 Tensor Parameter::data() const {
   if (data_.defined()) return data_;
-  if (deferred_ && Tracer::current()) return tensor_of({[&] {
-    auto node = make_ref<GraphNode>();
-    node->name = name();
-    return node;
-  }(), 0});
+  if (deferred_ && Tracer::current())
+    return tensor_of({[&] {
+                        auto node = make_ref<GraphNode>();
+                        node->name = name();
+                        return node;
+                      }(),
+                      0});
   if (deferred_)
-    raise<UserError>("parameter '{}' has shape {}, which is not complete yet: call the network once, or build(shapes), before its value is used", name(), options_.shape);
+    raise<UserError>(
+        "parameter '{}' has shape {}, which is not complete yet: call the network once, or build(shapes), before its value is used", name(),
+        options_.shape);
   raise<UserError>("parameter '{}' has not been initialised; call initialize() on the network first", name());
 }
 
@@ -83,7 +95,8 @@ void Parameter::set_data(const Tensor& value) {
     default_init_ = init::zero();
     create(value.shape());
   }
-  if (!(value.shape() == data_.shape())) raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), data_.shape(), value.shape());
+  if (!(value.shape() == data_.shape()))
+    raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), data_.shape(), value.shape());
   const autograd::Scope scope(false, std::nullopt);
   data_.assign(value.detach());
 }
@@ -141,7 +154,8 @@ void ParameterDict::set_grad_req(GradReq req) const {
 }
 void ParameterDict::save(const std::string& path, const std::string& strip_prefix) const {
   NamedTensors tensors;
-  for (const auto& [name, p] : items_) tensors.emplace_back(name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name, p->data());
+  for (const auto& [name, p] : items_)
+    tensors.emplace_back(name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name, p->data());
   save_tensors(path, tensors);
 }
 void ParameterDict::load(const std::string& path, bool allow_missing, bool ignore_extra) const {
@@ -154,7 +168,8 @@ void ParameterDict::load(const std::string& path, bool allow_missing, bool ignor
     if (contains(name)) {
       if (t.defined()) (*this)[name]->set_data(t);
     } else if (!ignore_extra) {
-      raise<UserError>("'{}' holds '{}', which the network does not have{}; pass ignore_extra to skip it", path, name, did_you_mean(name, known));
+      raise<UserError>("'{}' holds '{}', which the network does not have{}; pass ignore_extra to skip it", path, name,
+                       did_you_mean(name, known));
     }
   }
   for (const std::string& name : known)

@@ -36,9 +36,11 @@ int Graph::add(Node node) {
 
 void verify(const Graph& graph) {
   auto check = [&](ValueId v, int limit, const std::string& user) {
-    if (v.node < 0 || v.node >= limit) throw InternalError(fmt::format("graph: {} reads node {}, which does not come before it", user, v.node));
+    if (v.node < 0 || v.node >= limit)
+      throw InternalError(fmt::format("graph: {} reads node {}, which does not come before it", user, v.node));
     const auto& node = graph.nodes[static_cast<size_t>(v.node)];
-    if (v.index < 0 || v.index >= static_cast<int>(node.outputs.size())) throw InternalError(fmt::format("graph: {} reads output {} of {}", user, v.index, node.name));
+    if (v.index < 0 || v.index >= static_cast<int>(node.outputs.size()))
+      throw InternalError(fmt::format("graph: {} reads output {} of {}", user, v.index, node.name));
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
@@ -46,7 +48,8 @@ void verify(const Graph& graph) {
     if (!node.op) continue;
     if (!node.op->is_variadic && node.inputs.size() != node.op->present_inputs(node.attrs).size())
       throw InternalError(fmt::format("graph: {} has {} inputs", node.name, node.inputs.size()));
-    if (static_cast<int>(node.outputs.size()) != node.op->num_outputs(node.attrs)) throw InternalError(fmt::format("graph: {} has {} outputs", node.name, node.outputs.size()));
+    if (static_cast<int>(node.outputs.size()) != node.op->num_outputs(node.attrs))
+      throw InternalError(fmt::format("graph: {} has {} outputs", node.name, node.outputs.size()));
   }
   for (ValueId v : graph.outputs) check(v, static_cast<int>(graph.nodes.size()), "the graph's output");
 }
@@ -73,7 +76,8 @@ std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& 
   if (!op) return node_name;
   const int count = op->num_outputs(attrs);
   if (count == 1) return node_name + "_output";
-  if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1) return node_name + "_" + op->output_names[static_cast<size_t>(index)];
+  if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1)
+    return node_name + "_" + op->output_names[static_cast<size_t>(index)];
   return fmt::format("{}_output{}", node_name, index);
 }
 

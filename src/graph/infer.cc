@@ -44,16 +44,17 @@ class Inference {
   void infer_all_shapes() {
     for (auto& node : graph_.nodes)
       if (!node.op) start_leaf(node);
-    for (int round = 0; round < 16 && pass(); ++round) {
-    }
+    for (int round = 0; round < 16 && pass(); ++round) {}
   }
 
   // Forward only: an unknown input takes the common dtype of its neighbours, and float32 where there is none.
   void infer_types() {
     for (auto& node : graph_.nodes)
       if (node.is_variable()) {
-        if (const auto it = types_.find(node.name); it != types_.end()) node.outputs[0].dtype = it->second;
-        else if (const auto attr = node.user_attrs.find("__dtype__"); attr != node.user_attrs.end() && attr->second != "-1" && !node.outputs[0].dtype)
+        if (const auto it = types_.find(node.name); it != types_.end())
+          node.outputs[0].dtype = it->second;
+        else if (const auto attr = node.user_attrs.find("__dtype__");
+                 attr != node.user_attrs.end() && attr->second != "-1" && !node.outputs[0].dtype)
           node.outputs[0].dtype = AttrType<DType>::parse("__dtype__ of " + node.name, attr->second);
       }
     for (auto& node : graph_.nodes) {

@@ -16,10 +16,14 @@ struct Place {
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else out += c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
   }
   return out;
 }
@@ -57,17 +61,22 @@ std::string to_svg(const Graph& g) {
     const auto& n = g.nodes[static_cast<size_t>(node)];
     for (ValueId v : n.inputs)
       if (const auto it = places.find(v.node); it != places.end())
-        lines += fmt::format("<path d='M{} {} L{} {}' stroke='#888' fill='none' marker-end='url(#tip)'/>\n", x_of(it->second) + kBoxWidth / 2, y_of(it->second) + kBoxHeight, x_of(p) + kBoxWidth / 2, y_of(p));
+        lines += fmt::format("<path d='M{} {} L{} {}' stroke='#888' fill='none' marker-end='url(#tip)'/>\n",
+                             x_of(it->second) + kBoxWidth / 2, y_of(it->second) + kBoxHeight, x_of(p) + kBoxWidth / 2, y_of(p));
     const auto& shape = n.outputs[0].shape;
-    boxes += fmt::format("<rect x='{0}' y='{1}' width='{2}' height='{3}' rx='6' fill='{4}' stroke='#456'/>"
-                         "<text x='{5}' y='{6}' text-anchor='middle'>{7}</text><text x='{5}' y='{8}' text-anchor='middle' fill='#667' font-size='10'>{9}</text>\n",
-                         x_of(p), y_of(p), kBoxWidth, kBoxHeight, n.op ? "#dbe9f6" : "#eeeeee", x_of(p) + kBoxWidth / 2, y_of(p) + 17, escaped(n.op ? n.op->name : n.name), y_of(p) + 32,
-                         shape ? shape->str() : escaped(n.name));
+    boxes += fmt::format(
+        "<rect x='{0}' y='{1}' width='{2}' height='{3}' rx='6' fill='{4}' stroke='#456'/>"
+        "<text x='{5}' y='{6}' text-anchor='middle'>{7}</text><text x='{5}' y='{8}' text-anchor='middle' fill='#667' "
+        "font-size='10'>{9}</text>\n",
+        x_of(p), y_of(p), kBoxWidth, kBoxHeight, n.op ? "#dbe9f6" : "#eeeeee", x_of(p) + kBoxWidth / 2, y_of(p) + 17,
+        escaped(n.op ? n.op->name : n.name), y_of(p) + 32, shape ? shape->str() : escaped(n.name));
   }
-  return fmt::format("<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' font-family='sans-serif' font-size='12'>\n"
-                     "<defs><marker id='tip' markerWidth='8' markerHeight='8' refX='7' refY='3' orient='auto'><path d='M0 0 L7 3 L0 6 z' fill='#888'/></marker></defs>\n"
-                     "<rect width='{0}' height='{1}' fill='white'/>\n{2}{3}</svg>\n",
-                     2 * kMargin + columns * (kBoxWidth + kGapX) - kGapX, 2 * kMargin + rows * (kBoxHeight + kGapY) - kGapY, lines, boxes);
+  return fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' font-family='sans-serif' font-size='12'>\n"
+      "<defs><marker id='tip' markerWidth='8' markerHeight='8' refX='7' refY='3' orient='auto'><path d='M0 0 L7 3 L0 6 z' "
+      "fill='#888'/></marker></defs>\n"
+      "<rect width='{0}' height='{1}' fill='white'/>\n{2}{3}</svg>\n",
+      2 * kMargin + columns * (kBoxWidth + kGapX) - kGapX, 2 * kMargin + rows * (kBoxHeight + kGapY) - kGapY, lines, boxes);
 }
 
 }  // namespace gluino

@@ -42,7 +42,8 @@ InferredShapes collect_shapes(const Graph& g) {
 void check_known_names(const Symbol& s, const auto& known, std::string_view what) {
   const std::vector<std::string> names = s.list_inputs();
   for (const auto& [name, value] : known)
-    if (std::find(names.begin(), names.end(), name) == names.end()) raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
 }
 
 }  // namespace
@@ -159,7 +160,8 @@ InferredShapes Symbol::infer_shape(const ShapeMap& known) const {
   const std::vector<std::string> names = list_arguments();
   for (size_t i = 0; i < names.size(); ++i)
     if (!r.arguments[i] || !r.arguments[i]->is_known())
-      raise<ShapeError>("infer_shape: the shape of '{}' does not follow from what is known ({}); give it too", names[i], r.arguments[i] ? r.arguments[i]->str() : "nothing");
+      raise<ShapeError>("infer_shape: the shape of '{}' does not follow from what is known ({}); give it too", names[i],
+                        r.arguments[i] ? r.arguments[i]->str() : "nothing");
   throw ShapeError("infer_shape: the shape of an output does not follow from what is known");
 }
 InferredTypes Symbol::infer_type(const DTypeMap& known) const {
@@ -204,10 +206,12 @@ Symbol group(const std::vector<Symbol>& symbols) {
   return Symbol(std::move(all));
 }
 
-Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, const StringMap& attrs, std::string name, const std::map<std::string, Symbol>& named_inputs) {
+Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, const StringMap& attrs, std::string name,
+             const std::map<std::string, Symbol>& named_inputs) {
   const OpDef& op = OpRegistry::global().get(op_name);
   StringMap own = attrs;
-  const bool counts = op.is_variadic && std::any_of(op.fields.begin(), op.fields.end(), [](const AttrField& f) { return f.name == "num_args"; });
+  const bool counts =
+      op.is_variadic && std::any_of(op.fields.begin(), op.fields.end(), [](const AttrField& f) { return f.name == "num_args"; });
   if (counts) own.try_emplace("num_args", std::to_string(inputs.size()));
   auto node = make_ref<GraphNode>();
   node->op = &op;
@@ -221,8 +225,10 @@ Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, cons
     std::vector<std::string> names;
     for (const InputSpec* i : specs) names.push_back(i->name);
     for (const auto& [key, value] : named_inputs)
-      if (std::find(names.begin(), names.end(), key) == names.end()) raise<UserError>("{}: no input is named '{}'{}", op.name, key, did_you_mean(key, names));
-    if (node->inputs.size() > specs.size()) raise<UserError>("{}: {} inputs were given, but only {} are taken", op.name, node->inputs.size(), specs.size());
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        raise<UserError>("{}: no input is named '{}'{}", op.name, key, did_you_mean(key, names));
+    if (node->inputs.size() > specs.size())
+      raise<UserError>("{}: {} inputs were given, but only {} are taken", op.name, node->inputs.size(), specs.size());
     for (size_t i = node->inputs.size(); i < specs.size(); ++i) {
       const auto it = named_inputs.find(specs[i]->name);
       const Symbol input = it != named_inputs.end() ? it->second : var(node->name + "_" + specs[i]->name);

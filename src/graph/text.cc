@@ -36,12 +36,15 @@ std::string info_text(const OutputInfo& info) {
   return fmt::format(": {}{}", info.dtype ? fmt::format("{} ", *info.dtype) : "", *info.shape);
 }
 
-bool is_value_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_./+-").find(c) != std::string_view::npos; }
+bool is_value_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_./+-").find(c) != std::string_view::npos;
+}
 bool is_plain_value(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_value_char); }
 
 std::string map_text(const StringMap& m) {
   std::string out;
-  for (const auto& [key, value] : m) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_value(value) ? value : quoted(value));
+  for (const auto& [key, value] : m)
+    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_value(value) ? value : quoted(value));
   return out;
 }
 
@@ -168,7 +171,8 @@ class Parser {
     return l;
   }
   void define(const Label& label, Graph::Node node) {
-    if (!numbers_.emplace(label, graph_.add(std::move(node))).second) fail(fmt::format("another name than '{}', which is taken", label.first));
+    if (!numbers_.emplace(label, graph_.add(std::move(node))).second)
+      fail(fmt::format("another name than '{}', which is taken", label.first));
   }
   ValueId value() {
     const Label label = this->label();
@@ -180,7 +184,8 @@ class Parser {
       v.index = number();
       expect("]");
     }
-    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[static_cast<size_t>(v.node)].outputs.size())) fail(fmt::format("an output of '{}'", name));
+    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[static_cast<size_t>(v.node)].outputs.size()))
+      fail(fmt::format("an output of '{}'", name));
     return v;
   }
   StringMap map() {
@@ -222,7 +227,9 @@ class Parser {
       ++at_;
       return out;
     }
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.' || text_[at_] == '/')) out += text_[at_++];
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.' || text_[at_] == '/'))
+      out += text_[at_++];
     if (out.empty()) fail("a name");
     return out;
   }
@@ -272,7 +279,8 @@ std::string Graph::str() const {
   for (size_t k = 0; k < nodes.size(); ++k) {
     const Node& n = nodes[k];
     if (n.op) continue;
-    text += fmt::format("{}{}{}{}", first ? "" : ", ", labels[k], info_text(n.outputs[0]), n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
+    text += fmt::format("{}{}{}{}", first ? "" : ", ", labels[k], info_text(n.outputs[0]),
+                        n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
     first = false;
   }
   text += ") {\n";
@@ -301,7 +309,8 @@ std::string to_dot(const Graph& g) {
     std::string label = n.op ? n.op->name + "\\n" + escaped(n.name) : escaped(n.name);
     if (n.op)
       for (const auto& [key, value] : n.op->print_attrs(n.attrs)) label += fmt::format("\\n{}={}", escaped(key), escaped(value));
-    const char* style = n.op ? "shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\"" : "shape=ellipse, style=filled, fillcolor=\"#eeeeee\"";
+    const char* style =
+        n.op ? "shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\"" : "shape=ellipse, style=filled, fillcolor=\"#eeeeee\"";
     dot += fmt::format("  n{} [label={}, {}];\n", i, "\"" + label + "\"", style);
   }
   for (size_t i = 0; i < g.nodes.size(); ++i)

@@ -13,10 +13,14 @@ thread_local Tracer* current_tracer = nullptr;
 class SymbolicNode final : public SymbolicValue {
  public:
   explicit SymbolicNode(Value v) : value(std::move(v)) {}
-  std::string describe() const override { return has_shape ? fmt::format("<Symbol {} {} {}>", name(), shape, dtype) : fmt::format("<Symbol {}>", name()); }
+  std::string describe() const override {
+    return has_shape ? fmt::format("<Symbol {} {} {}>", name(), shape, dtype) : fmt::format("<Symbol {}>", name());
+  }
   void on_shape_read(int axis) override {
     if (!has_shape)
-      raise<UserError>("the shape of symbol '{}' is not known yet; give shapes to its variables (sym::var(name, {{.shape = ...}})) or call infer_shape", name());
+      raise<UserError>(
+          "the shape of symbol '{}' is not known yet; give shapes to its variables (sym::var(name, {{.shape = ...}})) or call infer_shape",
+          name());
     if (current_tracer) current_tracer->on_shape_read(value, axis, shape);
   }
   Tensor read_value() override {
@@ -54,16 +58,20 @@ class GraphRecorder final : public TraceHook {
       const detail::TensorImpl& impl = impl_of(t);
       has_shapes &= !impl.symbolic || impl.symbolic->has_shape;
       if (impl.symbolic && current_tracer) current_tracer->on_use(t);
-      node->inputs.push_back(impl.symbolic ? value_of(t) : current_tracer ? current_tracer->capture(t) : constant_value(t, unique_name("constant")));
+      node->inputs.push_back(impl.symbolic    ? value_of(t)
+                             : current_tracer ? current_tracer->capture(t)
+                                              : constant_value(t, unique_name("constant")));
     }
     if (current_tracer) current_tracer->on_call({node, 0});
     const Device device = inputs.empty() ? current_device() : impl_of(inputs[0]).device;
     if (op.is_dynamic_shape && current_tracer) return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
-    return has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
+    return has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device)
+                                              : outputs_without_shapes(op, attrs, node);
   }
 
  private:
-  static Tensors outputs_with_shapes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, const Ref<GraphNode>& node, Device device) {
+  static Tensors outputs_with_shapes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, const Ref<GraphNode>& node,
+                                     Device device) {
     std::vector<Shape> in, out;
     std::vector<DType> in_types, out_types;
     for (const Tensor& t : inputs) {
@@ -83,7 +91,8 @@ class GraphRecorder final : public TraceHook {
   static Tensors outputs_after_run(const Tensors& results, const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
     if (results.empty()) return outputs_without_shapes(op, attrs, node);
     Tensors tensors;
-    for (size_t i = 0; i < results.size(); ++i) tensors.push_back(tensor_of({node, static_cast<int>(i)}, results[i].shape(), results[i].dtype(), results[i].device()));
+    for (size_t i = 0; i < results.size(); ++i)
+      tensors.push_back(tensor_of({node, static_cast<int>(i)}, results[i].shape(), results[i].dtype(), results[i].device()));
     return tensors;
   }
   static Tensors outputs_without_shapes(const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {

@@ -7,10 +7,10 @@
 namespace gluino::io {
 
 static constexpr FileDType kTypes[] = {
-    {0, "f4", 4, DType::float32, true}, {1, "f8", 8, DType::float64, true},  {2, "f2", 2, DType::float16, true},
-    {3, "u1", 1, DType::uint8, true},   {4, "i4", 4, DType::int32, true},    {5, "i1", 1, DType::int8, true},
-    {6, "i8", 8, DType::int64, true},   {7, "b1", 1, DType::boolean, true},  {8, "i2", 2, DType::int32, false},
-    {9, "u2", 2, DType::int32, false},  {10, "u4", 4, DType::int64, false},  {11, "u8", 8, DType::int64, false},
+    {0, "f4", 4, DType::float32, true},         {1, "f8", 8, DType::float64, true}, {2, "f2", 2, DType::float16, true},
+    {3, "u1", 1, DType::uint8, true},           {4, "i4", 4, DType::int32, true},   {5, "i1", 1, DType::int8, true},
+    {6, "i8", 8, DType::int64, true},           {7, "b1", 1, DType::boolean, true}, {8, "i2", 2, DType::int32, false},
+    {9, "u2", 2, DType::int32, false},          {10, "u4", 4, DType::int64, false}, {11, "u8", 8, DType::int64, false},
     {12, "bfloat16", 2, DType::bfloat16, true},
 };
 

@@ -8,11 +8,11 @@
 namespace gluino::io {
 
 struct FileDType {
-  int code;               // in MXNet's files
-  std::string_view npy;   // in NumPy's, without the byte order
+  int code;              // in MXNet's files
+  std::string_view npy;  // in NumPy's, without the byte order
   int bytes;
   DType loaded_as;
-  bool exact;             // false: the elements are converted
+  bool exact;  // false: the elements are converted
 };
 const FileDType* file_dtype(int code);
 const FileDType* file_dtype(std::string_view npy);

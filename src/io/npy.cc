@@ -75,7 +75,8 @@ Tensor read_npy(std::string_view bytes, const std::string& what) {
 std::string write_npy(const Tensor& tensor) {
   if (tensor.dtype() == DType::bfloat16) throw DTypeError("write_npy: NumPy has no bfloat16; call astype(float32) first");
   const io::FileDType& type = io::file_dtype(tensor.dtype());
-  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': {}, }}", type.bytes == 1 ? '|' : '<', type.npy, tensor.shape());
+  std::string header =
+      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': {}, }}", type.bytes == 1 ? '|' : '<', type.npy, tensor.shape());
   header.append(64 - (10 + header.size() + 1) % 64, ' ');
   header += '\n';
   io::Writer w;

@@ -60,14 +60,17 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
   if (size > kSparseFree + kSparseFactor * r.size()) r.fail(fmt::format("a sparse array of shape {} would take {} bytes", shape, size));
   if (shape.ndim() == 0) r.fail("a sparse array without axes");
   const std::vector<int64_t> indices = aux.back().to_vector<int64_t>();
-  auto check = [&](int64_t index, int64_t end) { if (index < 0 || index >= end) r.fail(fmt::format("a sparse index of {} in an axis of {}", index, end)); };
+  auto check = [&](int64_t index, int64_t end) {
+    if (index < 0 || index >= end) r.fail(fmt::format("a sparse index of {} in an axis of {}", index, end));
+  };
   const size_t width = static_cast<size_t>(dtype_bytes(data.dtype()));
   std::vector<std::pair<int64_t, int64_t>> moves;  // (from, to) in units of one row or element
   int64_t unit = 1;
   if (storage == kRowSparse) {
     unit = shape.elements(1, shape.ndim());
     int64_t needed;
-    if (__builtin_mul_overflow(static_cast<int64_t>(indices.size()), unit, &needed) || data.size() != needed) r.fail("row_sparse data and indices do not fit");
+    if (__builtin_mul_overflow(static_cast<int64_t>(indices.size()), unit, &needed) || data.size() != needed)
+      r.fail("row_sparse data and indices do not fit");
     for (size_t i = 0; i < indices.size(); ++i) {
       check(indices[i], shape[0]);
       moves.emplace_back(static_cast<int64_t>(i), indices[i]);
@@ -86,7 +89,8 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
   Tensor dense = make_tensor(shape, data.dtype(), current_device());
   std::memset(bytes_of(dense), 0, static_cast<size_t>(size));
   const size_t step = static_cast<size_t>(unit) * width;
-  for (const auto& [from, to] : moves) std::memcpy(bytes_of(dense) + static_cast<size_t>(to) * step, bytes_of(data) + static_cast<size_t>(from) * step, step);
+  for (const auto& [from, to] : moves)
+    std::memcpy(bytes_of(dense) + static_cast<size_t>(to) * step, bytes_of(data) + static_cast<size_t>(from) * step, step);
   return dense;
 }
 

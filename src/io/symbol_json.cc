@@ -62,8 +62,10 @@ class JsonReader {
     }
     if (missing.empty()) return;
     std::vector<std::string> list;
-    for (const auto& [op, where] : missing) list.push_back(fmt::format("{} ({} node{}, first '{}')", op, where.first, where.first == 1 ? "" : "s", where.second));
-    raise<UserError>("{}: {} operator{} not supported: {}", what_, missing.size(), missing.size() == 1 ? " is" : "s are", fmt::join(list, ", "));
+    for (const auto& [op, where] : missing)
+      list.push_back(fmt::format("{} ({} node{}, first '{}')", op, where.first, where.first == 1 ? "" : "s", where.second));
+    raise<UserError>("{}: {} operator{} not supported: {}", what_, missing.size(), missing.size() == 1 ? " is" : "s are",
+                     fmt::join(list, ", "));
   }
 
   StringMap strings(const Json& node, const char* key) const {
@@ -78,12 +80,15 @@ class JsonReader {
   }
 
   ValueId entry(const Json& e, const std::string& user) const {
-    if (!e.is_array() || e.size() < 2 || !e[0].is_number_integer() || !e[1].is_number_integer()) fail(fmt::format("an input of '{}' is not [node, output]", user));
+    if (!e.is_array() || e.size() < 2 || !e[0].is_number_integer() || !e[1].is_number_integer())
+      fail(fmt::format("an input of '{}' is not [node, output]", user));
     const auto node = e[0].get<int64_t>(), index = e[1].get<int64_t>();
-    if (node < 0 || node >= static_cast<int64_t>(numbers_.size())) fail(fmt::format("'{}' reads node {}, which does not come before it", user, node));
+    if (node < 0 || node >= static_cast<int64_t>(numbers_.size()))
+      fail(fmt::format("'{}' reads node {}, which does not come before it", user, node));
     const int number = numbers_[static_cast<size_t>(node)];
     if (index < 0 || index >= static_cast<int64_t>(graph_.nodes[static_cast<size_t>(number)].outputs.size()))
-      fail(fmt::format("'{}' reads output {} of '{}', which has {}", user, index, graph_.nodes[static_cast<size_t>(number)].name, graph_.nodes[static_cast<size_t>(number)].outputs.size()));
+      fail(fmt::format("'{}' reads output {} of '{}', which has {}", user, index, graph_.nodes[static_cast<size_t>(number)].name,
+                       graph_.nodes[static_cast<size_t>(number)].outputs.size()));
     return {number, static_cast<int>(index)};
   }
 
@@ -141,7 +146,9 @@ class JsonReader {
   // An operator's own attribute, a user attribute of the node, or one that belongs to an input's variable.
   void sort_attribute(const OpDef* op, Graph::Node& node, const std::string& key, const std::string& value, StringMap& own) {
     const bool dunder = key.size() > 4 && key.starts_with("__") && key.ends_with("__");
-    auto has_field = [&](std::string_view k) { return op && std::any_of(op->fields.begin(), op->fields.end(), [&](const AttrField& f) { return f.name == k; }); };
+    auto has_field = [&](std::string_view k) {
+      return op && std::any_of(op->fields.begin(), op->fields.end(), [&](const AttrField& f) { return f.name == k; });
+    };
     if (dunder) {
       node.user_attrs[key] = value;
       return;
@@ -156,8 +163,10 @@ class JsonReader {
         return;
       }
     }
-    if (op) own[key] = value;
-    else node.user_attrs[key] = value;
+    if (op)
+      own[key] = value;
+    else
+      node.user_attrs[key] = value;
   }
 
   void give_to_input(const OpDef& op, const Graph::Node& node, const std::string& input, const std::string& key, const std::string& value) {
@@ -174,7 +183,8 @@ class JsonReader {
   void append_missing_inputs(Graph::Node& node) {
     if (node.op->is_variadic) return;
     const auto specs = node.op->present_inputs(node.attrs);
-    if (node.inputs.size() > specs.size()) fail(fmt::format("node '{}' has {} inputs, but {} takes {}", node.name, node.inputs.size(), node.op->name, specs.size()));
+    if (node.inputs.size() > specs.size())
+      fail(fmt::format("node '{}' has {} inputs, but {} takes {}", node.name, node.inputs.size(), node.op->name, specs.size()));
     for (size_t i = node.inputs.size(); i < specs.size(); ++i) {
       Graph::Node variable;
       variable.name = node.name + "_" + specs[i]->name;
@@ -223,7 +233,10 @@ Json to_json_object(const Graph& g) {
   }
   row_ptr.push_back(row);
   for (ValueId v : g.outputs) heads.push_back(entry(v));
-  return Json{{"nodes", nodes}, {"arg_nodes", arg_nodes}, {"node_row_ptr", row_ptr}, {"heads", heads},
+  return Json{{"nodes", nodes},
+              {"arg_nodes", arg_nodes},
+              {"node_row_ptr", row_ptr},
+              {"heads", heads},
               {"attrs", {{"mxnet_version", Json::array({"int", kWrittenVersion})}}}};
 }
 

@@ -25,7 +25,8 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const std::string& wh
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_SIZE) || !(stat.valid & ZIP_STAT_COMP_SIZE))
     raise<SystemError>("{}: entry {} of the zip has no size", what, index);
-  if (stat.size > budget || stat.size / kMaxRatio > stat.comp_size + 1) raise<SystemError>("{}: entry '{}' claims {} bytes from {} packed ones", what, stat.name, stat.size, stat.comp_size);
+  if (stat.size > budget || stat.size / kMaxRatio > stat.comp_size + 1)
+    raise<SystemError>("{}: entry '{}' claims {} bytes from {} packed ones", what, stat.name, stat.size, stat.comp_size);
   std::unique_ptr<zip_file_t, ZipFileCloser> f(zip_fopen_index(archive, index, 0));
   if (!f) raise<SystemError>("{}: entry '{}' cannot be opened: {}", what, stat.name, zip_strerror(archive));
   std::string bytes;  // grows with what is there, not with what is claimed

@@ -7,7 +7,7 @@
 
 namespace gluino::io {
 
-using ZipEntries = std::vector<std::pair<std::string, std::string>>;  // (name, content)
+using ZipEntries = std::vector<std::pair<std::string, std::string>>;   // (name, content)
 ZipEntries read_zip(std::string_view bytes, const std::string& what);  // raises SystemError on damage
 std::string write_zip(const ZipEntries& entries);                      // stored, not compressed
 

@@ -60,8 +60,7 @@ void convolution(const ConvGeometry& g, const double* data, const double* weight
   parallel_for(g.batch * g.out_channels, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n = i / g.out_channels, o = i % g.out_channels;
-      for (int64_t p = 0; p < g.out_area(); ++p)
-        out[n * l.out.batch + o * l.out.channel + p * l.out.axis[2]] = bias ? bias[o] : 0;
+      for (int64_t p = 0; p < g.out_area(); ++p) out[n * l.out.batch + o * l.out.channel + p * l.out.axis[2]] = bias ? bias[o] : 0;
       for_each_tap(g, l, n, o, [&](int64_t d, int64_t w, int64_t y) { out[y] += data[d] * weight[w]; });
     }
   });

@@ -94,8 +94,9 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, Direction direction
   auto plan = std::make_shared<Plan>();
   plan->bias = memory::desc({g.out_channels}, memory::data_type::f32, memory::format_tag::a);
   const auto kind = direction == Direction::forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-  const Forward::desc forward = has_bias ? Forward::desc(kind, algorithm, any_data, any_weight, plan->bias, any_out, stride, dilate, pad, pad)
-                                         : Forward::desc(kind, algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad);
+  const Forward::desc forward = has_bias
+                                    ? Forward::desc(kind, algorithm, any_data, any_weight, plan->bias, any_out, stride, dilate, pad, pad)
+                                    : Forward::desc(kind, algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad);
   const Forward::primitive_desc forward_pd(forward, attr, engine());
   if (direction == Direction::forward) {
     plan->a = operand(DNNL_ARG_SRC, data, forward_pd.src_desc(), false);
@@ -104,14 +105,16 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, Direction direction
     plan->scratchpad = forward_pd.scratchpad_desc();
     plan->primitive = Forward(forward_pd);
   } else if (direction == Direction::data_grad) {
-    const DataGrad::primitive_desc pd(DataGrad::desc(algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad), attr, engine(), forward_pd);
+    const DataGrad::primitive_desc pd(DataGrad::desc(algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad), attr, engine(),
+                                      forward_pd);
     plan->a = operand(DNNL_ARG_DIFF_DST, out, pd.diff_dst_desc(), false);
     plan->b = operand(DNNL_ARG_WEIGHTS, weight, pd.weights_desc(), false);
     plan->result = operand(DNNL_ARG_DIFF_SRC, data, pd.diff_src_desc(), true);
     plan->scratchpad = pd.scratchpad_desc();
     plan->primitive = DataGrad(pd);
   } else {
-    const WeightGrad::primitive_desc pd(WeightGrad::desc(algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad), attr, engine(), forward_pd);
+    const WeightGrad::primitive_desc pd(WeightGrad::desc(algorithm, any_data, any_weight, any_out, stride, dilate, pad, pad), attr,
+                                        engine(), forward_pd);
     plan->a = operand(DNNL_ARG_DIFF_DST, out, pd.diff_dst_desc(), false);
     plan->b = operand(DNNL_ARG_SRC, data, pd.src_desc(), false);
     plan->result = operand(DNNL_ARG_DIFF_WEIGHTS, weight, pd.diff_weights_desc(), true);
@@ -125,7 +128,15 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, Direction direction
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(const ConvGeometry& g, Direction direction, bool has_bias) {
-    std::vector<int64_t> key{static_cast<int64_t>(direction), has_bias, g.rank, g.batch, g.in_channels, g.out_channels, g.groups, g.channels_last, num_threads()};
+    std::vector<int64_t> key{static_cast<int64_t>(direction),
+                             has_bias,
+                             g.rank,
+                             g.batch,
+                             g.in_channels,
+                             g.out_channels,
+                             g.groups,
+                             g.channels_last,
+                             num_threads()};
     for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
     const std::lock_guard lock(mutex_);
     if (const auto it = by_key_.find(key); it != by_key_.end()) {
@@ -175,7 +186,8 @@ memory prepare(const OperandPlan& o, const void* p, const Scratch& scratch) {
   return inner;
 }
 
-void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result, const Scratch& scratch) {
+void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
+         const Scratch& scratch) {
   try {
     const auto plan = cache().get(g, direction, bias != nullptr);
     const memory plain = wrap(plan->result.plain, result);

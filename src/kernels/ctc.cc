@@ -60,7 +60,8 @@ double ctc_loss(const double* log_probs, int64_t time, int64_t classes, std::spa
   const double total = n > 1 ? log_add(cell(alpha, time - 1, n - 1), cell(alpha, time - 1, n - 2)) : cell(alpha, time - 1, 0);
   for (int64_t t = 0; t < time; ++t) {
     for (int64_t c = 0; c < classes; ++c) gradient[t * classes + c] = std::exp(log_probs[t * classes + c]);
-    for (int64_t s = 0; s < n; ++s) gradient[t * classes + path.at(s)] -= std::exp(cell(alpha, t, s) + cell(beta, t, s) - log_p(t, s) - total);
+    for (int64_t s = 0; s < n; ++s)
+      gradient[t * classes + path.at(s)] -= std::exp(cell(alpha, t, s) + cell(beta, t, s) - log_p(t, s) - total);
   }
   return -total;
 }

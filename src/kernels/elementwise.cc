@@ -10,7 +10,7 @@
 namespace gluino::kernels {
 namespace {
 
-constexpr int64_t kBlock = 512;   // elements a register holds: stays in the first-level cache
+constexpr int64_t kBlock = 512;  // elements a register holds: stays in the first-level cache
 
 // How an operand is read: `same` element for element, `scalar` one value for all, else through `strides`.
 struct Access {
@@ -27,8 +27,8 @@ struct Loop {
   int axes = 0;
   char* out;
   DType out_dtype;
-  DType type;       // storage type of the program's compute type
-  int64_t width;    // bytes of a computed element
+  DType type;     // storage type of the program's compute type
+  int64_t width;  // bytes of a computed element
 };
 
 // Merges axes that every operand walks in the same way, and finds out how each operand is read.
@@ -191,8 +191,10 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
         const Access::Kind kind = loop.access[in.args[0]].kind;
         if (kind == Access::same) {
           const char* source = static_cast<const char*>(o.data) + at * dtype_bytes(o.dtype);
-          if (o.dtype == loop.type) value[k] = source;
-          else convert(source, o.dtype, reg, loop.type, n);
+          if (o.dtype == loop.type)
+            value[k] = source;
+          else
+            convert(source, o.dtype, reg, loop.type, n);
         } else if (kind == Access::strided) {
           if (o.dtype == loop.type) {
             gather(loop, in.args[0], at, n, reg);
@@ -241,8 +243,14 @@ bool run_direct(const Program& p, std::span<const Operand> operands, void* out, 
 void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
   const int64_t n = shape.elements();
   if (n == 0 || run_direct(program, operands, out, out_dtype, shape)) return;
-  Loop loop{.program = program, .operands = operands, .access = {}, .extents = {}, .out = static_cast<char*>(out),
-            .out_dtype = out_dtype, .type = storage_of(program.type()), .width = dtype_bytes(storage_of(program.type()))};
+  Loop loop{.program = program,
+            .operands = operands,
+            .access = {},
+            .extents = {},
+            .out = static_cast<char*>(out),
+            .out_dtype = out_dtype,
+            .type = storage_of(program.type()),
+            .width = dtype_bytes(storage_of(program.type()))};
   collapse(loop, shape);
   const Registers registers = allocate_registers(program);
   parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end); });

@@ -47,21 +47,16 @@ std::string Program::str() const {
   return text.empty() ? "" : text.back();
 }
 
-Expr Expr::input(Program& p, int number) {
-  return {p, p.append({ScalarFn::input, {static_cast<uint8_t>(number), 0, 0}, 0})};
-}
+Expr Expr::input(Program& p, int number) { return {p, p.append({ScalarFn::input, {static_cast<uint8_t>(number), 0, 0}, 0})}; }
 Expr Expr::constant(Program& p, double value) { return {p, p.append({ScalarFn::constant, {0, 0, 0}, value})}; }
-Expr Expr::call(ScalarFn fn, Expr a) {
-  return {a.program(), a.program().append({fn, {static_cast<uint8_t>(a.position_), 0, 0}, 0})};
-}
+Expr Expr::call(ScalarFn fn, Expr a) { return {a.program(), a.program().append({fn, {static_cast<uint8_t>(a.position_), 0, 0}, 0})}; }
 Expr Expr::call(ScalarFn fn, Expr a, Expr b) {
   return {a.program(), a.program().append({fn, {static_cast<uint8_t>(a.position_), static_cast<uint8_t>(b.position_), 0}, 0})};
 }
 Expr Expr::call(ScalarFn fn, Expr a, Expr b, Expr c) {
-  return {a.program(), a.program().append({fn,
-                                           {static_cast<uint8_t>(a.position_), static_cast<uint8_t>(b.position_),
-                                            static_cast<uint8_t>(c.position_)},
-                                           0})};
+  return {a.program(),
+          a.program().append(
+              {fn, {static_cast<uint8_t>(a.position_), static_cast<uint8_t>(b.position_), static_cast<uint8_t>(c.position_)}, 0})};
 }
 
 }  // namespace gluino

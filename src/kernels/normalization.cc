@@ -9,7 +9,9 @@
 namespace gluino::kernels {
 namespace {
 
-int64_t channel_grain(const ChannelLayout& l) { return std::max<int64_t>(kParallelGrain / std::max<int64_t>(l.outer * l.inner, 1), l.inner == 1 ? 16 : 1); }
+int64_t channel_grain(const ChannelLayout& l) {
+  return std::max<int64_t>(kParallelGrain / std::max<int64_t>(l.outer * l.inner, 1), l.inner == 1 ? 16 : 1);
+}
 
 // a[c], b[c] = sums over the channel of the pair f(position, channel) gives.
 template <class T, class F>
@@ -87,7 +89,12 @@ Pair<T> row_sums(int64_t n, int64_t step, F&& f) {
 template <class T>
 Pair<T> row_moments(const T* x, int64_t n, int64_t step) {
   const T mean = row_sums<T>(n, step, [&](int64_t, int64_t at) { return Pair<T>{x[at], 0}; }).first / static_cast<T>(n);
-  const T var = row_sums<T>(n, step, [&](int64_t, int64_t at) { return Pair<T>{(x[at] - mean) * (x[at] - mean), 0}; }).first / static_cast<T>(n);
+  const T var = row_sums<T>(n, step,
+                            [&](int64_t, int64_t at) {
+                              return Pair<T>{(x[at] - mean) * (x[at] - mean), 0};
+                            })
+                    .first /
+                static_cast<T>(n);
   return {mean, var};
 }
 
@@ -123,7 +130,8 @@ void channel_head_sums(const ChannelLayout& l, const T* head, const T* x, const 
 }
 
 template <class T>
-void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b, T* out) {
+void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b,
+                  T* out) {
   channel_map(l, out, [&](int64_t i, int64_t c) { return scale[c] * (head[i] - a[c] - (x[i] - mean[c]) * rstd[c] * b[c]); });
 }
 
@@ -145,7 +153,8 @@ void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T
 }
 
 template <class T>
-void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma, T* dbeta) {
+void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
+                     T* dbeta) {
   const int64_t n = l.extent, step = l.inner;
   // The rows are cut into a fixed number of parts, whose sums are added in order.
   const int64_t parts = std::clamp<int64_t>(l.rows() / 8, 1, 16);
@@ -197,7 +206,8 @@ void group_norm(const GroupLayout& l, const T* x, const T* gamma, const T* beta,
 }
 
 template <class T>
-void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma, T* dbeta) {
+void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
+                     T* dbeta) {
   std::fill_n(dgamma, l.groups * l.segments, T(0));
   std::fill_n(dbeta, l.groups * l.segments, T(0));
   // Parallel over groups only: a number of gamma belongs to one group, so its sum over the batch has one order.
@@ -209,7 +219,9 @@ void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* g
         T total = 0, total_normal = 0;
         for (int64_t s = 0; s < l.segments; ++s) {
           const int64_t c = g * l.segments + s, first = s * l.segment;
-          const auto [u, v] = row_sums<T>(l.segment, 1, [&](int64_t i, int64_t) { return Pair<T>{h[first + i], h[first + i] * (row[first + i] - m) * inverse}; });
+          const auto [u, v] = row_sums<T>(l.segment, 1, [&](int64_t i, int64_t) {
+            return Pair<T>{h[first + i], h[first + i] * (row[first + i] - m) * inverse};
+          });
           dbeta[c] += u;
           dgamma[c] += v;
           total += u * gamma[c];
@@ -218,20 +230,21 @@ void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* g
         const T a = total / static_cast<T>(l.extent()), b = total_normal / static_cast<T>(l.extent());
         for (int64_t s = 0; s < l.segments; ++s) {
           const T scale = gamma[g * l.segments + s];
-          for (int64_t i = s * l.segment; i < (s + 1) * l.segment; ++i) dx[base + i] = (h[i] * scale - a - (row[i] - m) * inverse * b) * inverse;
+          for (int64_t i = s * l.segment; i < (s + 1) * l.segment; ++i)
+            dx[base + i] = (h[i] * scale - a - (row[i] - m) * inverse * b) * inverse;
         }
       }
   });
 }
 
-#define INSTANTIATE(T)                                                                                                               \
-  template void channel_moments(const ChannelLayout&, const T*, T*, T*);                                                             \
-  template void channel_affine(const ChannelLayout&, const T*, const T*, const T*, const T*, T*);                                    \
-  template void channel_head_sums(const ChannelLayout&, const T*, const T*, const T*, const T*, T*, T*);                             \
-  template void channel_grad(const ChannelLayout&, const T*, const T*, const T*, const T*, const T*, const T*, const T*, T*);        \
-  template void layer_norm(const RowLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                           \
-  template void layer_norm_grad(const RowLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);                     \
-  template void group_norm(const GroupLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                         \
+#define INSTANTIATE(T)                                                                                                        \
+  template void channel_moments(const ChannelLayout&, const T*, T*, T*);                                                      \
+  template void channel_affine(const ChannelLayout&, const T*, const T*, const T*, const T*, T*);                             \
+  template void channel_head_sums(const ChannelLayout&, const T*, const T*, const T*, const T*, T*, T*);                      \
+  template void channel_grad(const ChannelLayout&, const T*, const T*, const T*, const T*, const T*, const T*, const T*, T*); \
+  template void layer_norm(const RowLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                    \
+  template void layer_norm_grad(const RowLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);              \
+  template void group_norm(const GroupLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                  \
   template void group_norm_grad(const GroupLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -21,7 +21,8 @@ template <class T>
 void channel_head_sums(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, T* head_sum, T* head_x_sum);
 // out = scale * (head - a - (x - mean) * rstd * b), per channel.
 template <class T>
-void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b, T* out);
+void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b,
+                  T* out);
 
 // Rows of `extent` elements with a step; gamma and beta have one number per element of a row (layer normalization).
 struct RowLayout {
@@ -32,7 +33,8 @@ struct RowLayout {
 template <class T>
 void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T eps, T* out, T* mean, T* std);
 template <class T>
-void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma, T* dbeta);
+void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
+                     T* dbeta);
 
 // (batch, groups, segments, segment): a row is one group, gamma and beta have one number per (group, segment).
 struct GroupLayout {
@@ -42,6 +44,7 @@ struct GroupLayout {
 template <class T>
 void group_norm(const GroupLayout& l, const T* x, const T* gamma, const T* beta, T eps, T* out, T* mean, T* std);
 template <class T>
-void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma, T* dbeta);
+void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
+                     T* dbeta);
 
 }  // namespace gluino::kernels

@@ -45,8 +45,10 @@ void for_each_plane(const PoolGeometry& g, F&& f) {
   parallel_for(g.batch * g.channels, kParallelGrain / work + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n = i / g.channels, c = i % g.channels;
-      if (g.channels_last) f(n * g.channels * g.in_area() + c, n * g.channels * g.out_area() + c);
-      else f(i * g.in_area(), i * g.out_area());
+      if (g.channels_last)
+        f(n * g.channels * g.in_area() + c, n * g.channels * g.out_area() + c);
+      else
+        f(i * g.in_area(), i * g.out_area());
     }
   });
 }
@@ -98,7 +100,8 @@ void for_row_taps(const PoolGeometry& g, const T* x, int64_t z0, int64_t y0, F&&
     for (int64_t y = std::max<int64_t>(y0, 0); y < std::min(y0 + g.kernel[1], g.in[1]); ++y)
       for (int64_t tap = 0; tap < g.kernel[2]; ++tap) {
         const int64_t shift = tap - g.pad[2];
-        const int64_t first = shift < 0 ? (-shift + s - 1) / s : 0, last = shift >= width ? 0 : std::min(g.out[2], (width - 1 - shift) / s + 1);
+        const int64_t first = shift < 0 ? (-shift + s - 1) / s : 0,
+                      last = shift >= width ? 0 : std::min(g.out[2], (width - 1 - shift) / s + 1);
         f(first, last, x + (z * g.in[1] + y) * width + shift);
       }
 }

@@ -8,9 +8,15 @@
 
 namespace gluino::kernels {
 
-namespace baseline { extern const PrimitiveTable kTable; }
-namespace avx2 { extern const PrimitiveTable kTable; }
-namespace avx512 { extern const PrimitiveTable kTable; }
+namespace baseline {
+extern const PrimitiveTable kTable;
+}
+namespace avx2 {
+extern const PrimitiveTable kTable;
+}
+namespace avx512 {
+extern const PrimitiveTable kTable;
+}
 
 static const PrimitiveTable& choose() {
   // Best first; a lesser one may be asked for, to test it on a better CPU.
@@ -32,7 +38,9 @@ ComputeType compute_type(DType dtype) {
   switch (dtype) {
     case DType::float64: return ComputeType::f64;
     case DType::int64: return ComputeType::i64;
-    case DType::float32: case DType::float16: case DType::bfloat16: return ComputeType::f32;
+    case DType::float32:
+    case DType::float16:
+    case DType::bfloat16: return ComputeType::f32;
     default: return ComputeType::i32;
   }
 }

@@ -13,6 +13,8 @@ namespace {
 using math::bits;
 using math::from_bits;
 
+// One line per entry reads best.
+// clang-format off
 template <class T> constexpr bool kFloat = false;
 template <> constexpr bool kFloat<float> = true;
 template <> constexpr bool kFloat<double> = true;
@@ -89,6 +91,8 @@ struct F_constant : Leaf {};
 #undef UNARY
 #undef BINARY
 
+// clang-format on
+
 template <class F, class T, int kArity>
 void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   const T* a = static_cast<const T*>(pa);
@@ -97,16 +101,21 @@ void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   T* o = static_cast<T*>(po);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (kArity == 1) o[i] = F::template f<T>(a[i], T(), T());
-    else if constexpr (kArity == 2) o[i] = F::template f<T>(a[i], b[i], T());
-    else o[i] = F::template f<T>(a[i], b[i], c[i]);
+    if constexpr (kArity == 1)
+      o[i] = F::template f<T>(a[i], T(), T());
+    else if constexpr (kArity == 2)
+      o[i] = F::template f<T>(a[i], b[i], T());
+    else
+      o[i] = F::template f<T>(a[i], b[i], c[i]);
   }
 }
 
 template <class F, class T, int kArity>
 constexpr ScalarKernel kernel_of() {
-  if constexpr (F::template has<T>) return run<F, T, kArity>;
-  else return nullptr;
+  if constexpr (F::template has<T>)
+    return run<F, T, kArity>;
+  else
+    return nullptr;
 }
 
 void half_to_float(const void* in, void* out, int64_t n) {
@@ -139,6 +148,7 @@ void float_to_bfloat(const void* in, void* out, int64_t n) {
 
 }  // namespace
 
+// clang-format off
 #define GLUINO_STRINGIZE2(x) #x
 #define GLUINO_STRINGIZE(x) GLUINO_STRINGIZE2(x)
 extern const PrimitiveTable kTable;
@@ -155,5 +165,7 @@ const PrimitiveTable kTable = {
     bfloat_to_float,
     float_to_bfloat,
 };
+
+// clang-format on
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -49,7 +49,8 @@ struct Cell {
 
 // One row of the batch: the gates hold the input's part and become the activations; `from_state` is the state's part with its bias.
 template <class T>
-void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T* hidden_before, const T* extra_before, T* hidden, T* extra) {
+void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T* hidden_before, const T* extra_before, T* hidden,
+              T* extra) {
   if (mode == RnnMode::lstm) {
     for (int64_t i = 0; i < 4 * size; ++i) gates[i] = (gates[i] + from_state[i]) * (i / size == 2 ? T(1) : T(0.5));
     vector_tanh(gates, 4 * size);  // sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
@@ -70,7 +71,8 @@ void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T
     for (int64_t i = 0; i < size; ++i) hidden[i] = (1 - gates[size + i]) * n[i] + gates[size + i] * hidden_before[i];
   } else {
     for (int64_t i = 0; i < size; ++i) gates[i] += from_state[i];
-    if (mode == RnnMode::tanh) vector_tanh(gates, size);
+    if (mode == RnnMode::tanh)
+      vector_tanh(gates, size);
     else
       for (int64_t i = 0; i < size; ++i) gates[i] = std::max(gates[i], T(0));
     std::copy_n(gates, size, hidden);
@@ -87,7 +89,8 @@ void run_cell(const Cell<T, T>& c, const T* input, const T* hidden_start, const 
   const RnnGeometry& g = c.g;
   const int64_t size = g.state, rows = c.rows(), block = g.batch * size;
   fill_rows(c.gates, c.input_bias, g.time * g.batch, rows);
-  gemm<T>(false, true, g.time * g.batch, rows, g.layer_input(c.layer), 1, input, g.layer_input(c.layer), c.input_weight, g.layer_input(c.layer), 1, c.gates, rows);
+  gemm<T>(false, true, g.time * g.batch, rows, g.layer_input(c.layer), 1, input, g.layer_input(c.layer), c.input_weight,
+          g.layer_input(c.layer), 1, c.gates, rows);
   std::vector<T> from_state(static_cast<size_t>(g.batch * rows));
   const T *hidden_before = hidden_start, *extra_before = cell_start;
   for (int64_t step = 0; step < g.time; ++step) {
@@ -119,7 +122,8 @@ void run_cell(const Cell<T, T>& c, const T* input, const T* hidden_start, const 
 // What flows through one row of one step backwards. dh and dc come in for this step and leave for the one before;
 // by_input and by_state are the gradients of the two sums that the gates are made of.
 template <class T>
-void step_back_row(RnnMode mode, int64_t size, const T* gates, const T* hidden_before, const T* extra, const T* extra_before, T* dh, T* dc, T* by_input, T* by_state) {
+void step_back_row(RnnMode mode, int64_t size, const T* gates, const T* hidden_before, const T* extra, const T* extra_before, T* dh, T* dc,
+                   T* by_input, T* by_state) {
   for (int64_t k = 0; k < size; ++k) {
     if (mode == RnnMode::lstm) {
       const T i = gates[k], f = gates[size + k], n = gates[2 * size + k], o = gates[3 * size + k], squashed = std::tanh(extra[k]);
@@ -153,7 +157,8 @@ void add_columns(const T* x, int64_t rows, int64_t columns, T* sums) {
 
 // Gradients of the weights and biases of one layer and direction, and of its input (added up).
 template <class T>
-void reduce_cell(const Cell<T, const T>& c, const T* input, const T* hidden_start, const T* by_input, const T* by_state, T* parameter_grad, T* input_grad) {
+void reduce_cell(const Cell<T, const T>& c, const T* input, const T* hidden_start, const T* by_input, const T* by_state, T* parameter_grad,
+                 T* input_grad) {
   const RnnGeometry& g = c.g;
   const int64_t size = g.state, rows = c.rows(), width = g.layer_input(c.layer), steps = g.time * g.batch;
   T* weight = parameter_grad + g.weights_before(c.layer, c.direction);
@@ -178,7 +183,8 @@ void reduce_cell(const Cell<T, const T>& c, const T* input, const T* hidden_star
 
 // dh, dc: (batch, state), what flows into the final states; on return what flows out of the initial ones.
 template <class T>
-void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* cell_start, const T* head, T* dh, T* dc, T* by_input, T* by_state) {
+void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* cell_start, const T* head, T* dh, T* dc, T* by_input,
+                   T* by_state) {
   const RnnGeometry& g = c.g;
   const int64_t size = g.state, rows = c.rows(), block = g.batch * size;
   for (int64_t step = g.time - 1; step >= 0; --step) {
@@ -196,7 +202,8 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
         const T* up = head + ((t * g.batch + n) * g.directions + c.direction) * size;
         for (int64_t i = 0; i < size; ++i) dh[n * size + i] += up[i];
         step_back_row(g.mode, size, c.gates + (t * g.batch + n) * rows, hidden_before + n * size, c.extra + t * block + n * size,
-                      extra_before ? extra_before + n * size : nullptr, dh + n * size, dc + n * size, step_input + n * rows, step_state + n * rows);
+                      extra_before ? extra_before + n * size : nullptr, dh + n * size, dc + n * size, step_input + n * rows,
+                      step_state + n * rows);
       }
     });
     gemm<T>(false, false, g.batch, size, rows, 1, step_state, rows, c.state_weight, size, 1, dh, size);
@@ -211,14 +218,16 @@ void multiply(T* x, const T* mask, int64_t n) {
 }  // namespace
 
 template <class T>
-void rnn_forward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, T* out, RnnStates<T> final, T* reserve) {
+void rnn_forward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, T* out, RnnStates<T> final,
+                 T* reserve) {
   const int64_t block = g.batch * g.state;
   const T* input = data;
   for (int64_t l = 0; l < g.layers; ++l) {
     for (int64_t d = 0; d < g.directions; ++d) {
       const Cell<T, T> cell(g, l, d, parameters, reserve);
       const int64_t at = (l * g.directions + d) * block;
-      run_cell(cell, input, initial.hidden + at, initial.cell ? initial.cell + at : nullptr, final.hidden + at, final.cell ? final.cell + at : nullptr);
+      run_cell(cell, input, initial.hidden + at, initial.cell ? initial.cell + at : nullptr, final.hidden + at,
+               final.cell ? final.cell + at : nullptr);
     }
     T* layer_out = Cell<T, T>(g, l, 0, parameters, reserve).layer_out;
     if (g.has_masks && l + 1 < g.layers) multiply(layer_out, reserve + g.mask_offset(l), g.time * block * g.directions);
@@ -241,11 +250,16 @@ void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnS
       const Cell<T, const T> cell(g, l, d, parameters, reserve);
       const int64_t at = (l * g.directions + d) * block;
       T *dh = initial_grad.hidden + at, *dc = initial_grad.cell ? initial_grad.cell + at : unused_cell.data();
-      if (head_final.hidden) std::copy_n(head_final.hidden + at, block, dh);
-      else std::fill_n(dh, block, T(0));
-      if (initial_grad.cell && head_final.cell) std::copy_n(head_final.cell + at, block, dc);
-      else std::fill_n(dc, block, T(0));
-      run_cell_back(cell, initial.hidden + at, initial.cell ? initial.cell + at : nullptr, layer_head.data(), dh, dc, by_input.data(), by_state.data());
+      if (head_final.hidden)
+        std::copy_n(head_final.hidden + at, block, dh);
+      else
+        std::fill_n(dh, block, T(0));
+      if (initial_grad.cell && head_final.cell)
+        std::copy_n(head_final.cell + at, block, dc);
+      else
+        std::fill_n(dc, block, T(0));
+      run_cell_back(cell, initial.hidden + at, initial.cell ? initial.cell + at : nullptr, layer_head.data(), dh, dc, by_input.data(),
+                    by_state.data());
       reduce_cell(cell, input, initial.hidden + at, by_input.data(), by_state.data(), parameter_grad, input_grad.data());
     }
     layer_head = input_grad;
@@ -254,9 +268,10 @@ void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnS
   std::copy(input_grad.begin(), input_grad.end(), data_grad);
 }
 
-#define INSTANTIATE(T)                                                                                                              \
-  template void rnn_forward(const RnnGeometry&, const T*, const T*, RnnStates<const T>, T*, RnnStates<T>, T*);                      \
-  template void rnn_backward(const RnnGeometry&, const T*, const T*, RnnStates<const T>, const T*, const T*, RnnStates<const T>, T*, T*, RnnStates<T>);
+#define INSTANTIATE(T)                                                                                                                   \
+  template void rnn_forward(const RnnGeometry&, const T*, const T*, RnnStates<const T>, T*, RnnStates<T>, T*);                           \
+  template void rnn_backward(const RnnGeometry&, const T*, const T*, RnnStates<const T>, const T*, const T*, RnnStates<const T>, T*, T*, \
+                             RnnStates<T>);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

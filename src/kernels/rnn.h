@@ -19,7 +19,9 @@ struct RnnGeometry {
   int64_t layer_input(int64_t layer) const { return layer == 0 ? input : directions * state; }
   int64_t weight_size(int64_t layer) const { return gates() * state * (layer_input(layer) + state); }
   int64_t weights_before(int64_t layer, int64_t direction) const;
-  int64_t bias_offset(int64_t layer, int64_t direction) const { return weights_before(layers, 0) + (layer * directions + direction) * 2 * gates() * state; }
+  int64_t bias_offset(int64_t layer, int64_t direction) const {
+    return weights_before(layers, 0) + (layer * directions + direction) * 2 * gates() * state;
+  }
   int64_t parameter_size() const { return bias_offset(layers, 0); }
   // Reserve, per layer: per direction gates, hidden states and one more state; then the output of the layer.
   int64_t reserve_per_direction() const { return time * batch * state * (gates() + 2); }
@@ -34,7 +36,8 @@ struct RnnStates {
 };
 
 template <class T>
-void rnn_forward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, T* out, RnnStates<T> final, T* reserve);
+void rnn_forward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, T* out, RnnStates<T> final,
+                 T* reserve);
 // head_final may have null parts: nothing flows in there.
 template <class T>
 void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, const T* reserve, const T* head,

@@ -10,6 +10,7 @@ namespace gluino::kernels::GLUINO_ISA {
 namespace {
 namespace math {
 
+// clang-format off
 template <class T> struct UnsignedOf;
 template <> struct UnsignedOf<int32_t> { using type = uint32_t; };
 template <> struct UnsignedOf<int64_t> { using type = uint64_t; };
@@ -30,13 +31,22 @@ LIBM(asin) LIBM(acos) LIBM(atan) LIBM(sinh) LIBM(cosh) LIBM(asinh) LIBM(acosh) L
   inline double fn(double x, double y) { return ::fn(x, y); }
 LIBM2(fmod) LIBM2(pow) LIBM2(hypot) LIBM2(atan2)
 #undef LIBM2
-inline float fabs(float x) { return __builtin_fabsf(x); }
+    // clang-format on
+    inline float fabs(float x) {
+  return __builtin_fabsf(x);
+}
 inline double fabs(double x) { return __builtin_fabs(x); }
 inline float sqrt(float x) { return __builtin_sqrtf(x); }
 inline double sqrt(double x) { return __builtin_sqrt(x); }
 // The reentrant form: lgamma itself writes a global.
-inline float lgamma(float x) { int sign; return ::lgammaf_r(x, &sign); }
-inline double lgamma(double x) { int sign; return ::lgamma_r(x, &sign); }
+inline float lgamma(float x) {
+  int sign;
+  return ::lgammaf_r(x, &sign);
+}
+inline double lgamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
 // Ties go down, as MXNet documents: rint(1.5) = 1, rint(-1.5) = -2.
 template <class T>
 inline T rint(T x) {

@@ -101,7 +101,8 @@ void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inp
   if (op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
-    if (to.data != from.data) std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
+    if (to.data != from.data)
+      std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
     return;
   }
   if (!op.kernel_dtypes.empty()) {
@@ -173,7 +174,8 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
 // A shape-only change shares its input's memory; where there is none to share, a link does the same.
 class ReshapeLink final : public ViewLink {
  public:
-  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs)
+      : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
   Tensor project(const Tensor& base) const override {
     Tensors inputs{base};
     inputs.insert(inputs.end(), rest_.begin(), rest_.end());

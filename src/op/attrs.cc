@@ -97,8 +97,10 @@ std::string attr_text(const AttrValue& value) {
   return std::visit(
       [](const auto& v) -> std::string {
         using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>) return "None";
-        else return AttrType<T>::print(v);
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return "None";
+        else
+          return AttrType<T>::print(v);
       },
       value);
 }
@@ -191,9 +193,7 @@ Shape AttrType<Shape>::parse(const std::string& who, const std::string& text) {
   }
   return shape;
 }
-std::string AttrType<Shape>::print(const Shape& v) {
-  return print_tuple(std::vector<int64_t>(v.begin(), v.end()), print_int);
-}
+std::string AttrType<Shape>::print(const Shape& v) { return print_tuple(std::vector<int64_t>(v.begin(), v.end()), print_int); }
 Shape AttrType<Shape>::from(const std::string& who, const AttrValue& v) {
   if (const auto* s = std::get_if<Shape>(&v)) return *s;
   if (const auto* i = std::get_if<int64_t>(&v)) return Shape{*i};

@@ -20,8 +20,8 @@ struct Plan {
     int axis;        // in `basic`
   };
   std::vector<Array> arrays;
-  bool is_whole = true;      // the slice is the source itself
-  bool is_separated = false; // an ellipsis stands between arrays, be it for no axis at all
+  bool is_whole = true;       // the slice is the source itself
+  bool is_separated = false;  // an ellipsis stands between arrays, be it for no axis at all
 };
 
 // The positions of true elements: one int64 vector per axis of the mask.
@@ -171,7 +171,8 @@ Tensor basic_part(const Tensor& source, const Plan& p) {
 
 // Moves the indexed axes to the front, gathers, and puts the result where NumPy puts it.
 Tensor gather(const Tensor& data, const Plan& p) {
-  if (p.arrays.size() == 1) return call("take", {data, p.arrays[0].indices}, {{"axis", int64_t{p.arrays[0].axis}}, {"mode", std::string("clip")}});
+  if (p.arrays.size() == 1)
+    return call("take", {data, p.arrays[0].indices}, {{"axis", int64_t{p.arrays[0].axis}}, {"mode", std::string("clip")}});
   std::vector<Shape> shapes;
   Shape order, moved;
   for (const Plan::Array& a : p.arrays) {
@@ -191,7 +192,8 @@ Tensor gather(const Tensor& data, const Plan& p) {
     return make_tensor(out, data.dtype(), data.device());
   }
   Tensors stacked;
-  for (const Plan::Array& a : p.arrays) stacked.push_back(impl_of(a.indices).shape == common ? a.indices : call("broadcast_to", {a.indices}, {{"shape", common}}));
+  for (const Plan::Array& a : p.arrays)
+    stacked.push_back(impl_of(a.indices).shape == common ? a.indices : call("broadcast_to", {a.indices}, {{"shape", common}}));
   Tensor result = call("gather_nd", {data.transpose(order), call("stack", stacked)});
   if (!adjacent || first == 0) return result;
   Shape back;  // (common, before, after) -> (before, common, after)
@@ -207,7 +209,8 @@ class SliceLink final : public ViewLink {
   SliceLink(Tensor base, Plan plan) : ViewLink(std::move(base)), plan_(std::move(plan)) {}
   Tensor project(const Tensor& base) const override { return basic_part(base, plan_); }
   Tensor embed(const Tensor& base, const Tensor& value) const override {
-    return call("_slice_assign", {base, value.reshape(plan_.region)}, {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
+    return call("_slice_assign", {base, value.reshape(plan_.region)},
+                {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
   }
 
  private:
@@ -217,7 +220,8 @@ class SliceLink final : public ViewLink {
 Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
   const Plan plan = Planner(impl_of(t).shape, index).take();
   const Tensor basic = basic_part(t, plan);
-  if (plan.arrays.empty() && !is_plain(t) && !is_empty(plan) && contiguous_offset(plan) && !basic.is_same(t)) impl_of(basic).view = make_ref<SliceLink>(t, plan);
+  if (plan.arrays.empty() && !is_plain(t) && !is_empty(plan) && contiguous_offset(plan) && !basic.is_same(t))
+    impl_of(basic).view = make_ref<SliceLink>(t, plan);
   return plan.arrays.empty() ? basic : gather(basic, plan);
 }
 
@@ -234,7 +238,8 @@ Tensor fitted(const Tensor& value, const Shape& shape, DType dtype) {
   Shape given = impl_of(v).shape;
   while (given.ndim() > shape.ndim() && given[0] == 1) given.erase(0);
   const Shape both[] = {given, shape};
-  if (given.ndim() > shape.ndim() || !(broadcast_shapes(both) == shape)) raise<ShapeError>("a value of shape {} does not fit into the indexed shape {}", impl_of(v).shape, shape);
+  if (given.ndim() > shape.ndim() || !(broadcast_shapes(both) == shape))
+    raise<ShapeError>("a value of shape {} does not fit into the indexed shape {}", impl_of(v).shape, shape);
   if (!(given == impl_of(v).shape)) v = v.reshape(given);
   return call("broadcast_to", {v}, {{"shape", shape}});
 }
@@ -269,13 +274,15 @@ void Tensor::assign(std::span<const Index> index, const Tensor& value) {
       if (const auto offset = contiguous_offset(plan)) return make_view(*this, plan.basic, *offset).assign(part);
       return scatter_into(*this, positions_of(impl_->shape, index), part.copy());
     }
-    return assign(call("_slice_assign", {*this, part.reshape(plan.region)}, {{"begin", plan.begin}, {"end", plan.end}, {"step", OptionalInts(plan.step)}}));
+    return assign(call("_slice_assign", {*this, part.reshape(plan.region)},
+                       {{"begin", plan.begin}, {"end", plan.end}, {"step", OptionalInts(plan.step)}}));
   }
   const Tensor positions = positions_of(impl_->shape, index);
   if (impl_of(positions).shape.elements() == 0) return;
   const Tensor part = fitted(value, impl_of(positions).shape, dtype());
   if (plain && !positions.is_symbolic()) return scatter_into(*this, positions, part.copy());
-  const Tensor flat = call("_scatter_set_nd", {reshape({-1}), part.reshape({-1}), positions.reshape({1, -1})}, {{"shape", Shape{impl_->shape.elements()}}});
+  const Tensor flat =
+      call("_scatter_set_nd", {reshape({-1}), part.reshape({-1}), positions.reshape({1, -1})}, {{"shape", Shape{impl_->shape.elements()}}});
   assign(flat.reshape(impl_->shape));
 }
 

@@ -25,7 +25,8 @@ static void check_complete(const OpDef& op) {
 void OpRegistry::add(OpDef def) {
   if (def.is_elementwise() && def.inplace.empty())
     for (int i = 0; i < static_cast<int>(def.inputs.size()); ++i) def.inplace.emplace_back(i, 0);
-  def.has_optional_inputs = std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return static_cast<bool>(i.present); });
+  def.has_optional_inputs =
+      std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return static_cast<bool>(i.present); });
   check_complete(def);
   auto owned = std::make_unique<OpDef>(std::move(def));
   const OpDef* op = owned.get();

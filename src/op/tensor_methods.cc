@@ -12,7 +12,11 @@ namespace gluino {
 namespace {
 
 // Looked up once per place of use.
-#define GLUINO_FIXED_OP(name) ([]() -> const OpDef& { static const OpDef& op = OpRegistry::global().get(name); return op; }())
+#define GLUINO_FIXED_OP(name)                                \
+  ([]() -> const OpDef& {                                    \
+    static const OpDef& op = OpRegistry::global().get(name); \
+    return op;                                               \
+  }())
 
 Tensor binary(const OpDef& op, const Tensor& a, const Tensor& b) {
   const Tensor inputs[] = {a, b};
@@ -25,8 +29,8 @@ Tensor with_scalar(const OpDef& op, const Tensor& a, double scalar) {
 
 }  // namespace
 
-#define GLUINO_OPERATOR(symbol, op, scalar_op)                                                                                \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return binary(GLUINO_FIXED_OP(op), a, b); }                      \
+#define GLUINO_OPERATOR(symbol, op, scalar_op)                                                           \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return binary(GLUINO_FIXED_OP(op), a, b); } \
   Tensor operator symbol(const Tensor& a, double b) { return with_scalar(GLUINO_FIXED_OP(scalar_op), a, b); }
 GLUINO_OPERATOR(+, "broadcast_add", "_plus_scalar")
 GLUINO_OPERATOR(-, "broadcast_sub", "_minus_scalar")
@@ -48,14 +52,24 @@ Tensor Tensor::operator-() const { return apply_one(GLUINO_FIXED_OP("negative"),
 
 Tensor Tensor::copy() const { return call("_copy", {*this}); }
 Tensor Tensor::astype(DType dtype) const { return call("Cast", {*this}, {{"dtype", dtype}}); }
-Tensor Tensor::reshape(const Shape& shape, bool reverse) const { return call("Reshape", {*this}, {{"shape", shape}, {"reverse", reverse}}); }
+Tensor Tensor::reshape(const Shape& shape, bool reverse) const {
+  return call("Reshape", {*this}, {{"shape", shape}, {"reverse", reverse}});
+}
 Tensor Tensor::transpose(const Shape& axes) const { return call("transpose", {*this}, {{"axes", axes}}); }
 
 static AttrValue axis_value(const std::optional<Shape>& axis) { return axis ? AttrValue(*axis) : AttrValue(); }
-Tensor Tensor::sum(std::optional<Shape> axis, bool keepdims) const { return call("sum", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}}); }
-Tensor Tensor::mean(std::optional<Shape> axis, bool keepdims) const { return call("mean", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}}); }
-Tensor Tensor::max(std::optional<Shape> axis, bool keepdims) const { return call("max", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}}); }
-Tensor Tensor::min(std::optional<Shape> axis, bool keepdims) const { return call("min", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}}); }
+Tensor Tensor::sum(std::optional<Shape> axis, bool keepdims) const {
+  return call("sum", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+}
+Tensor Tensor::mean(std::optional<Shape> axis, bool keepdims) const {
+  return call("mean", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+}
+Tensor Tensor::max(std::optional<Shape> axis, bool keepdims) const {
+  return call("max", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+}
+Tensor Tensor::min(std::optional<Shape> axis, bool keepdims) const {
+  return call("min", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+}
 
 Tensor Tensor::to(Device device) const {
   if (this->device() == device) return *this;
@@ -168,7 +182,9 @@ static Tensor create(std::string_view name, const TensorOptions& options, std::v
 }
 Tensor zeros(const Shape& shape, TensorOptions options) { return create("_zeros", options, {{"shape", shape}}); }
 Tensor ones(const Shape& shape, TensorOptions options) { return create("_ones", options, {{"shape", shape}}); }
-Tensor full(const Shape& shape, double value, TensorOptions options) { return create("_full", options, {{"shape", shape}, {"value", value}}); }
+Tensor full(const Shape& shape, double value, TensorOptions options) {
+  return create("_full", options, {{"shape", shape}, {"value", value}});
+}
 Tensor arange(double stop, TensorOptions options) { return arange(0, stop, 1, options); }
 Tensor arange(double start, double stop, double step, TensorOptions options) {
   return create("_arange", options, {{"start", start}, {"stop", stop}, {"step", step}});

@@ -48,11 +48,17 @@ static Expr activation_expression(const ActivationAttrs& a, Expr x) {
 }
 
 GLUINO_OP(Activation, ActivationAttrs) {
-  op.doc("Applies the activation function act_type to every element.").input("data").same_shape()
+  op.doc("Applies the activation function act_type to every element.")
+      .input("data")
+      .same_shape()
       .scalar(activation_expression)
-      .gradient({{}, {0}}, [](const ActivationAttrs& a, const Gradient& g) -> Tensors { return {g.head() * activation_slope(a.act_type, g.out(0))}; })
-      .sample({{3, 4}}).sample({{3, 4}}, {.act_type = ActivationType::sigmoid}).sample({{3, 4}}, {.act_type = ActivationType::tanh})
-      .sample({{3, 4}}, {.act_type = ActivationType::softrelu}).sample({{3, 4}}, {.act_type = ActivationType::softsign})
+      .gradient({{}, {0}},
+                [](const ActivationAttrs& a, const Gradient& g) -> Tensors { return {g.head() * activation_slope(a.act_type, g.out(0))}; })
+      .sample({{3, 4}})
+      .sample({{3, 4}}, {.act_type = ActivationType::sigmoid})
+      .sample({{3, 4}}, {.act_type = ActivationType::tanh})
+      .sample({{3, 4}}, {.act_type = ActivationType::softrelu})
+      .sample({{3, 4}}, {.act_type = ActivationType::softsign})
       .sample({{3, 4}}, {.act_type = ActivationType::log_sigmoid});
 }
 
@@ -131,7 +137,9 @@ static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
 }
 
 GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
-  op.doc("Functions that are not flat below 0; rrelu uses the mean of its slopes.").input("data").input("gamma")
+  op.doc("Functions that are not flat below 0; rrelu uses the mean of its slopes.")
+      .input("data")
+      .input("gamma")
       .present_if([](const LeakyReLUAttrs& a) { return a.is_prelu(); })
       .shape([](const LeakyReLUAttrs& a, std::span<const Shape> in) {
         const int64_t channels = in[0].ndim() > 1 ? in[0][1] : in[0].elements();
@@ -142,10 +150,14 @@ GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
       .complete([](const LeakyReLUAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         if (a.is_prelu() && is_open(in[1]) && in[0] && in[0]->ndim() > 1 && (*in[0])[1] >= 0) in[1] = Shape{(*in[0])[1]};
       })
-      .kernel(leaky_kernel).inplace(0)
+      .kernel(leaky_kernel)
+      .inplace(0)
       .gradient({{0, 1}, {}}, leaky_gradient)
-      .sample({{3, 4}}).sample({{2, 3, 4}, {3}}, {.act_type = LeakyType::prelu}).sample({{2, 3}, {1}}, {.act_type = LeakyType::prelu})
-      .sample({{3, 4}}, {.act_type = LeakyType::elu, .slope = 0.3}).sample({{3, 4}}, {.act_type = LeakyType::selu})
+      .sample({{3, 4}})
+      .sample({{2, 3, 4}, {3}}, {.act_type = LeakyType::prelu})
+      .sample({{2, 3}, {1}}, {.act_type = LeakyType::prelu})
+      .sample({{3, 4}}, {.act_type = LeakyType::elu, .slope = 0.3})
+      .sample({{3, 4}}, {.act_type = LeakyType::selu})
       .sample({{3, 4}}, {.act_type = LeakyType::gelu});
 }
 

@@ -47,7 +47,8 @@ static void batch_norm_kernel(const BatchNormAttrs& a, KernelContext& k) {
     *k.out_data<T>(3) = from_batch;
     const Tensor gamma = with_dtype(k.in(1), k.out().dtype()), beta = with_dtype(k.in(2), k.out().dtype());
     std::vector<T> scale(static_cast<size_t>(l.channels));
-    for (int64_t c = 0; c < l.channels; ++c) scale[static_cast<size_t>(c)] = (a.fix_gamma ? T(1) : gamma.data<T>()[c]) / std::sqrt(var[c] + static_cast<T>(a.eps));
+    for (int64_t c = 0; c < l.channels; ++c)
+      scale[static_cast<size_t>(c)] = (a.fix_gamma ? T(1) : gamma.data<T>()[c]) / std::sqrt(var[c] + static_cast<T>(a.eps));
     kernels::channel_affine<T>(l, k.data<T>(0), mean, scale.data(), beta.data<T>(), k.out_data<T>());
   });
 }
@@ -78,13 +79,22 @@ static void batch_norm_grad_kernel(const BatchNormAttrs& a, KernelContext& k) {
 
 static void define_batch_norm(OpBuilder<BatchNormAttrs>& op) {
   // The last output tells the gradient whether the statistics came from the batch.
-  op.input("data").input("gamma").wide_dtype().input("beta").wide_dtype().state("moving_mean").state("moving_var")
+  op.input("data")
+      .input("gamma")
+      .wide_dtype()
+      .input("beta")
+      .wide_dtype()
+      .state("moving_mean")
+      .state("moving_var")
       .ignores({"cudnn_off", "min_calib_range", "max_calib_range", "ndev", "key"})
-      .outputs({"output", "mean", "var", "from_batch"}).hidden_outputs(3).visible_outputs([](const BatchNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+      .outputs({"output", "mean", "var", "from_batch"})
+      .hidden_outputs(3)
+      .visible_outputs([](const BatchNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const BatchNormAttrs& a, std::span<const Shape> in) {
         const Shape channels{in[0][normalize_axis(a.axis, in[0])]};
         for (size_t i = 1; i < 5; ++i)
-          if (!(in[i] == channels)) raise<ShapeError>("gamma, beta and the moving statistics need shape {}, but one has {}", channels, in[i]);
+          if (!(in[i] == channels))
+            raise<ShapeError>("gamma, beta and the moving statistics need shape {}, but one has {}", channels, in[i]);
         return std::vector<Shape>{in[0], channels, channels, {1}};
       })
       .dtype([](const BatchNormAttrs&, std::span<const DType>, DType promoted) {
@@ -97,18 +107,23 @@ static void define_batch_norm(OpBuilder<BatchNormAttrs>& op) {
         for (size_t i = 1; i < 5 && channels >= 0; ++i)
           if (is_open(in[i])) in[i] = Shape{channels};
       })
-      .kernel(batch_norm_kernel).kernel_dtypes(real_dtypes()).mode_dependent().inplace(0)
-      .gradient({{0, 1}, {1, 2, 3}}, [](const BatchNormAttrs& a, const Gradient& g) -> Tensors {
-        Tensors d = call_all_with("_batch_norm_grad", {g.head(), g.in(0), g.in(1), g.out(1), g.out(2), g.out(3)}, a);
-        return {d[0], d[1], d[2], Tensor(), Tensor()};
-      })
+      .kernel(batch_norm_kernel)
+      .kernel_dtypes(real_dtypes())
+      .mode_dependent()
+      .inplace(0)
+      .gradient({{0, 1}, {1, 2, 3}},
+                [](const BatchNormAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors d = call_all_with("_batch_norm_grad", {g.head(), g.in(0), g.in(1), g.out(1), g.out(2), g.out(3)}, a);
+                  return {d[0], d[1], d[2], Tensor(), Tensor()};
+                })
       .channel_affine([](const BatchNormAttrs& a, const Tensors& in) -> ChannelAffine {
         const Tensor rstd = call("rsqrt", {in[4] + a.eps}), scale = a.fix_gamma ? rstd : in[1] * rstd;
         return {normalize_axis(a.axis, in[0].shape()), scale, in[2] - in[3] * scale};
       })
       .sample({{3, 2, 4}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)}, {.fix_gamma = false})
       .sample({{5, 3}, uniform_sample({3}, 0.5, 1.5), {3}, {3}, uniform_sample({3}, 0.5, 2)})
-      .sample({{3, 4, 2}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)}, {.fix_gamma = false, .use_global_stats = true, .axis = -1});
+      .sample({{3, 4, 2}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)},
+              {.fix_gamma = false, .use_global_stats = true, .axis = -1});
 }
 GLUINO_OP(BatchNorm, BatchNormAttrs) {
   define_batch_norm(op.doc("Normalizes every channel by the mean and variance of the batch, or by the moving ones when predicting.")
@@ -120,10 +135,20 @@ GLUINO_OP(_contrib_SyncBatchNorm, BatchNormAttrs) {
 
 GLUINO_OP(_batch_norm_grad, BatchNormAttrs) {
   op.doc("The gradients of BatchNorm with respect to data, gamma and beta.")
-      .input("head").input("data").input("gamma").input("mean").input("var").input("from_batch")
+      .input("head")
+      .input("data")
+      .input("gamma")
+      .input("mean")
+      .input("var")
+      .input("from_batch")
       .outputs({"data_grad", "gamma_grad", "beta_grad"})
-      .shape([](const BatchNormAttrs&, std::span<const Shape> in) { return std::vector<Shape>{in[1], in[2], in[2]}; })
-      .kernel(batch_norm_grad_kernel).kernel_dtypes(real_dtypes()).inplace(0).inplace(1)
+      .shape([](const BatchNormAttrs&, std::span<const Shape> in) {
+        return std::vector<Shape>{in[1], in[2], in[2]};
+      })
+      .kernel(batch_norm_grad_kernel)
+      .kernel_dtypes(real_dtypes())
+      .inplace(0)
+      .inplace(1)
       .not_differentiable("the second derivative of batch normalization is not implemented")
       .sample({{3, 2, 4}, {3, 2, 4}, uniform_sample({2}, 0.5, 1.5), {2}, uniform_sample({2}, 0.5, 2), {1}}, {.fix_gamma = false});
 }

@@ -14,28 +14,45 @@ static Tensor power(const Tensor& x, double y) { return call("_power_scalar", {x
 #define B g.in(1)
 #define Y g.out(0)
 #define H g.head()
-#define BOTH Uses{{0, 1}, {}}
+const Uses BOTH{{0, 1}, {}};  // which values a gradient reads
 
 // A broadcasting operator and the one that insists on equal shapes share expression and gradients.
 // elementwise name, aliases of it, broadcasting name, aliases of it
-#define BINARY(same_name, same_aliases, broadcast_name, broadcast_aliases, text, types, expression, uses, grad_a, grad_b, sample_a, sample_b) \
-  GLUINO_OP(same_name, NoAttrs) {                                                                                     \
-    op.doc(text " Both inputs have the same shape.").alias same_aliases.input("lhs").input("rhs").dtypes(types).same_shape() \
-        .scalar([](Expr a, Expr b) { return expression; })                                                            \
-        .gradient(uses, [](const Gradient& g) -> Tensors { return {grad_a, grad_b}; })                                \
-        .sample({uniform_sample({3, 4}, sample_a), uniform_sample({3, 4}, sample_b)});                                \
-  }                                                                                                                   \
-  GLUINO_OP(broadcast_name, NoAttrs) {                                                                                \
-    op.doc(text " The inputs broadcast.").alias broadcast_aliases.input("lhs").input("rhs").dtypes(types)             \
-        .scalar([](Expr a, Expr b) { return expression; })                                                            \
-        .gradient(uses, [](const Gradient& g) -> Tensors { return {g.wants(0) ? reduce_like(grad_a, g.like(0)) : Tensor(), g.wants(1) ? reduce_like(grad_b, g.like(1)) : Tensor()}; }) \
-        .sample({uniform_sample({2, 3, 4}, sample_a), uniform_sample({3, 1}, sample_b)})                              \
-        .sample({uniform_sample({4}, sample_a), uniform_sample({2, 1, 4}, sample_b)});                                \
+#define BINARY(same_name, same_aliases, broadcast_name, broadcast_aliases, text, types, expression, uses, grad_a, grad_b, sample_a,    \
+               sample_b)                                                                                                               \
+  GLUINO_OP(same_name, NoAttrs) {                                                                                                      \
+    op.doc(text " Both inputs have the same shape.")                                                                                   \
+        .alias same_aliases.input("lhs")                                                                                               \
+        .input("rhs")                                                                                                                  \
+        .dtypes(types)                                                                                                                 \
+        .same_shape()                                                                                                                  \
+        .scalar([](Expr a, Expr b) { return expression; })                                                                             \
+        .gradient(uses,                                                                                                                \
+                  [](const Gradient& g) -> Tensors {                                                                                   \
+                    return {grad_a, grad_b};                                                                                           \
+                  })                                                                                                                   \
+        .sample({uniform_sample({3, 4}, sample_a), uniform_sample({3, 4}, sample_b)});                                                 \
+  }                                                                                                                                    \
+  GLUINO_OP(broadcast_name, NoAttrs) {                                                                                                 \
+    op.doc(text " The inputs broadcast.")                                                                                              \
+        .alias broadcast_aliases.input("lhs")                                                                                          \
+        .input("rhs")                                                                                                                  \
+        .dtypes(types)                                                                                                                 \
+        .scalar([](Expr a, Expr b) { return expression; })                                                                             \
+        .gradient(                                                                                                                     \
+            uses,                                                                                                                      \
+            [](const Gradient& g) -> Tensors {                                                                                         \
+              return {g.wants(0) ? reduce_like(grad_a, g.like(0)) : Tensor(), g.wants(1) ? reduce_like(grad_b, g.like(1)) : Tensor()}; \
+            })                                                                                                                         \
+        .sample({uniform_sample({2, 3, 4}, sample_a), uniform_sample({3, 1}, sample_b)})                                               \
+        .sample({uniform_sample({4}, sample_a), uniform_sample({2, 1, 4}, sample_b)});                                                 \
   }
 #define ANY -2, 2
 #define POSITIVE 0.3, 2
 #define ALIAS(...) (__VA_ARGS__)
 
+// One line per entry reads best.
+// clang-format off
 BINARY(elemwise_add, ALIAS("_plus", "_Plus", "_add"), broadcast_add, ALIAS("broadcast_plus", "_npi_add"), "lhs + rhs.", DTypeSet::any, a + b, Uses{}, H, H, ANY, ANY)
 BINARY(elemwise_sub, ALIAS("_minus", "_Minus", "_sub"), broadcast_sub, ALIAS("broadcast_minus", "_npi_subtract"), "lhs - rhs.", DTypeSet::any, a - b, Uses{}, H, -H, ANY, ANY)
 BINARY(elemwise_mul, ALIAS("_mul", "_Mul"), broadcast_mul, ALIAS("_npi_multiply"), "lhs * rhs.", DTypeSet::any, a * b, BOTH, H * B, H * A, ANY, ANY)
@@ -48,17 +65,29 @@ BINARY(_hypot, ALIAS(), broadcast_hypot, ALIAS("_npi_hypot"), "sqrt(lhs^2 + rhs^
 BINARY(_arctan2, ALIAS("arctan2"), _broadcast_arctan2, ALIAS("_npi_arctan2", "broadcast_arctan2"), "Angle of the point (rhs, lhs).", DTypeSet::floating, arctan2(a, b), BOTH, H * B / (f("square", A) + f("square", B)), -(H * A / (f("square", A) + f("square", B))), POSITIVE, POSITIVE)
 BINARY(_ldexp, ALIAS("ldexp"), _broadcast_ldexp, ALIAS("_npi_ldexp", "broadcast_ldexp"), "lhs * 2^rhs.", DTypeSet::floating, a * power(2.0, b), (Uses{{1}, {0}}), H * call("_rpower_scalar", {B}, {{"scalar", 2.0}}), H * Y * 0.6931471805599453, ANY, ANY)
 
+// clang-format on
+
 // Comparisons and logic answer 0 or 1 in the dtype of the inputs, as MXNet's do.
-#define COMPARISON(same_name, alias1, broadcast_name, text, expression)                                               \
-  GLUINO_OP(same_name, NoAttrs) {                                                                                     \
-    op.doc(text " Both inputs have the same shape.").alias(alias1).input("lhs").input("rhs").dtypes(DTypeSet::any).same_shape() \
-        .scalar([](Expr a, Expr b) { return expression; }).not_differentiable("piecewise constant")                   \
-        .sample({index_sample({3, 4}, 3), index_sample({3, 4}, 3)});                                                  \
-  }                                                                                                                   \
-  GLUINO_OP(broadcast_name, NoAttrs) {                                                                                \
-    op.doc(text " The inputs broadcast.").input("lhs").input("rhs").dtypes(DTypeSet::any)                             \
-        .scalar([](Expr a, Expr b) { return expression; }).not_differentiable("piecewise constant")                   \
-        .sample({index_sample({2, 3, 4}, 3), index_sample({3, 1}, 3)});                                               \
+#define COMPARISON(same_name, alias1, broadcast_name, text, expression) \
+  GLUINO_OP(same_name, NoAttrs) {                                       \
+    op.doc(text " Both inputs have the same shape.")                    \
+        .alias(alias1)                                                  \
+        .input("lhs")                                                   \
+        .input("rhs")                                                   \
+        .dtypes(DTypeSet::any)                                          \
+        .same_shape()                                                   \
+        .scalar([](Expr a, Expr b) { return expression; })              \
+        .not_differentiable("piecewise constant")                       \
+        .sample({index_sample({3, 4}, 3), index_sample({3, 4}, 3)});    \
+  }                                                                     \
+  GLUINO_OP(broadcast_name, NoAttrs) {                                  \
+    op.doc(text " The inputs broadcast.")                               \
+        .input("lhs")                                                   \
+        .input("rhs")                                                   \
+        .dtypes(DTypeSet::any)                                          \
+        .scalar([](Expr a, Expr b) { return expression; })              \
+        .not_differentiable("piecewise constant")                       \
+        .sample({index_sample({2, 3, 4}, 3), index_sample({3, 1}, 3)}); \
   }
 COMPARISON(_equal, "_Equal", broadcast_equal, "1 where lhs == rhs.", a == b)
 COMPARISON(_not_equal, "_Not_Equal", broadcast_not_equal, "1 where lhs != rhs.", a != b)
@@ -71,9 +100,15 @@ COMPARISON(_logical_or, "_Logical_Or", broadcast_logical_or, "1 where one is not
 COMPARISON(_logical_xor, "_Logical_Xor", broadcast_logical_xor, "1 where exactly one is not 0.", logical_xor(a, b))
 
 GLUINO_OP(_grad_add, NoAttrs) {
-  op.doc("lhs + rhs, as MXNet names it when it adds gradients.").input("lhs").input("rhs").same_shape()
+  op.doc("lhs + rhs, as MXNet names it when it adds gradients.")
+      .input("lhs")
+      .input("rhs")
+      .same_shape()
       .scalar([](Expr a, Expr b) { return a + b; })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {H, H}; })
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {H, H};
+                })
       .sample({{3, 4}, {3, 4}});
 }
 
@@ -85,17 +120,22 @@ static DType scalar_result(const ScalarAttrs& a, std::span<const DType>, DType p
 }
 #define S a.scalar
 // neutral: the number with which nothing changes; NaN for none. 0 is not neutral for +, which turns -0 into 0.
-#define SCALAR(name, alias1, text, neutral, expression, uses, gradient_expression, low, high)                         \
-  GLUINO_OP(name, ScalarAttrs) {                                                                                      \
-    op.doc(text).alias(alias1).input("data").dtypes(DTypeSet::any).same_shape().dtype(scalar_result)                  \
-        .scalar([](const ScalarAttrs& a, Expr x) { return expression; })                                              \
-        .identity_if([](const ScalarAttrs& a, bool) { return a.scalar == neutral; })                                  \
+#define SCALAR(name, alias1, text, neutral, expression, uses, gradient_expression, low, high)                                     \
+  GLUINO_OP(name, ScalarAttrs) {                                                                                                  \
+    op.doc(text)                                                                                                                  \
+        .alias(alias1)                                                                                                            \
+        .input("data")                                                                                                            \
+        .dtypes(DTypeSet::any)                                                                                                    \
+        .same_shape()                                                                                                             \
+        .dtype(scalar_result)                                                                                                     \
+        .scalar([](const ScalarAttrs& a, Expr x) { return expression; })                                                          \
+        .identity_if([](const ScalarAttrs& a, bool) { return a.scalar == neutral; })                                              \
         .gradient(uses, [](const ScalarAttrs& a, const Gradient& g) -> Tensors { return (void)a, Tensors{gradient_expression}; }) \
-        .sample({uniform_sample({3, 4}, low, high)}, {.scalar = 1.7})                                                 \
-        .sample({uniform_sample({5}, low, high)}, {.scalar = 3});                                                     \
+        .sample({uniform_sample({3, 4}, low, high)}, {.scalar = 1.7})                                                             \
+        .sample({uniform_sample({5}, low, high)}, {.scalar = 3});                                                                 \
   }
-#define IN Uses{{0}, {}}
-#define INOUT Uses{{0}, {0}}
+const Uses IN{{0}, {}}, INOUT{{0}, {0}};
+// clang-format off
 SCALAR(_plus_scalar, "_PlusScalar", "data + scalar.", NAN, x + S, Uses{}, H, -2, 2)
 SCALAR(_minus_scalar, "_MinusScalar", "data - scalar.", 0, x - S, Uses{}, H, -2, 2)
 SCALAR(_rminus_scalar, "_RMinusScalar", "scalar - data.", NAN, S - x, Uses{}, -H, -2, 2)
@@ -108,18 +148,27 @@ SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", 1, power(x
 SCALAR(_rpower_scalar, "_RPowerScalar", "scalar to the power of data.", NAN, power(S, x), (Uses{{}, {0}}), H * Y * std::log(S), -2, 2)
 SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", NAN, maximum(x, S), IN, H * (A > S), -4, 4)
 SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", NAN, minimum(x, S), IN, H * (A < S), -4, 4)
+// clang-format on
+
 GLUINO_OP(_hypot_scalar, ScalarAttrs) {
-  op.doc("sqrt(data^2 + scalar^2).").input("data").same_shape()
+  op.doc("sqrt(data^2 + scalar^2).")
+      .input("data")
+      .same_shape()
       .scalar([](const ScalarAttrs& a, Expr x) { return hypot(x, S); })
       .gradient(INOUT, [](const Gradient& g) -> Tensors { return {H * A / Y}; })
       .sample({{3, 4}}, {.scalar = 1.7});
 }
 
-#define SCALAR_COMPARISON(name, alias1, text, expression)                                                             \
-  GLUINO_OP(name, ScalarAttrs) {                                                                                      \
-    op.doc(text).alias(alias1).input("data").dtypes(DTypeSet::any).same_shape()                                       \
-        .scalar([](const ScalarAttrs& a, Expr x) { return expression; }).not_differentiable("piecewise constant")     \
-        .sample({index_sample({3, 4}, 3)}, {.scalar = 1});                                                            \
+#define SCALAR_COMPARISON(name, alias1, text, expression)                \
+  GLUINO_OP(name, ScalarAttrs) {                                         \
+    op.doc(text)                                                         \
+        .alias(alias1)                                                   \
+        .input("data")                                                   \
+        .dtypes(DTypeSet::any)                                           \
+        .same_shape()                                                    \
+        .scalar([](const ScalarAttrs& a, Expr x) { return expression; }) \
+        .not_differentiable("piecewise constant")                        \
+        .sample({index_sample({3, 4}, 3)}, {.scalar = 1});               \
   }
 SCALAR_COMPARISON(_equal_scalar, "_EqualScalar", "1 where data == scalar.", x == S)
 SCALAR_COMPARISON(_not_equal_scalar, "_NotEqualScalar", "1 where data != scalar.", x != S)
@@ -134,8 +183,14 @@ SCALAR_COMPARISON(_logical_xor_scalar, "_LogicalXorScalar", "1 where exactly one
 // ---- three and more
 
 GLUINO_OP(where, NoAttrs) {
-  op.doc("x where condition is not 0, else y.").input("condition").own_dtype().input("x").input("y").dtypes(DTypeSet::any)
-      .inplace(1).inplace(2)
+  op.doc("x where condition is not 0, else y.")
+      .input("condition")
+      .own_dtype()
+      .input("x")
+      .input("y")
+      .dtypes(DTypeSet::any)
+      .inplace(1)
+      .inplace(2)
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         // MXNet also takes a vector condition that picks whole rows.
         if (in[0].ndim() == 1 && in[1].ndim() > 1 && in[1] == in[2] && in[0][0] == in[1][0]) return in[1];
@@ -153,30 +208,45 @@ GLUINO_OP(where, NoAttrs) {
         const Tensor in[] = {condition, k.in(1), k.in(2)};
         apply_into(OpRegistry::global().get("_where_broadcast"), in, nullptr, out);
       })
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors {
-        const Tensor zero = call("zeros_like", {H});
-        return {Tensor(), g.wants(1) ? reduce_like(call("where", {g.in(0), H, zero}), g.like(1)) : Tensor(),
-                g.wants(2) ? reduce_like(call("where", {g.in(0), zero, H}), g.like(2)) : Tensor()};
-      })
+      .gradient({{0}, {}},
+                [](const Gradient& g) -> Tensors {
+                  const Tensor zero = call("zeros_like", {H});
+                  return {Tensor(), g.wants(1) ? reduce_like(call("where", {g.in(0), H, zero}), g.like(1)) : Tensor(),
+                          g.wants(2) ? reduce_like(call("where", {g.in(0), zero, H}), g.like(2)) : Tensor()};
+                })
       .sample({index_sample({3, 4}, 2), {3, 4}, {3, 4}})
       .sample({index_sample({3}, 2), {3, 4}, {3, 4}});
 }
 GLUINO_OP(_where_broadcast, NoAttrs) {
-  op.doc("x where condition is not 0, else y; all three broadcast.").alias("_npi_where").input("condition").own_dtype().input("x").input("y").dtypes(DTypeSet::any)
+  op.doc("x where condition is not 0, else y; all three broadcast.")
+      .alias("_npi_where")
+      .input("condition")
+      .own_dtype()
+      .input("x")
+      .input("y")
+      .dtypes(DTypeSet::any)
       .scalar([](Expr c, Expr x, Expr y) { return select(c, x, y); })
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors {
-        const Tensor zero = call("zeros_like", {H});
-        return {Tensor(), reduce_like(call("_where_broadcast", {g.in(0), H, zero}), g.like(1)), reduce_like(call("_where_broadcast", {g.in(0), zero, H}), g.like(2))};
-      })
+      .gradient({{0}, {}},
+                [](const Gradient& g) -> Tensors {
+                  const Tensor zero = call("zeros_like", {H});
+                  return {Tensor(), reduce_like(call("_where_broadcast", {g.in(0), H, zero}), g.like(1)),
+                          reduce_like(call("_where_broadcast", {g.in(0), zero, H}), g.like(2))};
+                })
       .sample({index_sample({3, 1}, 2), {3, 4}, {4}});
 }
 
 struct NumArgsAttrs {
   int num_args = 0;
-  static void fields(AttrFields<NumArgsAttrs>& f) { f.field("num_args", &NumArgsAttrs::num_args, "number of inputs; follows from the call"); }
+  static void fields(AttrFields<NumArgsAttrs>& f) {
+    f.field("num_args", &NumArgsAttrs::num_args, "number of inputs; follows from the call");
+  }
 };
 GLUINO_OP(add_n, NumArgsAttrs) {
-  op.doc("Sum of all inputs, which have the same shape.").alias("ElementWiseSum", "_sum_n").variadic("args").dtypes(DTypeSet::any).same_shape()
+  op.doc("Sum of all inputs, which have the same shape.")
+      .alias("ElementWiseSum", "_sum_n")
+      .variadic("args")
+      .dtypes(DTypeSet::any)
+      .same_shape()
       .kernel([](const NumArgsAttrs&, KernelContext& k) {
         static const OpDef& add = OpRegistry::global().get("elemwise_add");
         Tensor out[] = {k.out()};
@@ -188,7 +258,8 @@ GLUINO_OP(add_n, NumArgsAttrs) {
       })
       .inplace(0)
       .gradient({}, [](const Gradient& g) -> Tensors { return Tensors(static_cast<size_t>(g.num_inputs()), H); })
-      .sample({{3, 4}, {3, 4}, {3, 4}}).sample({{2}});
+      .sample({{3, 4}, {3, 4}, {3, 4}})
+      .sample({{2}});
 }
 
 }  // namespace

@@ -43,14 +43,17 @@ static ConvGeometry geometry_of(const ConvolutionAttrs& a, const Shape& data) {
   g.groups = a.num_group;
   if (g.groups < 1 || g.out_channels < 1 || g.out_channels % g.groups)
     raise<AttrError>("num_filter = {} is not a positive multiple of num_group = {}", a.num_filter, a.num_group);
-  if (g.in_channels % g.groups) raise<ShapeError>("data has {} channels, which is not a multiple of num_group = {}", g.in_channels, a.num_group);
+  if (g.in_channels % g.groups)
+    raise<ShapeError>("data has {} channels, which is not a multiple of num_group = {}", g.in_channels, a.num_group);
   for (int i = 0; i < g.rank; ++i) {
     const auto s = static_cast<size_t>(i);
     if (g.kernel[s] < 1 || g.stride[s] < 1 || g.dilate[s] < 1 || g.pad[s] < 0)
       raise<AttrError>("kernel {}, stride {} and dilate {} must be positive and pad {} not negative", a.kernel, a.stride, a.dilate, a.pad);
     g.in[s] = data[g.channels_last ? 1 + i : 2 + i];
     const int64_t window = g.dilate[s] * (g.kernel[s] - 1) + 1, room = g.in[s] + 2 * g.pad[s] - window;
-    if (room < 0 && g.in[s] >= 0) raise<ShapeError>("the window of {} is larger than the padded extent {} of spatial axis {} of data {}", window, g.in[s] + 2 * g.pad[s], i, data);
+    if (room < 0 && g.in[s] >= 0)
+      raise<ShapeError>("the window of {} is larger than the padded extent {} of spatial axis {} of data {}", window,
+                        g.in[s] + 2 * g.pad[s], i, data);
     g.out[s] = room / g.stride[s] + 1;
   }
   return g;
@@ -121,7 +124,11 @@ static Tensors convolution_gradient(const ConvolutionAttrs& a, const Gradient& g
 static int channel_axis(const std::optional<std::string>& layout, int rank) { return is_channels_last(layout, rank) ? rank + 1 : 1; }
 
 GLUINO_OP(Convolution, ConvolutionAttrs) {
-  op.doc("Slides filters over 1 to 3 spatial axes.").alias("Convolution_v1").input("data").input("weight").input("bias")
+  op.doc("Slides filters over 1 to 3 spatial axes.")
+      .alias("Convolution_v1")
+      .input("data")
+      .input("weight")
+      .input("bias")
       .present_if([](const ConvolutionAttrs& a) { return !a.no_bias; })
       .ignores({"workspace", "cudnn_tune", "cudnn_off"})
       .shape([](const ConvolutionAttrs& a, std::span<const Shape> in) {
@@ -134,7 +141,8 @@ GLUINO_OP(Convolution, ConvolutionAttrs) {
         if (!a.no_bias && is_open(in[2])) in[2] = Shape{a.num_filter};
         if (is_open(in[1]) && has_known_channels(a, in[0])) in[1] = weight_shape(geometry_of(a, with_large_extents(a, *in[0])));
       })
-      .kernel(convolution_kernel).kernel_dtypes(real_dtypes())
+      .kernel(convolution_kernel)
+      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, convolution_gradient)
       .fold_affine([](const ConvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
         return c.axis == channel_axis(a.layout, a.kernel.ndim()) ? fold_into_weight(a, in, c, 0) : FoldedCall{};
@@ -146,7 +154,11 @@ GLUINO_OP(Convolution, ConvolutionAttrs) {
 }
 
 GLUINO_OP(_convolution_data_grad, ConvolutionAttrs) {
-  op.doc("The gradient of Convolution with respect to its data.").input("head").input("weight").input("data").shape_only()
+  op.doc("The gradient of Convolution with respect to its data.")
+      .input("head")
+      .input("weight")
+      .input("data")
+      .shape_only()
       .shape([](const ConvolutionAttrs&, std::span<const Shape> in) { return in[2]; })
       .kernel([](const ConvolutionAttrs& a, KernelContext& k) {
         if (is_nothing(k.in(0), k.in(1), k.out())) return;
@@ -156,15 +168,21 @@ GLUINO_OP(_convolution_data_grad, ConvolutionAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}}, [](const ConvolutionAttrs& a, const Gradient& g) -> Tensors {
-        return {g.wants(0) ? call_with("Convolution", {g.head(), g.in(1)}, without_bias(a)) : Tensor(),
-                g.wants(1) ? call_with("_convolution_weight_grad", {g.in(0), g.head(), g.like(1)}, a) : Tensor(), Tensor()};
-      })
-      .sample({{2, 4, 3, 3}, {4, 3, 3, 2}, {2, 3, 5, 4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .num_filter = 4, .no_bias = true});
+      .gradient({{0, 1}, {}},
+                [](const ConvolutionAttrs& a, const Gradient& g) -> Tensors {
+                  return {g.wants(0) ? call_with("Convolution", {g.head(), g.in(1)}, without_bias(a)) : Tensor(),
+                          g.wants(1) ? call_with("_convolution_weight_grad", {g.in(0), g.head(), g.like(1)}, a) : Tensor(), Tensor()};
+                })
+      .sample({{2, 4, 3, 3}, {4, 3, 3, 2}, {2, 3, 5, 4}},
+              {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .num_filter = 4, .no_bias = true});
 }
 
 GLUINO_OP(_convolution_weight_grad, ConvolutionAttrs) {
-  op.doc("The gradient of Convolution with respect to its weight.").input("head").input("data").input("weight").shape_only()
+  op.doc("The gradient of Convolution with respect to its weight.")
+      .input("head")
+      .input("data")
+      .input("weight")
+      .shape_only()
       .shape([](const ConvolutionAttrs&, std::span<const Shape> in) { return in[2]; })
       .kernel([](const ConvolutionAttrs& a, KernelContext& k) {
         if (is_nothing(k.in(0), k.in(1), k.out())) return;
@@ -174,11 +192,13 @@ GLUINO_OP(_convolution_weight_grad, ConvolutionAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}}, [](const ConvolutionAttrs& a, const Gradient& g) -> Tensors {
-        return {g.wants(0) ? call_with("Convolution", {g.in(1), g.head()}, without_bias(a)) : Tensor(),
-                g.wants(1) ? call_with("_convolution_data_grad", {g.in(0), g.head(), g.like(1)}, a) : Tensor(), Tensor()};
-      })
-      .sample({{2, 4, 3, 3}, {2, 3, 5, 4}, {4, 3, 3, 2}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .num_filter = 4, .no_bias = true});
+      .gradient({{0, 1}, {}},
+                [](const ConvolutionAttrs& a, const Gradient& g) -> Tensors {
+                  return {g.wants(0) ? call_with("Convolution", {g.in(1), g.head()}, without_bias(a)) : Tensor(),
+                          g.wants(1) ? call_with("_convolution_data_grad", {g.in(0), g.head(), g.like(1)}, a) : Tensor(), Tensor()};
+                })
+      .sample({{2, 4, 3, 3}, {2, 3, 5, 4}, {4, 3, 3, 2}},
+              {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .num_filter = 4, .no_bias = true});
 }
 
 // ---- Deconvolution: the data gradient of the convolution that maps its output to its data.
@@ -218,7 +238,13 @@ static Transposed transposed(const DeconvolutionAttrs& a, const Shape& data) {
   const bool has_target = std::any_of(target.begin(), target.begin() + rank, [](int64_t t) { return t > 0; });
   Spatial pad = spatial_tuple(a.pad, rank, 0, "pad");
   Transposed t;
-  t.attrs = {.kernel = a.kernel, .stride = a.stride, .dilate = a.dilate, .num_filter = data[last ? rank + 1 : 1], .num_group = a.num_group, .no_bias = true, .layout = a.layout};
+  t.attrs = {.kernel = a.kernel,
+             .stride = a.stride,
+             .dilate = a.dilate,
+             .num_filter = data[last ? rank + 1 : 1],
+             .num_group = a.num_group,
+             .no_bias = true,
+             .layout = a.layout};
   t.out = data;
   t.out[last ? rank + 1 : 1] = a.num_filter;
   for (int i = 0; i < rank; ++i) {
@@ -226,7 +252,8 @@ static Transposed transposed(const DeconvolutionAttrs& a, const Shape& data) {
     const int64_t in = data[last ? 1 + i : 2 + i], full = stride[s] * (in - 1) + dilate[s] * (kernel[s] - 1) + 1;
     int64_t extent = full - 2 * pad[s] + adj[s];
     if (has_target) {
-      if (target[s] > full) raise<AttrError>("target_shape = {} is larger than the full extent {} of spatial axis {}", a.target_shape, full, i);
+      if (target[s] > full)
+        raise<AttrError>("target_shape = {} is larger than the full extent {} of spatial axis {}", a.target_shape, full, i);
       extent = target[s];
       pad[s] = (full - target[s] + 1) / 2;
     } else if (adj[s] >= stride[s] && adj[s] > 0) {
@@ -273,7 +300,10 @@ static Tensors deconvolution_gradient(const DeconvolutionAttrs& a, const Gradien
 }
 
 GLUINO_OP(Deconvolution, DeconvolutionAttrs) {
-  op.doc("Transposed convolution: spreads every element of data over a window of the output.").input("data").input("weight").input("bias")
+  op.doc("Transposed convolution: spreads every element of data over a window of the output.")
+      .input("data")
+      .input("weight")
+      .input("bias")
       .present_if([](const DeconvolutionAttrs& a) { return !a.no_bias; })
       .ignores({"workspace", "cudnn_tune", "cudnn_off"})
       .shape([](const DeconvolutionAttrs& a, std::span<const Shape> in) {
@@ -287,7 +317,8 @@ GLUINO_OP(Deconvolution, DeconvolutionAttrs) {
         if (!is_open(in[1]) || !in[0] || in[0]->ndim() != a.kernel.ndim() + 2) return;
         if (const Shape w = deconvolution_weight(a, *in[0]); w.is_known()) in[1] = w;
       })
-      .kernel(deconvolution_kernel).kernel_dtypes(real_dtypes())
+      .kernel(deconvolution_kernel)
+      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, deconvolution_gradient)
       .fold_affine([](const DeconvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
         const int axis = channel_axis(a.layout, a.kernel.ndim());

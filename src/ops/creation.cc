@@ -9,7 +9,9 @@ namespace {
 static constexpr const char* kConstant = "has no inputs";
 
 static void fill(Tensor& out, double value) {
-  visit_dtype(out.dtype(), [&]<class T>(T*) { std::fill_n(out.mutable_data<T>(), out.size(), static_cast<T>(static_cast<std::conditional_t<std::is_integral_v<T>, T, float>>(value))); });
+  visit_dtype(out.dtype(), [&]<class T>(T*) {
+    std::fill_n(out.mutable_data<T>(), out.size(), static_cast<T>(static_cast<std::conditional_t<std::is_integral_v<T>, T, float>>(value)));
+  });
   if (out.dtype() == DType::float64) std::fill_n(out.mutable_data<double>(), out.size(), value);
 }
 static Shape checked(const Shape& s) {
@@ -34,7 +36,8 @@ static void define_constant(OpBuilder<ConstantAttrs>& op, double value) {
       .dtype([](const ConstantAttrs& a, std::span<const DType>, DType) { return a.dtype; })
       .kernel([value](const ConstantAttrs&, KernelContext& k) { fill(k.out(), value); })
       .not_differentiable(kConstant)
-      .sample({}, {.shape = {2, 3}}).sample({}, {.shape = {4}, .dtype = DType::int64});
+      .sample({}, {.shape = {2, 3}})
+      .sample({}, {.shape = {4}, .dtype = DType::int64});
 }
 GLUINO_OP(_zeros, ConstantAttrs) { define_constant(op.doc("A tensor of zeros.").alias("_npi_zeros", "_zeros_without_dtype"), 0); }
 GLUINO_OP(_ones, ConstantAttrs) { define_constant(op.doc("A tensor of ones.").alias("_npi_ones"), 1); }
@@ -52,11 +55,14 @@ struct FullAttrs {
   }
 };
 GLUINO_OP(_full, FullAttrs) {
-  op.doc("A tensor filled with one value.").alias("_npi_full").dtypes(DTypeSet::any)
+  op.doc("A tensor filled with one value.")
+      .alias("_npi_full")
+      .dtypes(DTypeSet::any)
       .shape([](const FullAttrs& a, std::span<const Shape>) { return checked(a.shape); })
       .dtype([](const FullAttrs& a, std::span<const DType>, DType) { return a.dtype; })
       .kernel([](const FullAttrs& a, KernelContext& k) { fill(k.out(), a.value); })
-      .not_differentiable(kConstant).sample({}, {.shape = {2, 3}, .value = 1.5});
+      .not_differentiable(kConstant)
+      .sample({}, {.shape = {2, 3}, .value = 1.5});
 }
 
 struct ArangeAttrs {
@@ -85,7 +91,9 @@ struct ArangeAttrs {
   }
 };
 GLUINO_OP(_arange, ArangeAttrs) {
-  op.doc("Evenly spaced values in [start, stop).").alias("_npi_arange").dtypes(DTypeSet::any)
+  op.doc("Evenly spaced values in [start, stop).")
+      .alias("_npi_arange")
+      .dtypes(DTypeSet::any)
       .shape([](const ArangeAttrs& a, std::span<const Shape>) {
         if (a.repeat < 1) raise<AttrError>("attribute 'repeat' is {}, at least 1 is needed", a.repeat);
         return Shape{a.count() * a.repeat};
@@ -98,7 +106,8 @@ GLUINO_OP(_arange, ArangeAttrs) {
         });
       })
       .not_differentiable(kConstant)
-      .sample({}, {.start = 5}).sample({}, {.start = 1, .stop = 4, .step = 0.5, .repeat = 2});
+      .sample({}, {.start = 5})
+      .sample({}, {.start = 1, .stop = 4, .step = 0.5, .repeat = 2});
 }
 
 struct LinspaceAttrs {
@@ -117,7 +126,9 @@ struct LinspaceAttrs {
   }
 };
 GLUINO_OP(_linspace, LinspaceAttrs) {
-  op.doc("num evenly spaced values from start to stop.").alias("_npi_linspace").dtypes(DTypeSet::any)
+  op.doc("num evenly spaced values from start to stop.")
+      .alias("_npi_linspace")
+      .dtypes(DTypeSet::any)
       .shape([](const LinspaceAttrs& a, std::span<const Shape>) { return checked(Shape{a.num}); })
       .dtype([](const LinspaceAttrs& a, std::span<const DType>, DType) { return a.dtype; })
       .kernel([](const LinspaceAttrs& a, KernelContext& k) {
@@ -125,11 +136,13 @@ GLUINO_OP(_linspace, LinspaceAttrs) {
         const double step = parts > 0 ? (a.stop - a.start) / parts : 0;
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
-          for (int64_t i = 0; i < a.num; ++i) out[i] = static_cast<T>(a.endpoint && i == a.num - 1 && i > 0 ? a.stop : a.start + static_cast<double>(i) * step);
+          for (int64_t i = 0; i < a.num; ++i)
+            out[i] = static_cast<T>(a.endpoint && i == a.num - 1 && i > 0 ? a.stop : a.start + static_cast<double>(i) * step);
         });
       })
       .not_differentiable(kConstant)
-      .sample({}, {.start = 0, .stop = 1, .num = 5}).sample({}, {.start = 2, .stop = -1, .num = 4, .endpoint = false});
+      .sample({}, {.start = 0, .stop = 1, .num = 5})
+      .sample({}, {.start = 2, .stop = -1, .num = 4, .endpoint = false});
 }
 
 struct EyeAttrs {
@@ -145,8 +158,12 @@ struct EyeAttrs {
   }
 };
 GLUINO_OP(_eye, EyeAttrs) {
-  op.doc("Ones on a diagonal, zeros elsewhere.").alias("_npi_eye").dtypes(DTypeSet::any)
-      .shape([](const EyeAttrs& a, std::span<const Shape>) { return checked(Shape{a.N, a.M ? a.M : a.N}); })
+  op.doc("Ones on a diagonal, zeros elsewhere.")
+      .alias("_npi_eye")
+      .dtypes(DTypeSet::any)
+      .shape([](const EyeAttrs& a, std::span<const Shape>) {
+        return checked(Shape{a.N, a.M ? a.M : a.N});
+      })
       .dtype([](const EyeAttrs& a, std::span<const DType>, DType) { return a.dtype; })
       .kernel([](const EyeAttrs& a, KernelContext& k) {
         fill(k.out(), 0);
@@ -157,7 +174,8 @@ GLUINO_OP(_eye, EyeAttrs) {
         });
       })
       .not_differentiable(kConstant)
-      .sample({}, {.N = 3}).sample({}, {.N = 2, .M = 4, .k = 1});
+      .sample({}, {.N = 3})
+      .sample({}, {.N = 2, .M = 4, .k = 1});
 }
 
 }  // namespace

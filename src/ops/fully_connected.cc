@@ -22,7 +22,8 @@ static int64_t features_of(const FullyConnectedAttrs& a, const Shape& data) {
 
 static Shape fully_connected_shape(const FullyConnectedAttrs& a, std::span<const Shape> in) {
   const Shape weight{a.num_hidden, features_of(a, in[0])};
-  if (!(in[1] == weight)) raise<ShapeError>("data of shape {} with num_hidden = {} needs a weight of shape {}, but it is {}", in[0], a.num_hidden, weight, in[1]);
+  if (!(in[1] == weight))
+    raise<ShapeError>("data of shape {} with num_hidden = {} needs a weight of shape {}, but it is {}", in[0], a.num_hidden, weight, in[1]);
   if (!a.no_bias && in[2].elements() != a.num_hidden) raise<ShapeError>("bias has shape {}, but {} is needed", in[2], Shape{a.num_hidden});
   Shape out = in[0];
   if (a.flatten) return {in[0][0], a.num_hidden};
@@ -44,7 +45,8 @@ static void fully_connected_kernel(const FullyConnectedAttrs& a, KernelContext& 
     T* out = k.out_data<T>();
     if (!a.no_bias)
       for (int64_t i = 0; i < rows; ++i) std::copy_n(k.data<T>(2), a.num_hidden, out + i * a.num_hidden);
-    kernels::gemm<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out, a.num_hidden);
+    kernels::gemm<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out,
+                     a.num_hidden);
   });
 }
 
@@ -62,10 +64,15 @@ static Tensors fully_connected_gradient(const FullyConnectedAttrs& a, const Grad
 }
 
 GLUINO_OP(FullyConnected, FullyConnectedAttrs) {
-  op.doc("Dense layer: data times the transposed weight, plus bias.").input("data").input("weight").input("bias")
+  op.doc("Dense layer: data times the transposed weight, plus bias.")
+      .input("data")
+      .input("weight")
+      .input("bias")
       .present_if([](const FullyConnectedAttrs& a) { return !a.no_bias; })
-      .shape(fully_connected_shape).complete(complete_fully_connected)
-      .kernel(fully_connected_kernel).kernel_dtypes(real_dtypes())
+      .shape(fully_connected_shape)
+      .complete(complete_fully_connected)
+      .kernel(fully_connected_kernel)
+      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, fully_connected_gradient)
       .fold_affine([](const FullyConnectedAttrs& a, const Tensors& in, const ChannelAffine& c) {
         return c.axis == (a.flatten ? 1 : in[0].ndim() - 1) ? fold_into_weight(a, in, c, 0) : FoldedCall{};

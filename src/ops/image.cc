@@ -21,7 +21,10 @@ static Shape image_shape(const Shape& like, int64_t height, int64_t width, int64
 }
 
 GLUINO_OP(_image_to_tensor, NoAttrs) {
-  op.doc("Images of 0 to 255 with channels last become floats of 0 to 1 with channels first.").alias("_npx__image_to_tensor").input("data").dtypes(DTypeSet::any)
+  op.doc("Images of 0 to 255 with channels last become floats of 0 to 1 with channels first.")
+      .alias("_npx__image_to_tensor")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const NoAttrs&, std::span<const Shape> in) {
         const ImageLayout l = image_layout(in[0]);
         return in[0].ndim() == 3 ? Shape{l.channels, l.height, l.width} : Shape{l.batch, l.channels, l.height, l.width};
@@ -41,13 +44,16 @@ GLUINO_OP(_image_to_tensor, NoAttrs) {
           });
         });
       })
-      .not_differentiable("it prepares data").sample({index_sample({3, 4, 2}, 256)}).sample({index_sample({2, 3, 4, 3}, 256)});
+      .not_differentiable("it prepares data")
+      .sample({index_sample({3, 4, 2}, 256)})
+      .sample({index_sample({2, 3, 4, 3}, 256)});
 }
 
 struct ImageNormalizeAttrs {
   Floats mean{0.0}, std{1.0};
   static void fields(AttrFields<ImageNormalizeAttrs>& f) {
-    f.field("mean", &ImageNormalizeAttrs::mean, "what is subtracted: one number, or one per channel").field("std", &ImageNormalizeAttrs::std, "what is divided by: one number, or one per channel");
+    f.field("mean", &ImageNormalizeAttrs::mean, "what is subtracted: one number, or one per channel")
+        .field("std", &ImageNormalizeAttrs::std, "what is divided by: one number, or one per channel");
   }
 };
 static void normalize(const ImageNormalizeAttrs& a, KernelContext& k) {
@@ -62,40 +68,57 @@ static void normalize(const ImageNormalizeAttrs& a, KernelContext& k) {
   });
 }
 GLUINO_OP(_image_normalize, ImageNormalizeAttrs) {
-  op.doc("Subtracts a mean and divides by a standard deviation per channel; channels are first.").alias("_npx__image_normalize").input("data").kernel_dtypes(real_dtypes())
+  op.doc("Subtracts a mean and divides by a standard deviation per channel; channels are first.")
+      .alias("_npx__image_normalize")
+      .input("data")
+      .kernel_dtypes(real_dtypes())
       .shape([](const ImageNormalizeAttrs& a, std::span<const Shape> in) {
-        if (in[0].ndim() != 3 && in[0].ndim() != 4) raise<ShapeError>("data has shape {}, but (channels, height, width) with or without a batch axis is needed", in[0]);
+        if (in[0].ndim() != 3 && in[0].ndim() != 4)
+          raise<ShapeError>("data has shape {}, but (channels, height, width) with or without a batch axis is needed", in[0]);
         const auto channels = static_cast<size_t>(in[0][in[0].ndim() - 3]);
         for (const Floats* v : {&a.mean, &a.std})
           if (v->size() != 1 && v->size() != channels) raise<AttrError>("there are {} numbers for {} channels", v->size(), channels);
         return in[0];
       })
       .kernel([](const ImageNormalizeAttrs& a, KernelContext& k) { normalize(a, k); })
-      .gradient({}, [](const ImageNormalizeAttrs& a, const Gradient& g) -> Tensors { return {call("_image_normalize", {g.head()}, {{"mean", Floats{0.0}}, {"std", a.std}})}; })
-      .sample({{2, 3, 2}}, {.mean = {0.1, 0.2}, .std = {0.5, 2}}).sample({{2, 3, 2, 2}}, {.mean = {0.1}, .std = {3}});
+      .gradient({},
+                [](const ImageNormalizeAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_image_normalize", {g.head()}, {{"mean", Floats{0.0}}, {"std", a.std}})};
+                })
+      .sample({{2, 3, 2}}, {.mean = {0.1, 0.2}, .std = {0.5, 2}})
+      .sample({{2, 3, 2, 2}}, {.mean = {0.1}, .std = {3}});
 }
 
 struct ImageCropAttrs {
   int64_t x = 0, y = 0, width = 1, height = 1;
   static void fields(AttrFields<ImageCropAttrs>& f) {
-    f.required("x", &ImageCropAttrs::x, "left edge").required("y", &ImageCropAttrs::y, "upper edge").required("width", &ImageCropAttrs::width, "width of the part").required("height", &ImageCropAttrs::height, "height of the part");
+    f.required("x", &ImageCropAttrs::x, "left edge")
+        .required("y", &ImageCropAttrs::y, "upper edge")
+        .required("width", &ImageCropAttrs::width, "width of the part")
+        .required("height", &ImageCropAttrs::height, "height of the part");
   }
 };
 GLUINO_OP(_image_crop, ImageCropAttrs) {
-  op.doc("A rectangular part of images with channels last.").alias("_npx__image_crop").input("data").dtypes(DTypeSet::any)
+  op.doc("A rectangular part of images with channels last.")
+      .alias("_npx__image_crop")
+      .input("data")
+      .dtypes(DTypeSet::any)
       .shape([](const ImageCropAttrs& a, std::span<const Shape> in) {
         const ImageLayout l = image_layout(in[0]);
         if (a.x < 0 || a.y < 0 || a.width < 1 || a.height < 1 || a.x + a.width > l.width || a.y + a.height > l.height)
-          raise<AttrError>("the part x = {}, y = {}, width = {}, height = {} does not lie in images of shape {}", a.x, a.y, a.width, a.height, in[0]);
+          raise<AttrError>("the part x = {}, y = {}, width = {}, height = {} does not lie in images of shape {}", a.x, a.y, a.width,
+                           a.height, in[0]);
         return image_shape(in[0], a.height, a.width, l.channels);
       })
       .kernel([](const ImageCropAttrs& a, KernelContext& k) {
         const ImageLayout l = image_layout(k.in(0).shape());
         const int64_t bytes = dtype_bytes(k.out().dtype()) * l.channels;
         for (int64_t r = 0; r < l.batch * a.height; ++r)
-          std::copy_n(bytes_of(k.in(0)) + ((r / a.height * l.height + a.y + r % a.height) * l.width + a.x) * bytes, a.width * bytes, bytes_of(k.out()) + r * a.width * bytes);
+          std::copy_n(bytes_of(k.in(0)) + ((r / a.height * l.height + a.y + r % a.height) * l.width + a.x) * bytes, a.width * bytes,
+                      bytes_of(k.out()) + r * a.width * bytes);
       })
-      .not_differentiable("it prepares data").sample({{4, 5, 2}}, {.x = 1, .y = 2, .width = 3, .height = 2});
+      .not_differentiable("it prepares data")
+      .sample({{4, 5, 2}}, {.x = 1, .y = 2, .width = 3, .height = 2});
 }
 
 static void flip(KernelContext& k, bool columns) {
@@ -112,14 +135,24 @@ static Shape same_images(const NoAttrs&, std::span<const Shape> in) {
   return in[0];
 }
 GLUINO_OP(_image_flip_left_right, NoAttrs) {
-  op.doc("Mirrors images left to right; channels are last.").alias("_npx__image_flip_left_right").input("data").dtypes(DTypeSet::any).shape(same_images)
+  op.doc("Mirrors images left to right; channels are last.")
+      .alias("_npx__image_flip_left_right")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape(same_images)
       .kernel([](const NoAttrs&, KernelContext& k) { flip(k, true); })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_left_right", {g.head()})}; }).sample({{3, 4, 2}});
+      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_left_right", {g.head()})}; })
+      .sample({{3, 4, 2}});
 }
 GLUINO_OP(_image_flip_top_bottom, NoAttrs) {
-  op.doc("Mirrors images top to bottom; channels are last.").alias("_npx__image_flip_top_bottom").input("data").dtypes(DTypeSet::any).shape(same_images)
+  op.doc("Mirrors images top to bottom; channels are last.")
+      .alias("_npx__image_flip_top_bottom")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape(same_images)
       .kernel([](const NoAttrs&, KernelContext& k) { flip(k, false); })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_top_bottom", {g.head()})}; }).sample({{3, 4, 2}});
+      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_top_bottom", {g.head()})}; })
+      .sample({{3, 4, 2}});
 }
 
 struct ImageResizeAttrs {
@@ -127,17 +160,21 @@ struct ImageResizeAttrs {
   bool keep_ratio = false;
   int64_t interp = 1;
   static void fields(AttrFields<ImageResizeAttrs>& f) {
-    f.required("size", &ImageResizeAttrs::size, "width and height, or one number for both").field("keep_ratio", &ImageResizeAttrs::keep_ratio, "with one number: that of the shorter edge")
+    f.required("size", &ImageResizeAttrs::size, "width and height, or one number for both")
+        .field("keep_ratio", &ImageResizeAttrs::keep_ratio, "with one number: that of the shorter edge")
         .field("interp", &ImageResizeAttrs::interp, "0 takes the nearest pixel, 1 interpolates");
   }
 };
 static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
   const ImageLayout l = image_layout(s);
-  if (a.size.ndim() < 1 || a.size.ndim() > 2 || a.size[0] < 1 || a.size.back() < 1) raise<AttrError>("size = {}, but one or two positive numbers are needed", a.size);
+  if (a.size.ndim() < 1 || a.size.ndim() > 2 || a.size[0] < 1 || a.size.back() < 1)
+    raise<AttrError>("size = {}, but one or two positive numbers are needed", a.size);
   if (a.interp != 0 && a.interp != 1) raise<AttrError>("interp = {}, but only 0 and 1 are supported", a.interp);
   int64_t width = a.size[0], height = a.size.back();
-  if (a.size.ndim() == 1 && a.keep_ratio && l.height < l.width) width = l.width * height / std::max<int64_t>(l.height, 1);
-  else if (a.size.ndim() == 1 && a.keep_ratio) height = l.height * width / std::max<int64_t>(l.width, 1);
+  if (a.size.ndim() == 1 && a.keep_ratio && l.height < l.width)
+    width = l.width * height / std::max<int64_t>(l.height, 1);
+  else if (a.size.ndim() == 1 && a.keep_ratio)
+    height = l.height * width / std::max<int64_t>(l.width, 1);
   return image_shape(s, height, width, l.channels);
 }
 // Where output i of `out` reads along an axis of `in`: two pixels and the weight of the second; pixel centers are at halves.
@@ -156,31 +193,39 @@ static Reading reading(int64_t i, int64_t out, int64_t in, bool nearest) {
   return {first, std::min(first + 1, in - 1), static_cast<float>(at - static_cast<double>(first))};
 }
 GLUINO_OP(_image_resize, ImageResizeAttrs) {
-  op.doc("Resizes images with channels last.").alias("_npx__image_resize").input("data").dtypes(DTypeSet::numeric)
+  op.doc("Resizes images with channels last.")
+      .alias("_npx__image_resize")
+      .input("data")
+      .dtypes(DTypeSet::numeric)
       .shape([](const ImageResizeAttrs& a, std::span<const Shape> in) { return resized(a, in[0]); })
       .kernel([](const ImageResizeAttrs& a, KernelContext& k) {
         const ImageLayout from = image_layout(k.in(0).shape()), to = image_layout(k.out().shape());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
           T* out = k.out_data<T>();
-          parallel_for(to.batch * to.height, kParallelGrain / std::max<int64_t>(to.width * to.channels * 8, 1) + 1, [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) {
-              const Reading y = reading(r % to.height, to.height, from.height, a.interp == 0);
-              const T* rows[] = {data + (r / to.height * from.height + y.first) * from.width * from.channels, data + (r / to.height * from.height + y.second) * from.width * from.channels};
-              for (int64_t j = 0; j < to.width * to.channels; ++j) {
-                const Reading x = reading(j / to.channels, to.width, from.width, a.interp == 0);
-                const int64_t c = j % to.channels;
-                const auto along = [&](const T* row) {
-                  return static_cast<float>(row[x.first * from.channels + c]) * (1 - x.weight) + static_cast<float>(row[x.second * from.channels + c]) * x.weight;
-                };
-                const float value = along(rows[0]) * (1 - y.weight) + along(rows[1]) * y.weight;
-                out[r * to.width * to.channels + j] = static_cast<T>(is_floating(dtype_of<T>) ? value : std::round(value));
-              }
-            }
-          });
+          parallel_for(to.batch * to.height, kParallelGrain / std::max<int64_t>(to.width * to.channels * 8, 1) + 1,
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t r = begin; r < end; ++r) {
+                           const Reading y = reading(r % to.height, to.height, from.height, a.interp == 0);
+                           const T* rows[] = {data + (r / to.height * from.height + y.first) * from.width * from.channels,
+                                              data + (r / to.height * from.height + y.second) * from.width * from.channels};
+                           for (int64_t j = 0; j < to.width * to.channels; ++j) {
+                             const Reading x = reading(j / to.channels, to.width, from.width, a.interp == 0);
+                             const int64_t c = j % to.channels;
+                             const auto along = [&](const T* row) {
+                               return static_cast<float>(row[x.first * from.channels + c]) * (1 - x.weight) +
+                                      static_cast<float>(row[x.second * from.channels + c]) * x.weight;
+                             };
+                             const float value = along(rows[0]) * (1 - y.weight) + along(rows[1]) * y.weight;
+                             out[r * to.width * to.channels + j] = static_cast<T>(is_floating(dtype_of<T>) ? value : std::round(value));
+                           }
+                         }
+                       });
         });
       })
-      .not_differentiable("it prepares data").sample({index_sample({3, 4, 2}, 200)}, {.size = {2, 5}}).sample({index_sample({2, 4, 3, 3}, 200)}, {.size = {6}, .keep_ratio = true, .interp = 0});
+      .not_differentiable("it prepares data")
+      .sample({index_sample({3, 4, 2}, 200)}, {.size = {2, 5}})
+      .sample({index_sample({2, 4, 3, 3}, 200)}, {.size = {6}, .keep_ratio = true, .interp = 0});
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ static Shape grid_shape(const GridGeneratorAttrs& a, const Shape& data) {
     return data;
   }
   if (data.ndim() != 2 || data[1] != 6) raise<ShapeError>("affine needs data of shape (batch, 6), but it is {}", data);
-  if (a.target_shape.ndim() != 2 || a.target_shape[0] < 1 || a.target_shape[1] < 1) raise<AttrError>("target_shape = {}, but a height and a width are needed", a.target_shape);
+  if (a.target_shape.ndim() != 2 || a.target_shape[0] < 1 || a.target_shape[1] < 1)
+    raise<AttrError>("target_shape = {}, but a height and a width are needed", a.target_shape);
   return {data[0], 2, a.target_shape[0], a.target_shape[1]};
 }
 // theta: (batch, 6), grid: (batch, 2, height, width) with x first.
@@ -50,7 +51,9 @@ static void affine_grid(const T* theta, const Shape& grid, T* out) {
 static double pixel(const Shape& grid, int64_t c) { return 2 / std::max(static_cast<double>(grid[c == 0 ? 3 : 2] - 1), 1.0); }
 
 GLUINO_OP(GridGenerator, GridGeneratorAttrs) {
-  op.doc("Coordinates, from -1 to 1, at which BilinearSampler reads.").input("data").kernel_dtypes(real_dtypes())
+  op.doc("Coordinates, from -1 to 1, at which BilinearSampler reads.")
+      .input("data")
+      .kernel_dtypes(real_dtypes())
       .shape([](const GridGeneratorAttrs& a, std::span<const Shape> in) { return grid_shape(a, in[0]); })
       .kernel([](const GridGeneratorAttrs& a, KernelContext& k) {
         const Shape& s = k.out().shape();
@@ -62,11 +65,19 @@ GLUINO_OP(GridGenerator, GridGeneratorAttrs) {
           }
         });
       })
-      .gradient({}, [](const GridGeneratorAttrs& a, const Gradient& g) -> Tensors { return {call_with("_grid_generator_grad", {g.head(), g.like(0)}, a)}; })
-      .sample({{2, 6}}, {.target_shape = {3, 4}}).sample({{2, 2, 3, 4}}, {.transform_type = GridGeneratorAttrs::Type::warp});
+      .gradient({},
+                [](const GridGeneratorAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_grid_generator_grad", {g.head(), g.like(0)}, a)};
+                })
+      .sample({{2, 6}}, {.target_shape = {3, 4}})
+      .sample({{2, 2, 3, 4}}, {.transform_type = GridGeneratorAttrs::Type::warp});
 }
 GLUINO_OP(_grid_generator_grad, GridGeneratorAttrs) {
-  op.doc("The gradient of GridGenerator.").input("head").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("The gradient of GridGenerator.")
+      .input("head")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const GridGeneratorAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const GridGeneratorAttrs& a, KernelContext& k) {
         const Shape& s = k.in(0).shape();
@@ -118,7 +129,8 @@ static void for_each_place(const Shape& data, const Shape& grid_shape, const T* 
   parallel_for(data[0], plane_grain(area * data[1]), [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n)
       for (int64_t p = 0; p < area; ++p) {
-        const T x = (grid[n * 2 * area + p] + 1) * static_cast<T>(data[3] - 1) / 2, y = (grid[(n * 2 + 1) * area + p] + 1) * static_cast<T>(data[2] - 1) / 2;
+        const T x = (grid[n * 2 * area + p] + 1) * static_cast<T>(data[3] - 1) / 2,
+                y = (grid[(n * 2 + 1) * area + p] + 1) * static_cast<T>(data[2] - 1) / 2;
         f(n, p, Corners<T>(x, y, data[2], data[3]));
       }
   });
@@ -137,25 +149,39 @@ static void sample_images(const Shape& data_shape, const T* data, const Shape& g
 }
 static Shape sampled_shape(const Shape& data, const Shape& grid) {
   check_images(data);
-  if (grid.ndim() != 4 || grid[1] != 2 || grid[0] != data[0]) raise<ShapeError>("grid has shape {}, but ({}, 2, height, width) is needed", grid, data[0]);
+  if (grid.ndim() != 4 || grid[1] != 2 || grid[0] != data[0])
+    raise<ShapeError>("grid has shape {}, but ({}, 2, height, width) is needed", grid, data[0]);
   return {data[0], data[1], grid[2], grid[3]};
 }
 
 GLUINO_OP(BilinearSampler, NoAttrs) {
-  op.doc("Reads images at the coordinates of a grid; outside is zero.").ignores({"cudnn_off"}).input("data").input("grid").kernel_dtypes(real_dtypes())
+  op.doc("Reads images at the coordinates of a grid; outside is zero.")
+      .ignores({"cudnn_off"})
+      .input("data")
+      .input("grid")
+      .kernel_dtypes(real_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return sampled_shape(in[0], in[1]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
-        visit_real(k.out().dtype(), [&]<class T>(T*) { sample_images(k.in(0).shape(), k.data<T>(0), k.in(1).shape(), k.data<T>(1), k.out_data<T>()); });
+        visit_real(k.out().dtype(),
+                   [&]<class T>(T*) { sample_images(k.in(0).shape(), k.data<T>(0), k.in(1).shape(), k.data<T>(1), k.out_data<T>()); });
       })
-      .gradient({{0, 1}, {}}, [](const Gradient& g) {
-        const Tensor in[] = {g.head(), g.in(0), g.in(1)};
-        return call_all("_bilinear_sampler_grad", in);
-      })
+      .gradient({{0, 1}, {}},
+                [](const Gradient& g) {
+                  const Tensor in[] = {g.head(), g.in(0), g.in(1)};
+                  return call_all("_bilinear_sampler_grad", in);
+                })
       .sample({{2, 2, 4, 5}, uniform_sample({2, 2, 3, 2}, -0.9, 0.9)});
 }
 GLUINO_OP(_bilinear_sampler_grad, NoAttrs) {
-  op.doc("The gradients of BilinearSampler with respect to data and grid.").input("head").input("data").input("grid").outputs({"data_grad", "grid_grad"}).kernel_dtypes(real_dtypes())
-      .shape([](const NoAttrs&, std::span<const Shape> in) { return std::vector<Shape>{in[1], in[2]}; })
+  op.doc("The gradients of BilinearSampler with respect to data and grid.")
+      .input("head")
+      .input("data")
+      .input("grid")
+      .outputs({"data_grad", "grid_grad"})
+      .kernel_dtypes(real_dtypes())
+      .shape([](const NoAttrs&, std::span<const Shape> in) {
+        return std::vector<Shape>{in[1], in[2]};
+      })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Shape &s = k.in(1).shape(), &grid = k.in(2).shape();
         const int64_t channels = s[1], area = s[2] * s[3], out_area = grid[2] * grid[3];
@@ -195,8 +221,13 @@ struct SpatialTransformerAttrs {
   GridGeneratorAttrs grid() const { return {.target_shape = target_shape}; }
 };
 GLUINO_OP(SpatialTransformer, SpatialTransformerAttrs) {
-  op.doc("Reads images through an affine transformation of the coordinates.").ignores({"cudnn_off"}).input("data").input("loc").kernel_dtypes(real_dtypes())
-      .outputs({"output", "grid"}).hidden_outputs(1)
+  op.doc("Reads images through an affine transformation of the coordinates.")
+      .ignores({"cudnn_off"})
+      .input("data")
+      .input("loc")
+      .kernel_dtypes(real_dtypes())
+      .outputs({"output", "grid"})
+      .hidden_outputs(1)
       .shape([](const SpatialTransformerAttrs& a, std::span<const Shape> in) {
         const Shape grid = grid_shape(a.grid(), in[1]);
         return std::vector<Shape>{sampled_shape(in[0], grid), grid};
@@ -210,11 +241,12 @@ GLUINO_OP(SpatialTransformer, SpatialTransformerAttrs) {
           sample_images(k.in(0).shape(), k.data<T>(0), k.out(1).shape(), k.out(1).data<T>(), k.out_data<T>(0));
         });
       })
-      .gradient({{0}, {1}}, [](const SpatialTransformerAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor in[] = {g.head(), g.in(0), g.out(1)};
-        const Tensors d = call_all("_bilinear_sampler_grad", in);
-        return {d[0], call_with("_grid_generator_grad", {d[1], g.like(1)}, a.grid())};
-      })
+      .gradient({{0}, {1}},
+                [](const SpatialTransformerAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor in[] = {g.head(), g.in(0), g.out(1)};
+                  const Tensors d = call_all("_bilinear_sampler_grad", in);
+                  return {d[0], call_with("_grid_generator_grad", {d[1], g.like(1)}, a.grid())};
+                })
       .sample({{2, 2, 4, 5}, uniform_sample({2, 6}, -0.4, 0.4)}, {.target_shape = {3, 2}});
 }
 
@@ -241,8 +273,10 @@ static AxisTaps bilinear_taps(int64_t in, int64_t out, bool align_corners) {
                               : std::max((static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5, 0.0);
     const int64_t first = std::min(static_cast<int64_t>(at), in - 1);
     const double rest = at - static_cast<double>(first);
-    if (first + 1 < in) taps.push_back({first, {1 - rest, rest}});
-    else taps.push_back({first, {1.0}});
+    if (first + 1 < in)
+      taps.push_back({first, {1 - rest, rest}});
+    else
+      taps.push_back({first, {1.0}});
   }
   return taps;
 }
@@ -256,7 +290,8 @@ static void for_each_tap(const Shape& in, const AxisTaps& rows, const AxisTaps& 
         const Taps &y = rows[static_cast<size_t>(i / width)], &x = columns[static_cast<size_t>(i % width)];
         for (size_t r = 0; r < y.weights.size(); ++r)
           for (size_t c = 0; c < x.weights.size(); ++c)
-            f((plane * in[2] + y.first + static_cast<int64_t>(r)) * in[3] + x.first + static_cast<int64_t>(c), plane * height * width + i, y.weights[r] * x.weights[c]);
+            f((plane * in[2] + y.first + static_cast<int64_t>(r)) * in[3] + x.first + static_cast<int64_t>(c), plane * height * width + i,
+              y.weights[r] * x.weights[c]);
       }
   });
 }
@@ -266,14 +301,18 @@ static void run_taps(KernelContext& k, const AxisTaps& rows, const AxisTaps& col
     const T* from = k.data<T>(0);
     T* to = k.out_data<T>();
     std::fill_n(to, k.out().size(), T(0));
-    if (adjoint) for_each_tap(k.out().shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[in] += from[out] * static_cast<T>(w); });
-    else for_each_tap(k.in(0).shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[out] += from[in] * static_cast<T>(w); });
+    if (adjoint)
+      for_each_tap(k.out().shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[in] += from[out] * static_cast<T>(w); });
+    else
+      for_each_tap(k.in(0).shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[out] += from[in] * static_cast<T>(w); });
   });
 }
 
 struct AdaptiveAttrs {
   Shape output_size;
-  static void fields(AttrFields<AdaptiveAttrs>& f) { f.field("output_size", &AdaptiveAttrs::output_size, "height and width of the output, or one number for both; 1 when empty"); }
+  static void fields(AttrFields<AdaptiveAttrs>& f) {
+    f.field("output_size", &AdaptiveAttrs::output_size, "height and width of the output, or one number for both; 1 when empty");
+  }
 };
 static Shape adaptive_shape(const AdaptiveAttrs& a, const Shape& s) {
   check_images(s);
@@ -282,21 +321,34 @@ static Shape adaptive_shape(const AdaptiveAttrs& a, const Shape& s) {
   return {s[0], s[1], height, width};
 }
 GLUINO_OP(_contrib_AdaptiveAvgPooling2D, AdaptiveAttrs) {
-  op.doc("Averages of windows chosen so that the output has a given size.").input("data").kernel_dtypes(real_dtypes())
+  op.doc("Averages of windows chosen so that the output has a given size.")
+      .input("data")
+      .kernel_dtypes(real_dtypes())
       .shape([](const AdaptiveAttrs& a, std::span<const Shape> in) { return adaptive_shape(a, in[0]); })
       .kernel([](const AdaptiveAttrs&, KernelContext& k) {
         run_taps(k, adaptive_taps(k.in(0).extent(2), k.out().extent(2)), adaptive_taps(k.in(0).extent(3), k.out().extent(3)), false);
       })
-      .gradient({}, [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors { return {call_with("_adaptive_avg_pooling_grad", {g.head(), g.like(0)}, a)}; })
-      .sample({{2, 2, 5, 4}}, {.output_size = {3, 2}}).sample({{2, 2, 3, 4}});
+      .gradient({},
+                [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_adaptive_avg_pooling_grad", {g.head(), g.like(0)}, a)};
+                })
+      .sample({{2, 2, 5, 4}}, {.output_size = {3, 2}})
+      .sample({{2, 2, 3, 4}});
 }
 GLUINO_OP(_adaptive_avg_pooling_grad, AdaptiveAttrs) {
-  op.doc("The gradient of _contrib_AdaptiveAvgPooling2D.").input("head").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("The gradient of _contrib_AdaptiveAvgPooling2D.")
+      .input("head")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const AdaptiveAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const AdaptiveAttrs&, KernelContext& k) {
         run_taps(k, adaptive_taps(k.out().extent(2), k.in(0).extent(2)), adaptive_taps(k.out().extent(3), k.in(0).extent(3)), true);
       })
-      .gradient({}, [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors { return {call_with("_contrib_AdaptiveAvgPooling2D", {g.head()}, a), Tensor()}; })
+      .gradient({},
+                [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_contrib_AdaptiveAvgPooling2D", {g.head()}, a), Tensor()};
+                })
       .sample({{2, 2, 3, 2}, {2, 2, 5, 4}}, {.output_size = {3, 2}});
 }
 
@@ -306,9 +358,12 @@ struct BilinearResizeAttrs {
   enum class Mode : uint8_t { size, odd_scale, like, to_even_down, to_even_up, to_odd_down, to_odd_up } mode = Mode::size;
   bool align_corners = true;
   static void fields(AttrFields<BilinearResizeAttrs>& f) {
-    f.field("height", &BilinearResizeAttrs::height, "height of the output").field("width", &BilinearResizeAttrs::width, "width of the output")
-        .field("scale_height", &BilinearResizeAttrs::scale_height, "factor of the height, instead of height").field("scale_width", &BilinearResizeAttrs::scale_width, "factor of the width, instead of width")
-        .choice("mode", &BilinearResizeAttrs::mode, {"size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"}, "how the size of the output is found")
+    f.field("height", &BilinearResizeAttrs::height, "height of the output")
+        .field("width", &BilinearResizeAttrs::width, "width of the output")
+        .field("scale_height", &BilinearResizeAttrs::scale_height, "factor of the height, instead of height")
+        .field("scale_width", &BilinearResizeAttrs::scale_width, "factor of the width, instead of width")
+        .choice("mode", &BilinearResizeAttrs::mode, {"size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"},
+                "how the size of the output is found")
         .field("align_corners", &BilinearResizeAttrs::align_corners, "the corner pixels of input and output lie on each other");
   }
 };
@@ -317,7 +372,9 @@ static int64_t resized_extent(const BilinearResizeAttrs& a, int64_t in, int64_t 
   const double factor = scale.value_or(1);
   switch (a.mode) {
     case Mode::size: return scale ? static_cast<int64_t>(static_cast<double>(in) * factor) : fixed;
-    case Mode::odd_scale: return in % 2 ? static_cast<int64_t>(static_cast<double>(in - 1) * factor) + 1 : static_cast<int64_t>(static_cast<double>(in) * factor);
+    case Mode::odd_scale:
+      return in % 2 ? static_cast<int64_t>(static_cast<double>(in - 1) * factor) + 1
+                    : static_cast<int64_t>(static_cast<double>(in) * factor);
     case Mode::like: return like;
     case Mode::to_even_down: return in - in % 2;
     case Mode::to_even_up: return in + in % 2;
@@ -327,30 +384,43 @@ static int64_t resized_extent(const BilinearResizeAttrs& a, int64_t in, int64_t 
   return in % 2 ? in : in + 1;
 }
 GLUINO_OP(_contrib_BilinearResize2D, BilinearResizeAttrs) {
-  op.doc("Resizes images by bilinear interpolation.").input("data").input("like").shape_only()
+  op.doc("Resizes images by bilinear interpolation.")
+      .input("data")
+      .input("like")
+      .shape_only()
       .present_if([](const BilinearResizeAttrs& a) { return a.mode == BilinearResizeAttrs::Mode::like; })
       .kernel_dtypes(real_dtypes())
       .shape([](const BilinearResizeAttrs& a, std::span<const Shape> in) {
         for (const Shape& s : in) check_images(s);
-        return Shape{in[0][0], in[0][1], resized_extent(a, in[0][2], in.back()[2], a.height, a.scale_height), resized_extent(a, in[0][3], in.back()[3], a.width, a.scale_width)};
+        return Shape{in[0][0], in[0][1], resized_extent(a, in[0][2], in.back()[2], a.height, a.scale_height),
+                     resized_extent(a, in[0][3], in.back()[3], a.width, a.scale_width)};
       })
       .kernel([](const BilinearResizeAttrs& a, KernelContext& k) {
-        run_taps(k, bilinear_taps(k.in(0).extent(2), k.out().extent(2), a.align_corners), bilinear_taps(k.in(0).extent(3), k.out().extent(3), a.align_corners), false);
+        run_taps(k, bilinear_taps(k.in(0).extent(2), k.out().extent(2), a.align_corners),
+                 bilinear_taps(k.in(0).extent(3), k.out().extent(3), a.align_corners), false);
       })
-      .gradient({}, [](const BilinearResizeAttrs& a, const Gradient& g) -> Tensors {
-        Tensors out(static_cast<size_t>(g.num_inputs()));
-        out[0] = call_with("_bilinear_resize_grad", {g.head(), g.like(0)}, a);
-        return out;
-      })
-      .sample({{2, 2, 3, 4}}, {.height = 5, .width = 3}).sample({{1, 2, 3, 4}}, {.scale_height = 2, .scale_width = 1.5, .align_corners = false});
+      .gradient({},
+                [](const BilinearResizeAttrs& a, const Gradient& g) -> Tensors {
+                  Tensors out(static_cast<size_t>(g.num_inputs()));
+                  out[0] = call_with("_bilinear_resize_grad", {g.head(), g.like(0)}, a);
+                  return out;
+                })
+      .sample({{2, 2, 3, 4}}, {.height = 5, .width = 3})
+      .sample({{1, 2, 3, 4}}, {.scale_height = 2, .scale_width = 1.5, .align_corners = false});
 }
 GLUINO_OP(_bilinear_resize_grad, BilinearResizeAttrs) {
-  op.doc("The gradient of _contrib_BilinearResize2D.").input("head").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("The gradient of _contrib_BilinearResize2D.")
+      .input("head")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const BilinearResizeAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const BilinearResizeAttrs& a, KernelContext& k) {
-        run_taps(k, bilinear_taps(k.out().extent(2), k.in(0).extent(2), a.align_corners), bilinear_taps(k.out().extent(3), k.in(0).extent(3), a.align_corners), true);
+        run_taps(k, bilinear_taps(k.out().extent(2), k.in(0).extent(2), a.align_corners),
+                 bilinear_taps(k.out().extent(3), k.in(0).extent(3), a.align_corners), true);
       })
-      .not_differentiable("the second derivative of resizing is not implemented").sample({{2, 2, 5, 3}, {2, 2, 3, 4}}, {.height = 5, .width = 3});
+      .not_differentiable("the second derivative of resizing is not implemented")
+      .sample({{2, 2, 5, 3}, {2, 2, 3, 4}}, {.height = 5, .width = 3});
 }
 
 }  // namespace

@@ -21,8 +21,10 @@ Tensors call_all_with(std::string_view name, std::initializer_list<Tensor> input
 // Calls f with a null pointer of float or double.
 template <class F>
 void visit_real(DType dtype, F&& f) {
-  if (dtype == DType::float64) f(static_cast<double*>(nullptr));
-  else f(static_cast<float*>(nullptr));
+  if (dtype == DType::float64)
+    f(static_cast<double*>(nullptr));
+  else
+    f(static_cast<float*>(nullptr));
 }
 inline std::vector<DType> real_dtypes() { return {DType::float32, DType::float64}; }
 

@@ -31,9 +31,14 @@ static kernels::RowLayout row_layout(const LayerNormAttrs& a, const Shape& s) {
   return {split.outer, split.extent, split.inner};
 }
 GLUINO_OP(LayerNorm, LayerNormAttrs) {
-  op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta.").alias("_npx_layer_norm")
-      .input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
-      .hidden_outputs(2).visible_outputs([](const LayerNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+  op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta.")
+      .alias("_npx_layer_norm")
+      .input("data")
+      .input("gamma")
+      .input("beta")
+      .outputs({"output", "mean", "std"})
+      .hidden_outputs(2)
+      .visible_outputs([](const LayerNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const LayerNormAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[0]);
         check_scales(in, {in[0][axis]});
@@ -49,24 +54,34 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
       })
       .kernel([](const LayerNormAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::layer_norm<T>(row_layout(a, k.in(0).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), static_cast<T>(a.eps), k.out_data<T>(), k.out_data<T>(1), k.out_data<T>(2));
+          kernels::layer_norm<T>(row_layout(a, k.in(0).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), static_cast<T>(a.eps),
+                                 k.out_data<T>(), k.out_data<T>(1), k.out_data<T>(2));
         });
       })
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {1, 2}}, [](const LayerNormAttrs& a, const Gradient& g) { return norm_gradient("_layer_norm_grad", a, g); })
-      .sample({{3, 4}, {4}, {4}}).sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});
+      .sample({{3, 4}, {4}, {4}})
+      .sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});
 }
 GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
   op.doc("The gradients of LayerNorm with respect to data, gamma and beta.")
-      .input("head").input("data").input("gamma").input("mean").input("std").outputs({"data_grad", "gamma_grad", "beta_grad"})
-      .shape([](const LayerNormAttrs&, std::span<const Shape> in) { return std::vector<Shape>{in[1], in[2], in[2]}; })
+      .input("head")
+      .input("data")
+      .input("gamma")
+      .input("mean")
+      .input("std")
+      .outputs({"data_grad", "gamma_grad", "beta_grad"})
+      .shape([](const LayerNormAttrs&, std::span<const Shape> in) {
+        return std::vector<Shape>{in[1], in[2], in[2]};
+      })
       .kernel([](const LayerNormAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::layer_norm_grad<T>(row_layout(a, k.in(1).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), k.data<T>(3), k.data<T>(4), k.out_data<T>(0),
-                                      k.out_data<T>(1), k.out_data<T>(2));
+          kernels::layer_norm_grad<T>(row_layout(a, k.in(1).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), k.data<T>(3), k.data<T>(4),
+                                      k.out_data<T>(0), k.out_data<T>(1), k.out_data<T>(2));
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable("the second derivative of layer normalization is not implemented")
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable("the second derivative of layer normalization is not implemented")
       .sample({{3, 4}, {3, 4}, {4}, {3, 1}, uniform_sample({3, 1}, 0.5, 2)});
 }
 
@@ -96,18 +111,23 @@ static kernels::GroupLayout group_layout(const Shape& data, int64_t groups, int6
 }
 static void run_group_norm(KernelContext& k, int64_t groups, double eps) {
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    kernels::group_norm<T>(group_layout(k.in(0).shape(), groups, k.in(1).size()), k.data<T>(0), k.data<T>(1), k.data<T>(2), static_cast<T>(eps), k.out_data<T>(),
-                           k.out_data<T>(1), k.out_data<T>(2));
+    kernels::group_norm<T>(group_layout(k.in(0).shape(), groups, k.in(1).size()), k.data<T>(0), k.data<T>(1), k.data<T>(2),
+                           static_cast<T>(eps), k.out_data<T>(), k.out_data<T>(1), k.out_data<T>(2));
   });
 }
 
 GLUINO_OP(GroupNorm, GroupNormAttrs) {
   op.doc("Normalizes groups of channels of every image; gamma and beta hold one number per group or per channel.")
-      .input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
-      .hidden_outputs(2).visible_outputs([](const GroupNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+      .input("data")
+      .input("gamma")
+      .input("beta")
+      .outputs({"output", "mean", "std"})
+      .hidden_outputs(2)
+      .visible_outputs([](const GroupNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const GroupNormAttrs& a, std::span<const Shape> in) {
         check_channels(in[0]);
-        if (a.num_groups < 1 || in[0][1] % a.num_groups) raise<ShapeError>("{} channels cannot be split into num_groups = {}", in[0][1], a.num_groups);
+        if (a.num_groups < 1 || in[0][1] % a.num_groups)
+          raise<ShapeError>("{} channels cannot be split into num_groups = {}", in[0][1], a.num_groups);
         check_scales(in, {in[1].elements() == in[0][1] ? in[0][1] : a.num_groups});
         return std::vector<Shape>{in[0], {in[0][0], a.num_groups}, {in[0][0], a.num_groups}};
       })
@@ -118,11 +138,16 @@ GLUINO_OP(GroupNorm, GroupNormAttrs) {
       .kernel([](const GroupNormAttrs& a, KernelContext& k) { run_group_norm(k, a.num_groups, a.eps); })
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {1, 2}}, [](const GroupNormAttrs& a, const Gradient& g) { return norm_gradient("_group_norm_grad", a, g); })
-      .sample({{2, 4, 3}, {2}, {2}}, {.num_groups = 2}).sample({{2, 4, 3}, {4}, {4}}, {.num_groups = 2});
+      .sample({{2, 4, 3}, {2}, {2}}, {.num_groups = 2})
+      .sample({{2, 4, 3}, {4}, {4}}, {.num_groups = 2});
 }
 
 GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
-  op.doc("Normalizes every channel of every image.").input("data").input("gamma").input("beta").outputs({"output", "mean", "std"})
+  op.doc("Normalizes every channel of every image.")
+      .input("data")
+      .input("gamma")
+      .input("beta")
+      .outputs({"output", "mean", "std"})
       .hidden_outputs(2)
       .shape([](const InstanceNormAttrs&, std::span<const Shape> in) {
         check_channels(in[0]);
@@ -135,22 +160,33 @@ GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
       })
       .kernel([](const InstanceNormAttrs& a, KernelContext& k) { run_group_norm(k, std::max<int64_t>(k.in(0).extent(1), 1), a.eps); })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {1, 2}}, [](const InstanceNormAttrs& a, const Gradient& g) { return norm_gradient("_group_norm_grad", GroupNormAttrs{.eps = a.eps}, g); })
-      .sample({{2, 3, 4}, {3}, {3}}).sample({{2, 2, 2, 3}, {2}, {2}}, {.eps = 1e-2});
+      .gradient({{0, 1}, {1, 2}}, [](const InstanceNormAttrs& a,
+                                     const Gradient& g) { return norm_gradient("_group_norm_grad", GroupNormAttrs{.eps = a.eps}, g); })
+      .sample({{2, 3, 4}, {3}, {3}})
+      .sample({{2, 2, 2, 3}, {2}, {2}}, {.eps = 1e-2});
 }
 
 // The number of groups is the second extent of mean, so that InstanceNorm needs no attribute for it.
 GLUINO_OP(_group_norm_grad, GroupNormAttrs) {
   op.doc("The gradients of GroupNorm and InstanceNorm with respect to data, gamma and beta.")
-      .input("head").input("data").input("gamma").input("mean").input("std").outputs({"data_grad", "gamma_grad", "beta_grad"})
-      .shape([](const GroupNormAttrs&, std::span<const Shape> in) { return std::vector<Shape>{in[1], in[2], in[2]}; })
+      .input("head")
+      .input("data")
+      .input("gamma")
+      .input("mean")
+      .input("std")
+      .outputs({"data_grad", "gamma_grad", "beta_grad"})
+      .shape([](const GroupNormAttrs&, std::span<const Shape> in) {
+        return std::vector<Shape>{in[1], in[2], in[2]};
+      })
       .kernel([](const GroupNormAttrs&, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::group_norm_grad<T>(group_layout(k.in(1).shape(), std::max<int64_t>(k.in(3).extent(1), 1), k.in(2).size()), k.data<T>(0), k.data<T>(1), k.data<T>(2), k.data<T>(3),
-                                      k.data<T>(4), k.out_data<T>(0), k.out_data<T>(1), k.out_data<T>(2));
+          kernels::group_norm_grad<T>(group_layout(k.in(1).shape(), std::max<int64_t>(k.in(3).extent(1), 1), k.in(2).size()), k.data<T>(0),
+                                      k.data<T>(1), k.data<T>(2), k.data<T>(3), k.data<T>(4), k.out_data<T>(0), k.out_data<T>(1),
+                                      k.out_data<T>(2));
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable("the second derivative of group normalization is not implemented")
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable("the second derivative of group normalization is not implemented")
       .sample({{2, 4, 3}, {2, 4, 3}, {2}, {2, 2}, uniform_sample({2, 2}, 0.5, 2)}, {.num_groups = 2});
 }
 
@@ -160,7 +196,8 @@ struct L2NormalizationAttrs {
   enum class Mode : uint8_t { channel, instance, spatial } mode = Mode::instance;
   static void fields(AttrFields<L2NormalizationAttrs>& f) {
     f.field("eps", &L2NormalizationAttrs::eps, "added to the sum of squares")
-        .choice("mode", &L2NormalizationAttrs::mode, {"channel", "instance", "spatial"}, "over axis 1, over all axes but the first, or over the axes from 2 on");
+        .choice("mode", &L2NormalizationAttrs::mode, {"channel", "instance", "spatial"},
+                "over axis 1, over all axes but the first, or over the axes from 2 on");
   }
 };
 // The axes [first, last) that are summed.
@@ -170,7 +207,9 @@ static std::pair<int, int> summed_axes(const L2NormalizationAttrs& a, const Shap
   return {a.mode == L2NormalizationAttrs::Mode::instance ? 1 : 2, s.ndim()};
 }
 GLUINO_OP(L2Normalization, L2NormalizationAttrs) {
-  op.doc("Divides by the Euclidean norm of each instance, channel vector or image.").input("data").outputs({"output", "norm"})
+  op.doc("Divides by the Euclidean norm of each instance, channel vector or image.")
+      .input("data")
+      .outputs({"output", "norm"})
       .hidden_outputs(1)
       .shape([](const L2NormalizationAttrs& a, std::span<const Shape> in) {
         const auto [first, last] = summed_axes(a, in[0]);
@@ -197,17 +236,22 @@ GLUINO_OP(L2Normalization, L2NormalizationAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{}, {0, 1}}, [](const Gradient& g) -> Tensors {
-        const Tensor &y = g.out(0), &norm = g.out(1);
-        return {(g.head() - y * reduce_like(g.head() * y, norm)) / norm};
-      })
-      .sample({{2, 3, 2}}).sample({{2, 3, 2}}, {.mode = L2NormalizationAttrs::Mode::channel}).sample({{2, 3, 4}}, {.mode = L2NormalizationAttrs::Mode::spatial});
+      .gradient({{}, {0, 1}},
+                [](const Gradient& g) -> Tensors {
+                  const Tensor &y = g.out(0), &norm = g.out(1);
+                  return {(g.head() - y * reduce_like(g.head() * y, norm)) / norm};
+                })
+      .sample({{2, 3, 2}})
+      .sample({{2, 3, 2}}, {.mode = L2NormalizationAttrs::Mode::channel})
+      .sample({{2, 3, 4}}, {.mode = L2NormalizationAttrs::Mode::spatial});
 }
 
 // ---- LRN
 struct WindowSumAttrs {
   int64_t nsize = 0;
-  static void fields(AttrFields<WindowSumAttrs>& f) { f.required("nsize", &WindowSumAttrs::nsize, "number of neighbouring channels, an odd number"); }
+  static void fields(AttrFields<WindowSumAttrs>& f) {
+    f.required("nsize", &WindowSumAttrs::nsize, "number of neighbouring channels, an odd number");
+  }
 };
 // out = the sum over neighbouring channels (axis 1) of f(element).
 template <class T, class F>
@@ -223,7 +267,9 @@ static void channel_window_sum(const Shape& shape, int64_t nsize, const T* x, T*
   });
 }
 GLUINO_OP(_channel_window_sum, WindowSumAttrs) {
-  op.doc("Sums every element with its neighbours along axis 1.").input("data").same_shape()
+  op.doc("Sums every element with its neighbours along axis 1.")
+      .input("data")
+      .same_shape()
       .kernel([](const WindowSumAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           channel_window_sum(k.in(0).shape(), a.nsize, k.data<T>(0), k.out_data<T>(), [](T x) { return x; });
@@ -247,7 +293,9 @@ struct LRNAttrs {
 static Tensor power(const Tensor& x, double p) { return call("_power_scalar", {x}, {{"scalar", p}}); }
 
 GLUINO_OP(LRN, LRNAttrs) {
-  op.doc("Divides by a power of knorm + alpha times the mean square of the neighbouring channels.").input("data").outputs({"output", "denominator"})
+  op.doc("Divides by a power of knorm + alpha times the mean square of the neighbouring channels.")
+      .input("data")
+      .outputs({"output", "denominator"})
       .hidden_outputs(1)
       .shape([](const LRNAttrs& a, std::span<const Shape> in) {
         check_channels(in[0]);
@@ -259,7 +307,8 @@ GLUINO_OP(LRN, LRNAttrs) {
           const T* x = k.data<T>(0);
           T *out = k.out_data<T>(), *denominator = k.out_data<T>(1);
           channel_window_sum(k.in(0).shape(), a.nsize, x, denominator, [](T v) { return v * v; });
-          const T weight = static_cast<T>(a.alpha / static_cast<double>(a.nsize)), knorm = static_cast<T>(a.knorm), beta = static_cast<T>(a.beta);
+          const T weight = static_cast<T>(a.alpha / static_cast<double>(a.nsize)), knorm = static_cast<T>(a.knorm),
+                  beta = static_cast<T>(a.beta);
           parallel_for(k.out().size(), kParallelGrain / 8, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
               denominator[i] = knorm + weight * denominator[i];
@@ -269,10 +318,11 @@ GLUINO_OP(LRN, LRNAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0}, {0, 1}}, [](const LRNAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor sums = call("_channel_window_sum", {g.head() * g.out(0) / g.out(1)}, {{"nsize", a.nsize}});
-        return {g.head() * power(g.out(1), -a.beta) - g.in(0) * sums * (2 * a.alpha * a.beta / static_cast<double>(a.nsize))};
-      })
+      .gradient({{0}, {0, 1}},
+                [](const LRNAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor sums = call("_channel_window_sum", {g.head() * g.out(0) / g.out(1)}, {{"nsize", a.nsize}});
+                  return {g.head() * power(g.out(1), -a.beta) - g.in(0) * sums * (2 * a.alpha * a.beta / static_cast<double>(a.nsize))};
+                })
       .sample({{2, 5, 2}}, {.nsize = 3, .alpha = 0.5});
 }
 

@@ -22,10 +22,13 @@ struct LambPhase1Attrs {
   int64_t t = 1;
   bool bias_correction = true;
   static void fields(AttrFields<LambPhase1Attrs>& f) {
-    f.required("t", &LambPhase1Attrs::t, "number of this step, from 1 on").field("beta1", &LambPhase1Attrs::beta1, "how much of the mean is kept")
-        .field("beta2", &LambPhase1Attrs::beta2, "how much of the variance is kept").field("epsilon", &LambPhase1Attrs::epsilon, "added to the standard deviation")
+    f.required("t", &LambPhase1Attrs::t, "number of this step, from 1 on")
+        .field("beta1", &LambPhase1Attrs::beta1, "how much of the mean is kept")
+        .field("beta2", &LambPhase1Attrs::beta2, "how much of the variance is kept")
+        .field("epsilon", &LambPhase1Attrs::epsilon, "added to the standard deviation")
         .field("bias_correction", &LambPhase1Attrs::bias_correction, "correct mean and variance for their start at 0")
-        .required("wd", &LambPhase1Attrs::wd, "weight decay").field("rescale_grad", &LambPhase1Attrs::rescale_grad, "factor of the gradient")
+        .required("wd", &LambPhase1Attrs::wd, "weight decay")
+        .field("rescale_grad", &LambPhase1Attrs::rescale_grad, "factor of the gradient")
         .field("clip_gradient", &LambPhase1Attrs::clip_gradient, "bound of the gradient; negative for none");
   }
 };
@@ -35,8 +38,10 @@ static void lamb_phase1_kernel(const LambPhase1Attrs& a, KernelContext& k) {
     const T *weight = k.data<T>(k.num_inputs() == 5 ? 4 : 0), *grad = k.data<T>(1);
     T *mean = mean_state.mutable_data<T>(), *var = var_state.mutable_data<T>(), *out = k.out_data<T>();
     const double step = static_cast<double>(a.t);
-    const T b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2), scale = static_cast<T>(a.rescale_grad), eps = static_cast<T>(a.epsilon), wd = static_cast<T>(a.wd);
-    const T c1 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta1, step)) : T(1), c2 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta2, step)) : T(1);
+    const T b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2), scale = static_cast<T>(a.rescale_grad),
+            eps = static_cast<T>(a.epsilon), wd = static_cast<T>(a.wd);
+    const T c1 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta1, step)) : T(1),
+            c2 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta2, step)) : T(1);
     parallel_for(k.out().size(), kParallelGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T g = clipped(scale * grad[i], a.clip_gradient);
@@ -48,13 +53,22 @@ static void lamb_phase1_kernel(const LambPhase1Attrs& a, KernelContext& k) {
   });
 }
 static OpBuilder<LambPhase1Attrs>& define_phase1(OpBuilder<LambPhase1Attrs>& op) {
-  return op.input("weight").input("grad").state("mean").state("var").kernel(lamb_phase1_kernel).kernel_dtypes(real_dtypes()).not_differentiable(kNoGradient).same_shape();
+  return op.input("weight")
+      .input("grad")
+      .state("mean")
+      .state("var")
+      .kernel(lamb_phase1_kernel)
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kNoGradient)
+      .same_shape();
 }
 GLUINO_OP(lamb_update_phase1, LambPhase1Attrs) {
-  define_phase1(op.doc("The direction of a LAMB step.")).sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.wd = 0.1, .t = 2});
+  define_phase1(op.doc("The direction of a LAMB step."))
+      .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.wd = 0.1, .t = 2});
 }
 GLUINO_OP(mp_lamb_update_phase1, LambPhase1Attrs) {
-  define_phase1(op.doc("The direction of a LAMB step, from a float32 copy of the weight.")).state("weight32")
+  define_phase1(op.doc("The direction of a LAMB step, from a float32 copy of the weight."))
+      .state("weight32")
       .dtype([](const LambPhase1Attrs&, std::span<const DType> in, DType) { return in[2]; })
       .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}}, {.wd = 0.1, .t = 2});
 }
@@ -62,7 +76,8 @@ GLUINO_OP(mp_lamb_update_phase1, LambPhase1Attrs) {
 struct LambPhase2Attrs {
   double lr = 0, lower_bound = -1, upper_bound = -1;
   static void fields(AttrFields<LambPhase2Attrs>& f) {
-    f.required("lr", &LambPhase2Attrs::lr, "learning rate").field("lower_bound", &LambPhase2Attrs::lower_bound, "least norm of the weight; negative for none")
+    f.required("lr", &LambPhase2Attrs::lr, "learning rate")
+        .field("lower_bound", &LambPhase2Attrs::lower_bound, "least norm of the weight; negative for none")
         .field("upper_bound", &LambPhase2Attrs::upper_bound, "largest norm of the weight; negative for none");
   }
 };
@@ -82,14 +97,24 @@ static void lamb_phase2_kernel(const LambPhase2Attrs& a, KernelContext& k) {
   });
 }
 static OpBuilder<LambPhase2Attrs>& define_phase2(OpBuilder<LambPhase2Attrs>& op) {
-  return op.input("weight").input("g").input("r1").own_dtype().input("r2").own_dtype().kernel(lamb_phase2_kernel).kernel_dtypes(real_dtypes())
-      .not_differentiable(kNoGradient).shape([](const LambPhase2Attrs&, std::span<const Shape> in) { return in[0]; });
+  return op.input("weight")
+      .input("g")
+      .input("r1")
+      .own_dtype()
+      .input("r2")
+      .own_dtype()
+      .kernel(lamb_phase2_kernel)
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kNoGradient)
+      .shape([](const LambPhase2Attrs&, std::span<const Shape> in) { return in[0]; });
 }
 GLUINO_OP(lamb_update_phase2, LambPhase2Attrs) {
-  define_phase2(op.doc("A LAMB step along g, scaled by the ratio of the norms r1 and r2.")).sample({{3, 4}, {3, 4}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2)}, {.lr = 0.1});
+  define_phase2(op.doc("A LAMB step along g, scaled by the ratio of the norms r1 and r2."))
+      .sample({{3, 4}, {3, 4}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2)}, {.lr = 0.1});
 }
 GLUINO_OP(mp_lamb_update_phase2, LambPhase2Attrs) {
-  define_phase2(op.doc("A LAMB step on a float32 copy of the weight.")).state("weight32")
+  define_phase2(op.doc("A LAMB step on a float32 copy of the weight."))
+      .state("weight32")
       .dtype([](const LambPhase2Attrs&, std::span<const DType> in, DType) { return in[0]; })
       .sample({{3, 4}, {3, 4}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2), {3, 4}}, {.lr = 0.1});
 }
@@ -98,23 +123,33 @@ GLUINO_OP(mp_lamb_update_phase2, LambPhase2Attrs) {
 struct MultiLarsAttrs {
   double eta = 0, eps = 0, rescale_grad = 1;
   static void fields(AttrFields<MultiLarsAttrs>& f) {
-    f.required("eta", &MultiLarsAttrs::eta, "trust in the ratio of the norms").required("eps", &MultiLarsAttrs::eps, "added to the norm of the gradient")
+    f.required("eta", &MultiLarsAttrs::eta, "trust in the ratio of the norms")
+        .required("eps", &MultiLarsAttrs::eps, "added to the norm of the gradient")
         .field("rescale_grad", &MultiLarsAttrs::rescale_grad, "factor of the gradients");
   }
 };
 GLUINO_OP(multi_lars, MultiLarsAttrs) {
-  op.doc("Learning rates of many weights by the ratio of the norms of weights and gradients.").input("lrs").input("weights_sum_sq").input("grads_sum_sq").input("wds").same_shape()
+  op.doc("Learning rates of many weights by the ratio of the norms of weights and gradients.")
+      .input("lrs")
+      .input("weights_sum_sq")
+      .input("grads_sum_sq")
+      .input("wds")
+      .same_shape()
       .kernel([](const MultiLarsAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t i = 0; i < k.out().size(); ++i) {
             const T weight = std::sqrt(k.data<T>(1)[i]), gradient = std::sqrt(k.data<T>(2)[i]) * static_cast<T>(a.rescale_grad);
             const bool both = weight > 0 && gradient > 0;
-            k.out_data<T>()[i] = k.data<T>(0)[i] * (both ? static_cast<T>(a.eta) * weight / (gradient + k.data<T>(3)[i] * weight + static_cast<T>(a.eps)) : T(1));
+            k.out_data<T>()[i] =
+                k.data<T>(0)[i] *
+                (both ? static_cast<T>(a.eta) * weight / (gradient + k.data<T>(3)[i] * weight + static_cast<T>(a.eps)) : T(1));
           }
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable(kNoGradient)
-      .sample({uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0, 0.1)}, {.eta = 0.1, .eps = 1e-6});
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kNoGradient)
+      .sample({uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0.1, 1), uniform_sample({3}, 0, 0.1)},
+              {.eta = 0.1, .eps = 1e-6});
 }
 
 // ---- many weights
@@ -123,9 +158,12 @@ struct MultiSGDAttrs {
   double momentum = 0, rescale_grad = 1, clip_gradient = -1;
   int64_t num_weights = 1;
   static void fields(AttrFields<MultiSGDAttrs>& f) {
-    f.required("lrs", &MultiSGDAttrs::lrs, "learning rate of each weight").required("wds", &MultiSGDAttrs::wds, "weight decay of each weight")
-        .field("momentum", &MultiSGDAttrs::momentum, "how much of the last step is kept").field("rescale_grad", &MultiSGDAttrs::rescale_grad, "factor of the gradients")
-        .field("clip_gradient", &MultiSGDAttrs::clip_gradient, "bound of the gradients; negative for none").field("num_weights", &MultiSGDAttrs::num_weights, "number of weights");
+    f.required("lrs", &MultiSGDAttrs::lrs, "learning rate of each weight")
+        .required("wds", &MultiSGDAttrs::wds, "weight decay of each weight")
+        .field("momentum", &MultiSGDAttrs::momentum, "how much of the last step is kept")
+        .field("rescale_grad", &MultiSGDAttrs::rescale_grad, "factor of the gradients")
+        .field("clip_gradient", &MultiSGDAttrs::clip_gradient, "bound of the gradients; negative for none")
+        .field("num_weights", &MultiSGDAttrs::num_weights, "number of weights");
   }
 };
 
@@ -137,7 +175,8 @@ struct SGDGroup {
 
 template <class T>
 static void sgd_of_group(const MultiSGDAttrs& a, size_t which, const T* weight, const T* grad, T* momentum, T* out, int64_t size) {
-  const T lr = static_cast<T>(a.lrs[which]), wd = static_cast<T>(a.wds[which]), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum);
+  const T lr = static_cast<T>(a.lrs[which]), wd = static_cast<T>(a.wds[which]), scale = static_cast<T>(a.rescale_grad),
+          keep = static_cast<T>(a.momentum);
   parallel_for(size, kParallelGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       T step = -lr * (clipped(scale * grad[i], a.clip_gradient) + wd * weight[i]);
@@ -151,12 +190,15 @@ static void multi_sgd_kernel(const MultiSGDAttrs& a, KernelContext& k, SGDGroup 
   const auto as_float = [](const Tensor& t) { return t.dtype() == DType::float64 ? t : t.astype(DType::float32); };
   for (int w = 0; w < a.num_weights; ++w) {
     const int first = w * group.size();
-    Tensor master = group.has_master ? k.state(first + group.size() - 1) : Tensor(), weight = group.has_master ? master : as_float(k.in(first));
-    Tensor momentum = group.has_momentum ? k.state(first + 2) : Tensor(), result = make_tensor(weight.shape(), weight.dtype(), weight.device());
+    Tensor master = group.has_master ? k.state(first + group.size() - 1) : Tensor(),
+           weight = group.has_master ? master : as_float(k.in(first));
+    Tensor momentum = group.has_momentum ? k.state(first + 2) : Tensor(),
+           result = make_tensor(weight.shape(), weight.dtype(), weight.device());
     const Tensor grad = k.in(first + 1).astype(weight.dtype());
     Tensor wide = group.has_momentum ? momentum.astype(weight.dtype()) : Tensor();
     visit_real(weight.dtype(), [&]<class T>(T*) {
-      sgd_of_group<T>(a, static_cast<size_t>(w), weight.data<T>(), grad.data<T>(), wide.defined() ? wide.mutable_data<T>() : nullptr, result.mutable_data<T>(), weight.size());
+      sgd_of_group<T>(a, static_cast<size_t>(w), weight.data<T>(), grad.data<T>(), wide.defined() ? wide.mutable_data<T>() : nullptr,
+                      result.mutable_data<T>(), weight.size());
     });
     if (wide.defined() && !wide.is_same(momentum)) wide.copy_to(momentum);
     if (group.has_master) result.copy_to(master);
@@ -165,11 +207,16 @@ static void multi_sgd_kernel(const MultiSGDAttrs& a, KernelContext& k, SGDGroup 
 }
 
 static void define_multi_sgd(OpBuilder<MultiSGDAttrs>& op, SGDGroup group) {
-  op.variadic("data").own_dtype().num_outputs([](const MultiSGDAttrs& a) { return a.num_weights; }).not_differentiable(kNoGradient)
+  op.variadic("data")
+      .own_dtype()
+      .num_outputs([](const MultiSGDAttrs& a) { return a.num_weights; })
+      .not_differentiable(kNoGradient)
       .shape([group](const MultiSGDAttrs& a, std::span<const Shape> in) {
         const auto n = static_cast<size_t>(a.num_weights);
-        if (in.size() != n * static_cast<size_t>(group.size())) raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", in.size(), group.size(), n);
-        if (a.lrs.size() != n || a.wds.size() != n) raise<AttrError>("there are {} lrs and {} wds for num_weights = {}", a.lrs.size(), a.wds.size(), n);
+        if (in.size() != n * static_cast<size_t>(group.size()))
+          raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", in.size(), group.size(), n);
+        if (a.lrs.size() != n || a.wds.size() != n)
+          raise<AttrError>("there are {} lrs and {} wds for num_weights = {}", a.lrs.size(), a.wds.size(), n);
         std::vector<Shape> out;
         for (size_t i = 0; i < n; ++i) out.push_back(in[i * static_cast<size_t>(group.size())]);
         return out;
@@ -185,9 +232,15 @@ static void define_multi_sgd(OpBuilder<MultiSGDAttrs>& op, SGDGroup group) {
     for (int i = 0; i < group.size(); ++i) inputs.push_back({2 + w, 3});
   op.sample(inputs, {.lrs = {0.1, 0.2}, .wds = {0, 0.1}, .momentum = 0.9, .num_weights = 2});
 }
-GLUINO_OP(multi_sgd_update, MultiSGDAttrs) { define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad) for each."), {false, false}); }
-GLUINO_OP(multi_sgd_mom_update, MultiSGDAttrs) { define_multi_sgd(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom) for each."), {true, false}); }
-GLUINO_OP(multi_mp_sgd_update, MultiSGDAttrs) { define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad, weight32) for each."), {false, true}); }
+GLUINO_OP(multi_sgd_update, MultiSGDAttrs) {
+  define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad) for each."), {false, false});
+}
+GLUINO_OP(multi_sgd_mom_update, MultiSGDAttrs) {
+  define_multi_sgd(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom) for each."), {true, false});
+}
+GLUINO_OP(multi_mp_sgd_update, MultiSGDAttrs) {
+  define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad, weight32) for each."), {false, true});
+}
 GLUINO_OP(multi_mp_sgd_mom_update, MultiSGDAttrs) {
   define_multi_sgd(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom, weight32) for each."), {true, true});
 }
@@ -197,14 +250,18 @@ struct ResetArraysAttrs {
   static void fields(AttrFields<ResetArraysAttrs>& f) { f.required("num_arrays", &ResetArraysAttrs::num_arrays, "number of inputs"); }
 };
 GLUINO_OP(reset_arrays, ResetArraysAttrs) {
-  op.doc("Sets all inputs to zero; the output tells how many there were.").variadic("data").own_dtype().dtypes(DTypeSet::any)
+  op.doc("Sets all inputs to zero; the output tells how many there were.")
+      .variadic("data")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
       .shape([](const ResetArraysAttrs&, std::span<const Shape>) { return Shape{1}; })
       .dtype([](const ResetArraysAttrs&, std::span<const DType>, DType) { return DType::int64; })
       .kernel([](const ResetArraysAttrs&, KernelContext& k) {
         for (int i = 0; i < k.num_inputs(); ++i) std::fill_n(bytes_of(k.state(i)), k.in(i).nbytes(), '\0');
         *k.out_data<int64_t>() = k.num_inputs();
       })
-      .not_differentiable("it overwrites its inputs").sample({{3, 4}, {2}}, {.num_arrays = 2});
+      .not_differentiable("it overwrites its inputs")
+      .sample({{3, 4}, {2}}, {.num_arrays = 2});
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ static Shape default_label(const SoftmaxOutputAttrs& a, const Shape& data) {
 
 // How many rows the gradient is divided by.
 static double divisor_of(const SoftmaxOutputAttrs& a, const kernels::SoftmaxLayout& l, const std::vector<double>& labels, int64_t batch) {
-  const double positions = a.multi_output && a.normalization != Normalization::valid ? static_cast<double>(std::max<int64_t>(l.inner, 1)) : 1;
+  const double positions =
+      a.multi_output && a.normalization != Normalization::valid ? static_cast<double>(std::max<int64_t>(l.inner, 1)) : 1;
   if (a.normalization == Normalization::batch) return positions * static_cast<double>(std::max<int64_t>(batch, 1));
   if (a.normalization == Normalization::null) return positions;
   const auto ignored = std::count(labels.begin(), labels.end(), a.ignore_label);
@@ -52,7 +53,8 @@ static double divisor_of(const SoftmaxOutputAttrs& a, const kernels::SoftmaxLayo
 }
 
 template <class T>
-static void softmax_output_grad(const SoftmaxOutputAttrs& a, const kernels::SoftmaxLayout& l, const T* y, const std::vector<double>& labels, T scale, T* out) {
+static void softmax_output_grad(const SoftmaxOutputAttrs& a, const kernels::SoftmaxLayout& l, const T* y, const std::vector<double>& labels,
+                                T scale, T* out) {
   const T others = l.extent > 1 ? static_cast<T>(a.smooth_alpha / static_cast<double>(l.extent - 1)) : T(0);
   for (int64_t r = 0; r < l.rows(); ++r) {
     const int64_t base = l.base(r);
@@ -68,7 +70,11 @@ static void softmax_output_grad(const SoftmaxOutputAttrs& a, const kernels::Soft
 }
 
 GLUINO_OP(SoftmaxOutput, SoftmaxOutputAttrs) {
-  op.doc("Softmax whose gradient is that of the cross entropy with label.").alias("Softmax").input("data").input("label").own_dtype()
+  op.doc("Softmax whose gradient is that of the cross entropy with label.")
+      .alias("Softmax")
+      .input("data")
+      .input("label")
+      .own_dtype()
       .shape([](const SoftmaxOutputAttrs& a, std::span<const Shape> in) {
         const int64_t rows = layout_of(a, in[0]).rows();
         if (in[1].elements() != rows && !(in[1] == in[0]))
@@ -84,15 +90,19 @@ GLUINO_OP(SoftmaxOutput, SoftmaxOutputAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{1}, {0}}, [](const SoftmaxOutputAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor d = call_with("_softmax_output_grad", {g.out(0), g.in(1)}, a);
-        return {a.out_grad ? d * g.head() : d, Tensor()};
-      })
+      .gradient({{1}, {0}},
+                [](const SoftmaxOutputAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor d = call_with("_softmax_output_grad", {g.out(0), g.in(1)}, a);
+                  return {a.out_grad ? d * g.head() : d, Tensor()};
+                })
       .sample_without_gradient({{3, 4}, index_sample({3}, 4)})
       .sample_without_gradient({{2, 4, 3}, index_sample({2, 3}, 4)}, {.multi_output = true, .normalization = Normalization::valid});
 }
 GLUINO_OP(_softmax_output_grad, SoftmaxOutputAttrs) {
-  op.doc("The gradient that SoftmaxOutput gives, from its output and the label.").input("values").input("label").own_dtype()
+  op.doc("The gradient that SoftmaxOutput gives, from its output and the label.")
+      .input("values")
+      .input("label")
+      .own_dtype()
       .shape([](const SoftmaxOutputAttrs&, std::span<const Shape> in) { return in[0]; })
       .kernel([](const SoftmaxOutputAttrs& a, KernelContext& k) {
         const kernels::SoftmaxLayout l = layout_of(a, k.out().shape());
@@ -100,13 +110,16 @@ GLUINO_OP(_softmax_output_grad, SoftmaxOutputAttrs) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
           if (k.in(1).shape() == k.out().shape() && k.in(1).size() != l.rows()) {
-            for (size_t i = 0; i < labels.size(); ++i) out[i] = static_cast<T>(a.grad_scale) * (k.data<T>(0)[i] - static_cast<T>(labels[i]));
+            for (size_t i = 0; i < labels.size(); ++i)
+              out[i] = static_cast<T>(a.grad_scale) * (k.data<T>(0)[i] - static_cast<T>(labels[i]));
             return;
           }
-          softmax_output_grad<T>(a, l, k.data<T>(0), labels, static_cast<T>(a.grad_scale / divisor_of(a, l, labels, k.out().extent(0))), out);
+          softmax_output_grad<T>(a, l, k.data<T>(0), labels, static_cast<T>(a.grad_scale / divisor_of(a, l, labels, k.out().extent(0))),
+                                 out);
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable(kConvention)
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kConvention)
       .sample({uniform_sample({3, 4}, 0, 1), index_sample({3}, 4)}, {.smooth_alpha = 0.1});
 }
 
@@ -119,11 +132,15 @@ struct RegressionGradAttrs {
   double grad_scale = 1;
   bool sign = false;
   static void fields(AttrFields<RegressionGradAttrs>& f) {
-    f.field("grad_scale", &RegressionGradAttrs::grad_scale, "factor of the gradient").field("sign", &RegressionGradAttrs::sign, "only the sign of the difference");
+    f.field("grad_scale", &RegressionGradAttrs::grad_scale, "factor of the gradient")
+        .field("sign", &RegressionGradAttrs::sign, "only the sign of the difference");
   }
 };
 GLUINO_OP(_regression_output_grad, RegressionGradAttrs) {
-  op.doc("values - label, or its sign, divided by the outputs per row.").input("values").input("label").own_dtype()
+  op.doc("values - label, or its sign, divided by the outputs per row.")
+      .input("values")
+      .input("label")
+      .own_dtype()
       .shape([](const RegressionGradAttrs&, std::span<const Shape> in) { return in[0]; })
       .kernel([](const RegressionGradAttrs& a, KernelContext& k) {
         const std::vector<double> labels = k.in(1).to_vector<double>();
@@ -136,24 +153,33 @@ GLUINO_OP(_regression_output_grad, RegressionGradAttrs) {
           }
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable(kConvention)
-      .sample({{3, 2}, {3, 2}}, {.grad_scale = 2}).sample({{3, 1}, {3}}, {.sign = true});
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kConvention)
+      .sample({{3, 2}, {3, 2}}, {.grad_scale = 2})
+      .sample({{3, 1}, {3}}, {.sign = true});
 }
 
 static void define_regression(OpBuilder<RegressionAttrs>& op, bool sign) {
-  op.input("data").input("label").own_dtype()
+  op.input("data")
+      .input("label")
+      .own_dtype()
       .shape([](const RegressionAttrs&, std::span<const Shape> in) {
-        if (in[0].elements() != in[1].elements()) raise<ShapeError>("label has shape {}, but as many elements as data of shape {} are needed", in[1], in[0]);
+        if (in[0].elements() != in[1].elements())
+          raise<ShapeError>("label has shape {}, but as many elements as data of shape {} are needed", in[1], in[0]);
         return in[0];
       })
       .complete([](const RegressionAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && is_open(in[1])) in[1] = in[0]->ndim() == 2 && (*in[0])[1] == 1 ? Shape{(*in[0])[0]} : *in[0];
       })
-      .gradient({{1}, {0}}, [sign](const RegressionAttrs& a, const Gradient& g) -> Tensors {
-        return {call_with("_regression_output_grad", {g.out(0), g.in(1)}, RegressionGradAttrs{.grad_scale = a.grad_scale, .sign = sign}), Tensor()};
-      })
+      .gradient({{1}, {0}},
+                [sign](const RegressionAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_regression_output_grad", {g.out(0), g.in(1)},
+                                    RegressionGradAttrs{.grad_scale = a.grad_scale, .sign = sign}),
+                          Tensor()};
+                })
       .kernel_dtypes(real_dtypes())
-      .sample_without_gradient({{3, 2}, {3, 2}}).sample_without_gradient({{3, 1}, {3}}, {.grad_scale = 2});
+      .sample_without_gradient({{3, 2}, {3, 2}})
+      .sample_without_gradient({{3, 1}, {3}}, {.grad_scale = 2});
 }
 static void copy_first(KernelContext& k) { std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), static_cast<size_t>(k.out().nbytes())); }
 static void identity_kernel(const RegressionAttrs&, KernelContext& k) { copy_first(k); }
@@ -165,11 +191,13 @@ GLUINO_OP(MAERegressionOutput, RegressionAttrs) {
   define_regression(op.doc("The data itself, with the gradient of the absolute difference to label.").kernel(identity_kernel), true);
 }
 GLUINO_OP(LogisticRegressionOutput, RegressionAttrs) {
-  define_regression(op.doc("The sigmoid of data, with the gradient of the cross entropy with label.").kernel([](const RegressionAttrs&, KernelContext& k) {
-    visit_real(k.out().dtype(), [&]<class T>(T*) {
-      for (int64_t i = 0; i < k.out().size(); ++i) k.out_data<T>()[i] = 1 / (1 + std::exp(-k.data<T>(0)[i]));
-    });
-  }), false);
+  define_regression(op.doc("The sigmoid of data, with the gradient of the cross entropy with label.")
+                        .kernel([](const RegressionAttrs&, KernelContext& k) {
+                          visit_real(k.out().dtype(), [&]<class T>(T*) {
+                            for (int64_t i = 0; i < k.out().size(); ++i) k.out_data<T>()[i] = 1 / (1 + std::exp(-k.data<T>(0)[i]));
+                          });
+                        }),
+                    false);
 }
 
 // ---- support vector machine
@@ -183,20 +211,31 @@ struct SVMOutputAttrs {
   }
 };
 GLUINO_OP(SVMOutput, SVMOutputAttrs) {
-  op.doc("The data itself, with the gradient of the (squared) hinge loss of label against the rest.").input("data").input("label").own_dtype()
+  op.doc("The data itself, with the gradient of the (squared) hinge loss of label against the rest.")
+      .input("data")
+      .input("label")
+      .own_dtype()
       .shape([](const SVMOutputAttrs&, std::span<const Shape> in) {
-        if (in[0].ndim() < 2 || in[1].elements() != in[0][0]) raise<ShapeError>("data of shape (rows, classes) and one label per row are needed, but they are {} and {}", in[0], in[1]);
+        if (in[0].ndim() < 2 || in[1].elements() != in[0][0])
+          raise<ShapeError>("data of shape (rows, classes) and one label per row are needed, but they are {} and {}", in[0], in[1]);
         return in[0];
       })
       .complete([](const SVMOutputAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->ndim() > 1 && is_open(in[1])) in[1] = Shape{(*in[0])[0]};
       })
-      .kernel([](const SVMOutputAttrs&, KernelContext& k) { copy_first(k); }).kernel_dtypes(real_dtypes())
-      .gradient({{1}, {0}}, [](const SVMOutputAttrs& a, const Gradient& g) -> Tensors { return {call_with("_svm_output_grad", {g.out(0), g.in(1)}, a), Tensor()}; })
+      .kernel([](const SVMOutputAttrs&, KernelContext& k) { copy_first(k); })
+      .kernel_dtypes(real_dtypes())
+      .gradient({{1}, {0}},
+                [](const SVMOutputAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_svm_output_grad", {g.out(0), g.in(1)}, a), Tensor()};
+                })
       .sample_without_gradient({{3, 4}, index_sample({3}, 4)});
 }
 GLUINO_OP(_svm_output_grad, SVMOutputAttrs) {
-  op.doc("The gradient that SVMOutput gives.").input("values").input("label").own_dtype()
+  op.doc("The gradient that SVMOutput gives.")
+      .input("values")
+      .input("label")
+      .own_dtype()
       .shape([](const SVMOutputAttrs&, std::span<const Shape> in) { return in[0]; })
       .kernel([](const SVMOutputAttrs& a, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
@@ -210,8 +249,10 @@ GLUINO_OP(_svm_output_grad, SVMOutputAttrs) {
           }
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable(kConvention)
-      .sample({{3, 4}, index_sample({3}, 4)}).sample({{3, 4}, index_sample({3}, 4)}, {.use_linear = true});
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kConvention)
+      .sample({{3, 4}, index_sample({3}, 4)})
+      .sample({{3, 4}, index_sample({3}, 4)}, {.use_linear = true});
 }
 
 // ---- MakeLoss
@@ -225,22 +266,30 @@ struct MakeLossAttrs {
   }
 };
 GLUINO_OP(MakeLoss, MakeLossAttrs) {
-  op.doc("The data itself, marked as a loss: its gradient is grad_scale whatever flows in.").input("data").same_shape().inplace(0)
+  op.doc("The data itself, marked as a loss: its gradient is grad_scale whatever flows in.")
+      .input("data")
+      .same_shape()
+      .inplace(0)
       .kernel([](const MakeLossAttrs&, KernelContext& k) { copy_first(k); })
-      .gradient({{0}, {}}, [](const MakeLossAttrs& a, const Gradient& g) -> Tensors { return {call_with("_make_loss_grad", {g.in(0)}, a)}; })
+      .gradient({{0}, {}},
+                [](const MakeLossAttrs& a, const Gradient& g) -> Tensors { return {call_with("_make_loss_grad", {g.in(0)}, a)}; })
       .sample_without_gradient({{3, 4}});
 }
 GLUINO_OP(_make_loss_grad, MakeLossAttrs) {
-  op.doc("The gradient that MakeLoss gives.").input("data").same_shape()
+  op.doc("The gradient that MakeLoss gives.")
+      .input("data")
+      .same_shape()
       .kernel([](const MakeLossAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           int64_t count = 1;
           if (a.normalization == Normalization::batch && k.out().ndim() > 0) count = k.out().extent(0);
-          if (a.normalization == Normalization::valid) count = std::count_if(k.data<T>(0), k.data<T>(0) + k.out().size(), [&](T x) { return x > static_cast<T>(a.valid_thresh); });
+          if (a.normalization == Normalization::valid)
+            count = std::count_if(k.data<T>(0), k.data<T>(0) + k.out().size(), [&](T x) { return x > static_cast<T>(a.valid_thresh); });
           std::fill_n(k.out_data<T>(), k.out().size(), static_cast<T>(a.grad_scale / static_cast<double>(std::max<int64_t>(count, 1))));
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable(kConvention)
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kConvention)
       .sample({{3, 4}}, {.grad_scale = 3, .normalization = Normalization::valid});
 }
 
@@ -254,10 +303,15 @@ struct KLSparseAttrs {
   }
 };
 GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
-  op.doc("The data itself; the gradient gets the slope of a Kullback-Leibler penalty on the mean activation.").input("data").state("moving_avg")
-      .outputs({"output", "average"}).hidden_outputs(1).mode_dependent()
+  op.doc("The data itself; the gradient gets the slope of a Kullback-Leibler penalty on the mean activation.")
+      .input("data")
+      .state("moving_avg")
+      .outputs({"output", "average"})
+      .hidden_outputs(1)
+      .mode_dependent()
       .shape([](const KLSparseAttrs&, std::span<const Shape> in) {
-        if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][1]})) raise<ShapeError>("data with 2 axes and a moving_avg of its second extent are needed, but they are {} and {}", in[0], in[1]);
+        if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][1]}))
+          raise<ShapeError>("data with 2 axes and a moving_avg of its second extent are needed, but they are {} and {}", in[0], in[1]);
         return std::vector<Shape>{in[0], in[1]};
       })
       .complete([](const KLSparseAttrs&, OptionalShapes& in, const OptionalShapes&) {
@@ -278,10 +332,11 @@ GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{}, {1}}, [](const KLSparseAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor& average = g.out(1);
-        return {g.head() + a.penalty * ((1 - a.sparseness_target) / (1 - average) - a.sparseness_target / average), Tensor()};
-      })
+      .gradient({{}, {1}},
+                [](const KLSparseAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor& average = g.out(1);
+                  return {g.head() + a.penalty * ((1 - a.sparseness_target) / (1 - average) - a.sparseness_target / average), Tensor()};
+                })
       .sample_without_gradient({uniform_sample({3, 4}, 0.1, 0.9), uniform_sample({4}, 0.1, 0.9)});
 }
 

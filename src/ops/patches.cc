@@ -35,7 +35,8 @@ struct Col2imAttrs {
 static ConvGeometry window_geometry(const Im2colAttrs& a, const Shape& image) {
   ConvGeometry g;
   g.rank = a.kernel.ndim();
-  if (g.rank < 1 || g.rank > 3 || image.ndim() != g.rank + 2) raise<ShapeError>("an image of shape {} does not fit kernel = {}", image, a.kernel);
+  if (g.rank < 1 || g.rank > 3 || image.ndim() != g.rank + 2)
+    raise<ShapeError>("an image of shape {} does not fit kernel = {}", image, a.kernel);
   g.batch = image[0];
   g.in_channels = image[1];
   g.kernel = spatial_tuple(a.kernel, g.rank, 1, "kernel");
@@ -86,38 +87,56 @@ static void fold_columns(const ConvGeometry& g, KernelContext& k) {
 }
 
 GLUINO_OP(im2col, Im2colAttrs) {
-  op.doc("Every window of an image as a column.").input("data").kernel_dtypes(real_dtypes())
+  op.doc("Every window of an image as a column.")
+      .input("data")
+      .kernel_dtypes(real_dtypes())
       .shape([](const Im2colAttrs& a, std::span<const Shape> in) { return column_shape(window_geometry(a, in[0])); })
       .kernel([](const Im2colAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* image = k.data<T>(0);
           T* columns = k.out_data<T>();
-          for_each_column(window_geometry(a, k.in(0).shape()), [&](int64_t from, int64_t to) { columns[to] = from < 0 ? T(0) : image[from]; });
+          for_each_column(window_geometry(a, k.in(0).shape()),
+                          [&](int64_t from, int64_t to) { columns[to] = from < 0 ? T(0) : image[from]; });
         });
       })
-      .gradient({}, [](const Im2colAttrs& a, const Gradient& g) -> Tensors { return {call_with("_im2col_grad", {g.head(), g.like(0)}, a)}; })
-      .sample({{2, 2, 4, 3}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}}).sample({{1, 2, 5}}, {.kernel = {2}, .dilate = {2}});
+      .gradient({},
+                [](const Im2colAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_im2col_grad", {g.head(), g.like(0)}, a)};
+                })
+      .sample({{2, 2, 4, 3}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}})
+      .sample({{1, 2, 5}}, {.kernel = {2}, .dilate = {2}});
 }
 GLUINO_OP(_im2col_grad, Im2colAttrs) {
-  op.doc("Adds columns up to an image of the shape of data.").input("head").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("Adds columns up to an image of the shape of data.")
+      .input("head")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const Im2colAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const Im2colAttrs& a, KernelContext& k) { fold_columns(window_geometry(a, k.out().shape()), k); })
-      .gradient({}, [](const Im2colAttrs& a, const Gradient& g) -> Tensors { return {call_with("im2col", {g.head()}, a), Tensor()}; })
+      .gradient({},
+                [](const Im2colAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("im2col", {g.head()}, a), Tensor()};
+                })
       .sample({{1, 8, 4}, {1, 2, 3, 3}}, {.kernel = {2, 2}});
 }
 static Shape image_shape(const Col2imAttrs& a, const Shape& columns) {
   const int64_t taps = a.kernel.elements();
-  if (columns.ndim() != 3 || taps < 1 || columns[1] % taps) raise<ShapeError>("data has shape {}, but (batch, channels * {}, windows) is needed", columns, taps);
+  if (columns.ndim() != 3 || taps < 1 || columns[1] % taps)
+    raise<ShapeError>("data has shape {}, but (batch, channels * {}, windows) is needed", columns, taps);
   Shape s{columns[0], columns[1] / taps};
   for (int64_t extent : a.output_size) s.push_back(extent);
   return s;
 }
 GLUINO_OP(col2im, Col2imAttrs) {
-  op.doc("Adds the columns of windows up to an image.").input("data").kernel_dtypes(real_dtypes())
+  op.doc("Adds the columns of windows up to an image.")
+      .input("data")
+      .kernel_dtypes(real_dtypes())
       .shape([](const Col2imAttrs& a, std::span<const Shape> in) {
         const Shape image = image_shape(a, in[0]);
         const ConvGeometry g = window_geometry(a.windows(), image);
-        if (in[0][2] != g.out_area()) raise<ShapeError>("data has {} columns, but output_size = {} has {} windows", in[0][2], a.output_size, g.out_area());
+        if (in[0][2] != g.out_area())
+          raise<ShapeError>("data has {} columns, but output_size = {} has {} windows", in[0][2], a.output_size, g.out_area());
         return image;
       })
       .kernel([](const Col2imAttrs& a, KernelContext& k) { fold_columns(window_geometry(a.windows(), k.out().shape()), k); })
@@ -132,7 +151,8 @@ struct UpSamplingAttrs {
   enum class Mode : uint8_t { concat, sum } multi_input_mode = Mode::concat;
   static void fields(AttrFields<UpSamplingAttrs>& f) {
     f.required("scale", &UpSamplingAttrs::scale, "factor of the first input's height and width")
-        .choice("sample_type", &UpSamplingAttrs::sample_type, {"nearest", "bilinear"}, "repeat elements, or a deconvolution with the second input")
+        .choice("sample_type", &UpSamplingAttrs::sample_type, {"nearest", "bilinear"},
+                "repeat elements, or a deconvolution with the second input")
         .field("num_filter", &UpSamplingAttrs::num_filter, "number of channels for bilinear")
         .choice("multi_input_mode", &UpSamplingAttrs::multi_input_mode, {"concat", "sum"}, "what happens to several inputs of nearest")
         .field("num_args", &UpSamplingAttrs::num_args, "number of inputs");
@@ -166,7 +186,8 @@ static Shape upsampling_shape(const UpSamplingAttrs& a, std::span<const Shape> i
     return out;
   }
   for (size_t i = 1; i < in.size(); ++i) {
-    if (in[i][0] != out[0] || in[i][2] < 1 || in[i][3] < 1 || out[2] % in[i][2] || out[3] % in[i][3]) raise<ShapeError>("input {} of shape {} cannot be repeated to {}", i, in[i], out);
+    if (in[i][0] != out[0] || in[i][2] < 1 || in[i][3] < 1 || out[2] % in[i][2] || out[3] % in[i][3])
+      raise<ShapeError>("input {} of shape {} cannot be repeated to {}", i, in[i], out);
     if (a.is_sum() && in[i][1] != out[1]) raise<ShapeError>("inputs to be added have {} and {} channels", out[1], in[i][1]);
     if (!a.is_sum()) out[1] += in[i][1];
   }
@@ -192,13 +213,15 @@ static void upsampling_kernel(const UpSamplingAttrs& a, KernelContext& k) {
     T* out = k.out_data<T>();
     if (a.is_bilinear()) {
       PoolScratch scratch(k.out().device());
-      return kernels::convolution_data_grad(bilinear_geometry(a, k.in(0).shape(), k.out().shape()), k.data<T>(0), k.data<T>(1), out, std::ref(scratch));
+      return kernels::convolution_data_grad(bilinear_geometry(a, k.in(0).shape(), k.out().shape()), k.data<T>(0), k.data<T>(1), out,
+                                            std::ref(scratch));
     }
     int64_t first = 0;
     for (int n = 0; n < k.num_inputs(); ++n) {
       const T* data = k.data<T>(n);
       const bool add = a.is_sum() && n > 0;
-      for_each_repeat(k.in(n).shape(), k.out().shape(), first, [&](int64_t from, int64_t to) { out[to] = add ? out[to] + data[from] : data[from]; });
+      for_each_repeat(k.in(n).shape(), k.out().shape(), first,
+                      [&](int64_t from, int64_t to) { out[to] = add ? out[to] + data[from] : data[from]; });
       if (!a.is_sum()) first += k.in(n).extent(1);
     }
   });
@@ -209,7 +232,8 @@ static Tensors upsampling_gradient(const UpSamplingAttrs& a, const Gradient& g) 
   if (a.is_bilinear()) {
     const Shape kernel{a.kernel(), a.kernel()}, stride{a.scale, a.scale}, pad{a.pad(), a.pad()};
     const int64_t channels = g.like(1).extent(0);
-    const NamedAttrs attrs{{"kernel", kernel}, {"stride", stride}, {"pad", pad}, {"num_filter", channels}, {"num_group", channels}, {"no_bias", true}};
+    const NamedAttrs attrs{{"kernel", kernel},       {"stride", stride},      {"pad", pad},
+                           {"num_filter", channels}, {"num_group", channels}, {"no_bias", true}};
     return {call("Convolution", {g.head(), g.in(1)}, attrs), call("_convolution_weight_grad", {g.in(0), g.head(), g.like(1)}, attrs)};
   }
   int64_t first = 0;
@@ -221,23 +245,34 @@ static Tensors upsampling_gradient(const UpSamplingAttrs& a, const Gradient& g) 
 }
 
 GLUINO_OP(UpSampling, UpSamplingAttrs) {
-  op.doc("Enlarges images by repeating elements or by a bilinear deconvolution.").variadic("data").ignores({"workspace"}).kernel_dtypes(real_dtypes())
+  op.doc("Enlarges images by repeating elements or by a bilinear deconvolution.")
+      .variadic("data")
+      .ignores({"workspace"})
+      .kernel_dtypes(real_dtypes())
       .shape(upsampling_shape)
       .complete([](const UpSamplingAttrs& a, OptionalShapes& in, const OptionalShapes&) {
-        if (a.is_bilinear() && in.size() == 2 && is_open(in[1]) && in[0] && in[0]->ndim() == 4 && (*in[0])[1] >= 0) in[1] = Shape{(*in[0])[1], 1, a.kernel(), a.kernel()};
+        if (a.is_bilinear() && in.size() == 2 && is_open(in[1]) && in[0] && in[0]->ndim() == 4 && (*in[0])[1] >= 0)
+          in[1] = Shape{(*in[0])[1], 1, a.kernel(), a.kernel()};
       })
       .kernel(upsampling_kernel)
       .gradient({.all_inputs = true}, upsampling_gradient)
-      .sample({{2, 3, 2, 2}}, {.scale = 2}).sample({{2, 3, 4, 2}, {2, 1, 2, 1}}, {.scale = 2, .num_args = 2})
+      .sample({{2, 3, 2, 2}}, {.scale = 2})
+      .sample({{2, 3, 4, 2}, {2, 1, 2, 1}}, {.scale = 2, .num_args = 2})
       .sample({{2, 3, 2, 3}, {3, 1, 4, 4}}, {.scale = 2, .num_filter = 3, .num_args = 2, .sample_type = UpSamplingAttrs::Type::bilinear});
 }
 
 struct UpSamplingGradAttrs {
   int64_t first = 0;
-  static void fields(AttrFields<UpSamplingGradAttrs>& f) { f.field("first", &UpSamplingGradAttrs::first, "the channel of head at which those of data start"); }
+  static void fields(AttrFields<UpSamplingGradAttrs>& f) {
+    f.field("first", &UpSamplingGradAttrs::first, "the channel of head at which those of data start");
+  }
 };
 GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
-  op.doc("Sums the elements of head that nearest UpSampling made of each element of data.").input("head").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("Sums the elements of head that nearest UpSampling made of each element of data.")
+      .input("head")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const UpSamplingGradAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const UpSamplingGradAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));

@@ -24,7 +24,8 @@ struct PoolingAttrs {
         .field("stride", &PoolingAttrs::stride, "step of the window per axis; 1 when empty")
         .field("pad", &PoolingAttrs::pad, "padding at both ends of each axis; 0 when empty")
         .choice("pool_type", &PoolingAttrs::pool_type, {"max", "avg", "sum", "lp"}, "what is taken of a window")
-        .choice("pooling_convention", &PoolingAttrs::pooling_convention, {"valid", "full", "same"}, "whether the number of windows is rounded down or up")
+        .choice("pooling_convention", &PoolingAttrs::pooling_convention, {"valid", "full", "same"},
+                "whether the number of windows is rounded down or up")
         .field("global_pool", &PoolingAttrs::global_pool, "one window over the whole extent; kernel, stride and pad are ignored")
         .field("count_include_pad", &PoolingAttrs::count_include_pad, "whether avg counts the padding; yes when None")
         .field("p_value", &PoolingAttrs::p_value, "the power of lp pooling; 2 when None")
@@ -42,7 +43,8 @@ static int64_t windows_of(const PoolingAttrs& a, int64_t extent, int64_t kernel,
 static PoolGeometry geometry_of(const PoolingAttrs& a, const Shape& data) {
   const int rank = data.ndim() - 2;
   if (rank < 1 || rank > 3) raise<ShapeError>("data has shape {}, but 3, 4 or 5 axes are needed", data);
-  if (!a.global_pool && a.kernel.ndim() != rank) raise<AttrError>("kernel = {} does not fit data of shape {}, which has {} spatial axes", a.kernel, data, rank);
+  if (!a.global_pool && a.kernel.ndim() != rank)
+    raise<AttrError>("kernel = {} does not fit data of shape {}, which has {} spatial axes", a.kernel, data, rank);
   PoolGeometry g;
   g.kind = a.pool_type;
   g.count_include_pad = a.count_include_pad.value_or(true);
@@ -78,22 +80,33 @@ static Shape pooling_shape(const PoolingAttrs& a, std::span<const Shape> in) {
 }
 
 GLUINO_OP(Pooling, PoolingAttrs) {
-  op.doc("Takes the maximum, average, sum or p-norm of sliding windows.").alias("Pooling_v1").input("data").ignores({"cudnn_off"})
+  op.doc("Takes the maximum, average, sum or p-norm of sliding windows.")
+      .alias("Pooling_v1")
+      .input("data")
+      .ignores({"cudnn_off"})
       .shape(pooling_shape)
       .kernel([](const PoolingAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) { kernels::pool(geometry_of(a, k.in(0).shape()), k.data<T>(0), k.out_data<T>()); });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0}, {0}}, [](const PoolingAttrs& a, const Gradient& g) -> Tensors { return {call_with("_pooling_grad", {g.head(), g.in(0), g.out(0)}, a)}; })
+      .gradient({{0}, {0}},
+                [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_pooling_grad", {g.head(), g.in(0), g.out(0)}, a)};
+                })
       .sample({{2, 3, 5, 4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}})
-      .sample({{2, 2, 5, 4}}, {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .pool_type = PoolKind::avg, .pooling_convention = PoolingConvention::full})
+      .sample(
+          {{2, 2, 5, 4}},
+          {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .pool_type = PoolKind::avg, .pooling_convention = PoolingConvention::full})
       .sample({{2, 2, 7}}, {.kernel = {3}, .stride = {2}, .pool_type = PoolKind::lp})
       .sample({{2, 4, 5, 2}}, {.kernel = {2, 2}, .pad = {1, 1}, .pool_type = PoolKind::avg, .count_include_pad = false, .layout = "NHWC"})
       .sample({{2, 2, 2, 3, 2}}, {.pool_type = PoolKind::sum, .global_pool = true});
 }
 
 GLUINO_OP(_pooling_grad, PoolingAttrs) {
-  op.doc("The gradient of Pooling, from the head and Pooling's input and output.").input("head").input("data").input("values")
+  op.doc("The gradient of Pooling, from the head and Pooling's input and output.")
+      .input("head")
+      .input("data")
+      .input("values")
       .shape([](const PoolingAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const PoolingAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -101,17 +114,23 @@ GLUINO_OP(_pooling_grad, PoolingAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{1, 2}, {}}, [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
-        if (a.pool_type == PoolKind::lp) raise<UserError>("the second derivative of lp pooling is not implemented");
-        // Linear in the head; for max the choice of elements does not move.
-        if (a.pool_type == PoolKind::max) return {call_with("_pooling_pick", {g.head(), g.in(1), g.in(2)}, a), Tensor(), Tensor()};
-        return {call_with("Pooling", {g.head()}, a), Tensor(), Tensor()};
-      })
-      .sample_without_gradient({{2, 3, 3, 3}, {2, 3, 5, 4}, {2, 3, 3, 3}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .pool_type = PoolKind::sum});
+      .gradient({{1, 2}, {}},
+                [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
+                  if (a.pool_type == PoolKind::lp) raise<UserError>("the second derivative of lp pooling is not implemented");
+                  // Linear in the head; for max the choice of elements does not move.
+                  if (a.pool_type == PoolKind::max)
+                    return {call_with("_pooling_pick", {g.head(), g.in(1), g.in(2)}, a), Tensor(), Tensor()};
+                  return {call_with("Pooling", {g.head()}, a), Tensor(), Tensor()};
+                })
+      .sample_without_gradient({{2, 3, 3, 3}, {2, 3, 5, 4}, {2, 3, 3, 3}},
+                               {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .pool_type = PoolKind::sum});
 }
 
 GLUINO_OP(_pooling_pick, PoolingAttrs) {
-  op.doc("Picks from source the elements that max pooling of data chose.").input("source").input("data").input("values")
+  op.doc("Picks from source the elements that max pooling of data chose.")
+      .input("source")
+      .input("data")
+      .input("values")
       .shape([](const PoolingAttrs&, std::span<const Shape> in) { return in[2]; })
       .kernel([](const PoolingAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -119,9 +138,10 @@ GLUINO_OP(_pooling_pick, PoolingAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{1, 2}, {}}, [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
-        return {call_with("_pooling_grad", {g.head(), g.in(1), g.in(2)}, a), Tensor(), Tensor()};
-      })
+      .gradient({{1, 2}, {}},
+                [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_pooling_grad", {g.head(), g.in(1), g.in(2)}, a), Tensor(), Tensor()};
+                })
       .sample_without_gradient({{2, 3, 5, 4}, {2, 3, 5, 4}, {2, 3, 3, 3}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}});
 }
 

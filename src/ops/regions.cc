@@ -12,7 +12,8 @@ namespace {
 static void check_regions(const Shape& data, const Shape& rois, const Shape& pooled) {
   if (data.ndim() != 4) raise<ShapeError>("data has shape {}, but (batch, channels, height, width) is needed", data);
   if (rois.ndim() != 2 || rois[1] != 5) raise<ShapeError>("rois have shape {}, but (regions, 5) is needed: image, x0, y0, x1, y1", rois);
-  if (pooled.ndim() != 2 || pooled[0] < 1 || pooled[1] < 1) raise<AttrError>("pooled_size = {}, but a height and a width are needed", pooled);
+  if (pooled.ndim() != 2 || pooled[0] < 1 || pooled[1] < 1)
+    raise<AttrError>("pooled_size = {}, but a height and a width are needed", pooled);
 }
 
 // ---- ROIPooling
@@ -31,10 +32,12 @@ struct Range {
 };
 template <class T>
 static Range cell_range(T from, T to, double scale, int64_t i, int64_t cells, int64_t limit) {
-  const auto start = static_cast<int64_t>(std::round(from * static_cast<T>(scale))), stop = static_cast<int64_t>(std::round(to * static_cast<T>(scale)));
+  const auto start = static_cast<int64_t>(std::round(from * static_cast<T>(scale))),
+             stop = static_cast<int64_t>(std::round(to * static_cast<T>(scale)));
   const T step = static_cast<T>(std::max<int64_t>(stop - start + 1, 1)) / static_cast<T>(cells);
   const auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v, 0, limit); };
-  return {clamp(start + static_cast<int64_t>(std::floor(static_cast<T>(i) * step))), clamp(start + static_cast<int64_t>(std::ceil(static_cast<T>(i + 1) * step)))};
+  return {clamp(start + static_cast<int64_t>(std::floor(static_cast<T>(i) * step))),
+          clamp(start + static_cast<int64_t>(std::ceil(static_cast<T>(i + 1) * step)))};
 }
 
 static int64_t image_of(double value, int64_t batch, int64_t region) {
@@ -53,7 +56,8 @@ static void roi_pooling_kernel(const ROIPoolingAttrs& a, KernelContext& k) {
         const int64_t region = i / cells / s[1], channel = i / cells % s[1];
         const T* roi = k.data<T>(1) + region * 5;
         const int64_t image = image_of(roi[0], s[0], region);
-        const Range y = cell_range(roi[2], roi[4], a.spatial_scale, i % cells / columns, rows, s[2]), x = cell_range(roi[1], roi[3], a.spatial_scale, i % columns, columns, s[3]);
+        const Range y = cell_range(roi[2], roi[4], a.spatial_scale, i % cells / columns, rows, s[2]),
+                    x = cell_range(roi[1], roi[3], a.spatial_scale, i % columns, columns, s[3]);
         int64_t best = -1;
         const T* plane = k.data<T>(0) + (image * s[1] + channel) * s[2] * s[3];
         for (int64_t r = y.begin; r < y.end && image >= 0; ++r)
@@ -67,20 +71,31 @@ static void roi_pooling_kernel(const ROIPoolingAttrs& a, KernelContext& k) {
 }
 
 GLUINO_OP(ROIPooling, ROIPoolingAttrs) {
-  op.doc("The maximum of each cell of a grid laid over regions of the images.").input("data").input("rois").kernel_dtypes(real_dtypes())
-      .outputs({"output", "chosen"}).hidden_outputs(1)
+  op.doc("The maximum of each cell of a grid laid over regions of the images.")
+      .input("data")
+      .input("rois")
+      .kernel_dtypes(real_dtypes())
+      .outputs({"output", "chosen"})
+      .hidden_outputs(1)
       .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) {
         check_regions(in[0], in[1], a.pooled_size);
         return Shape{in[1][0], in[0][1], a.pooled_size[0], a.pooled_size[1]};
       })
       .kernel(roi_pooling_kernel)
-      .gradient({{1}, {1}}, [](const ROIPoolingAttrs& a, const Gradient& g) -> Tensors {
-        return {call_with("_roi_pooling_grad", {g.head(), g.in(1), g.out(1), g.like(0)}, a), Tensor()};
-      })
+      .gradient({{1}, {1}},
+                [](const ROIPoolingAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_roi_pooling_grad", {g.head(), g.in(1), g.out(1), g.like(0)}, a), Tensor()};
+                })
       .sample_without_gradient({{2, 2, 5, 6}, index_sample({3, 5}, 2)}, {.pooled_size = {2, 2}});
 }
 GLUINO_OP(_roi_pooling_grad, ROIPoolingAttrs) {
-  op.doc("The gradient of ROIPooling with respect to data.").input("head").input("rois").input("chosen").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("The gradient of ROIPooling with respect to data.")
+      .input("head")
+      .input("rois")
+      .input("chosen")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const ROIPoolingAttrs&, std::span<const Shape> in) { return in[3]; })
       .kernel([](const ROIPoolingAttrs&, KernelContext& k) {
         const Shape &s = k.out().shape(), &h = k.in(0).shape();
@@ -133,7 +148,8 @@ static void for_each_sample(const ROIAlignAttrs& a, const Shape& data, const Sha
       if (x < -1 || x > static_cast<T>(data[3]) || y < -1 || y > static_cast<T>(data[2])) continue;
       x = std::clamp(x, T(0), static_cast<T>(data[3] - 1));
       y = std::clamp(y, T(0), static_cast<T>(data[2] - 1));
-      const auto left = static_cast<int64_t>(x), top = static_cast<int64_t>(y), right = std::min(left + 1, data[3] - 1), low = std::min(top + 1, data[2] - 1);
+      const auto left = static_cast<int64_t>(x), top = static_cast<int64_t>(y), right = std::min(left + 1, data[3] - 1),
+                 low = std::min(top + 1, data[2] - 1);
       const T fx = x - static_cast<T>(left), fy = y - static_cast<T>(top), share = 1 / static_cast<T>(nx * ny);
       const int64_t plane = (image * data[1] + source) * data[2];
       f(i, (plane + top) * data[3] + left, (1 - fx) * (1 - fy) * share);
@@ -145,11 +161,15 @@ static void for_each_sample(const ROIAlignAttrs& a, const Shape& data, const Sha
 }
 
 GLUINO_OP(_contrib_ROIAlign, ROIAlignAttrs) {
-  op.doc("The average of bilinear samples in each cell of a grid laid over regions of the images.").input("data").input("rois").kernel_dtypes(real_dtypes())
+  op.doc("The average of bilinear samples in each cell of a grid laid over regions of the images.")
+      .input("data")
+      .input("rois")
+      .kernel_dtypes(real_dtypes())
       .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) {
         check_regions(in[0], in[1], a.pooled_size);
         const int64_t cells = a.pooled_size.elements();
-        if (a.position_sensitive && in[0][1] % cells) raise<ShapeError>("position_sensitive needs a multiple of {} channels, but data has shape {}", cells, in[0]);
+        if (a.position_sensitive && in[0][1] % cells)
+          raise<ShapeError>("position_sensitive needs a multiple of {} channels, but data has shape {}", cells, in[0]);
         return Shape{in[1][0], a.position_sensitive ? in[0][1] / cells : in[0][1], a.pooled_size[0], a.pooled_size[1]};
       })
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
@@ -158,23 +178,34 @@ GLUINO_OP(_contrib_ROIAlign, ROIAlignAttrs) {
           T* out = k.out_data<T>();
           parallel_for(k.out().size(), kParallelGrain / 64, [&](int64_t begin, int64_t end) {
             std::fill(out + begin, out + end, T(0));
-            for_each_sample(a, k.in(0).shape(), k.out().shape(), rois, begin, end, [&](int64_t to, int64_t from, T w) { out[to] += w * data[from]; });
+            for_each_sample(a, k.in(0).shape(), k.out().shape(), rois, begin, end,
+                            [&](int64_t to, int64_t from, T w) { out[to] += w * data[from]; });
           });
         });
       })
-      .gradient({{1}, {}}, [](const ROIAlignAttrs& a, const Gradient& g) -> Tensors { return {call_with("_roi_align_grad", {g.head(), g.in(1), g.like(0)}, a), Tensor()}; })
+      .gradient({{1}, {}},
+                [](const ROIAlignAttrs& a, const Gradient& g) -> Tensors {
+                  return {call_with("_roi_align_grad", {g.head(), g.in(1), g.like(0)}, a), Tensor()};
+                })
       .sample_without_gradient({{2, 2, 5, 6}, index_sample({3, 5}, 2)}, {.pooled_size = {2, 2}})
-      .sample_without_gradient({{2, 4, 5, 6}, index_sample({3, 5}, 2)}, {.pooled_size = {2, 2}, .sample_ratio = 2, .position_sensitive = true, .aligned = true});
+      .sample_without_gradient({{2, 4, 5, 6}, index_sample({3, 5}, 2)},
+                               {.pooled_size = {2, 2}, .sample_ratio = 2, .position_sensitive = true, .aligned = true});
 }
 GLUINO_OP(_roi_align_grad, ROIAlignAttrs) {
-  op.doc("The gradient of _contrib_ROIAlign with respect to data.").input("head").input("rois").input("data").shape_only().kernel_dtypes(real_dtypes())
+  op.doc("The gradient of _contrib_ROIAlign with respect to data.")
+      .input("head")
+      .input("rois")
+      .input("data")
+      .shape_only()
+      .kernel_dtypes(real_dtypes())
       .shape([](const ROIAlignAttrs&, std::span<const Shape> in) { return in[2]; })
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* head = k.data<T>(0);
           T* out = k.out_data<T>();
           std::fill_n(out, k.out().size(), T(0));
-          for_each_sample(a, k.out().shape(), k.in(0).shape(), k.data<T>(1), 0, k.in(0).size(), [&](int64_t from, int64_t to, T w) { out[to] += w * head[from]; });
+          for_each_sample(a, k.out().shape(), k.in(0).shape(), k.data<T>(1), 0, k.in(0).size(),
+                          [&](int64_t from, int64_t to, T w) { out[to] += w * head[from]; });
         });
       })
       .not_differentiable("the second derivative of ROIAlign is not implemented")
@@ -186,16 +217,21 @@ struct CorrelationAttrs {
   int64_t kernel_size = 1, max_displacement = 1, stride1 = 1, stride2 = 1, pad_size = 0;
   bool is_multiply = true;
   static void fields(AttrFields<CorrelationAttrs>& f) {
-    f.field("kernel_size", &CorrelationAttrs::kernel_size, "extent of the patches, an odd number").field("max_displacement", &CorrelationAttrs::max_displacement, "largest displacement")
-        .field("stride1", &CorrelationAttrs::stride1, "step in the first map").field("stride2", &CorrelationAttrs::stride2, "step of the displacements")
-        .field("pad_size", &CorrelationAttrs::pad_size, "zeros around the maps").field("is_multiply", &CorrelationAttrs::is_multiply, "products, or else absolute differences");
+    f.field("kernel_size", &CorrelationAttrs::kernel_size, "extent of the patches, an odd number")
+        .field("max_displacement", &CorrelationAttrs::max_displacement, "largest displacement")
+        .field("stride1", &CorrelationAttrs::stride1, "step in the first map")
+        .field("stride2", &CorrelationAttrs::stride2, "step of the displacements")
+        .field("pad_size", &CorrelationAttrs::pad_size, "zeros around the maps")
+        .field("is_multiply", &CorrelationAttrs::is_multiply, "products, or else absolute differences");
   }
   int64_t radius() const { return max_displacement / stride2; }
   int64_t border() const { return max_displacement + (kernel_size - 1) / 2; }
 };
 static Shape correlation_shape(const CorrelationAttrs& a, std::span<const Shape> in) {
-  if (in[0].ndim() != 4 || !(in[0] == in[1])) raise<ShapeError>("two maps of the same shape (batch, channels, height, width) are needed, but they are {} and {}", in[0], in[1]);
-  if (a.kernel_size < 1 || a.kernel_size % 2 == 0 || a.stride1 < 1 || a.stride2 < 1) raise<AttrError>("kernel_size = {} must be odd and the strides {} and {} positive", a.kernel_size, a.stride1, a.stride2);
+  if (in[0].ndim() != 4 || !(in[0] == in[1]))
+    raise<ShapeError>("two maps of the same shape (batch, channels, height, width) are needed, but they are {} and {}", in[0], in[1]);
+  if (a.kernel_size < 1 || a.kernel_size % 2 == 0 || a.stride1 < 1 || a.stride2 < 1)
+    raise<AttrError>("kernel_size = {} must be odd and the strides {} and {} positive", a.kernel_size, a.stride1, a.stride2);
   const auto extent = [&](int64_t n) { return (n + 2 * a.pad_size - 2 * a.border() + a.stride1 - 1) / a.stride1; };
   const int64_t side = 2 * a.radius() + 1, height = extent(in[0][2]), width = extent(in[0][3]);
   if (height < 1 || width < 1) raise<ShapeError>("maps of shape {} are too small for max_displacement = {}", in[0], a.max_displacement);
@@ -205,7 +241,9 @@ static Shape correlation_shape(const CorrelationAttrs& a, std::span<const Shape>
 template <class F>
 static void for_each_pair(const CorrelationAttrs& a, const Shape& in, const Shape& out, F&& f) {
   const int64_t side = 2 * a.radius() + 1, half = a.kernel_size / 2;
-  const auto position = [&](int64_t plane, int64_t y, int64_t x) { return y < 0 || x < 0 || y >= in[2] || x >= in[3] ? -1 : (plane * in[2] + y) * in[3] + x; };
+  const auto position = [&](int64_t plane, int64_t y, int64_t x) {
+    return y < 0 || x < 0 || y >= in[2] || x >= in[3] ? -1 : (plane * in[2] + y) * in[3] + x;
+  };
   parallel_for(in[0], 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin * out.elements(1, 4); o < end * out.elements(1, 4); ++o) {
       const int64_t n = o / out.elements(1, 4), d = o / (out[2] * out[3]) % out[1];
@@ -213,14 +251,21 @@ static void for_each_pair(const CorrelationAttrs& a, const Shape& in, const Shap
       const int64_t dy = (d / side - a.radius()) * a.stride2, dx = (d % side - a.radius()) * a.stride2;
       for (int64_t c = 0; c < in[1]; ++c)
         for (int64_t ky = -half; ky <= half; ++ky)
-          for (int64_t kx = -half; kx <= half; ++kx) f(o, position(n * in[1] + c, y + ky, x + kx), position(n * in[1] + c, y + dy + ky, x + dx + kx));
+          for (int64_t kx = -half; kx <= half; ++kx)
+            f(o, position(n * in[1] + c, y + ky, x + kx), position(n * in[1] + c, y + dy + ky, x + dx + kx));
     }
   });
 }
-static double pair_share(const CorrelationAttrs& a, const Shape& in) { return 1 / static_cast<double>(a.kernel_size * a.kernel_size * std::max<int64_t>(in[1], 1)); }
+static double pair_share(const CorrelationAttrs& a, const Shape& in) {
+  return 1 / static_cast<double>(a.kernel_size * a.kernel_size * std::max<int64_t>(in[1], 1));
+}
 
 GLUINO_OP(Correlation, CorrelationAttrs) {
-  op.doc("Compares patches of two feature maps at all displacements.").input("data1").input("data2").kernel_dtypes(real_dtypes()).shape(correlation_shape)
+  op.doc("Compares patches of two feature maps at all displacements.")
+      .input("data1")
+      .input("data2")
+      .kernel_dtypes(real_dtypes())
+      .shape(correlation_shape)
       .kernel([](const CorrelationAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T *first = k.data<T>(0), *second = k.data<T>(1), share = static_cast<T>(pair_share(a, k.in(0).shape()));
@@ -232,27 +277,40 @@ GLUINO_OP(Correlation, CorrelationAttrs) {
           });
         });
       })
-      .gradient({{0, 1}, {}}, [](const CorrelationAttrs& a, const Gradient& g) { return call_all_with("_correlation_grad", {g.head(), g.in(0), g.in(1)}, a); })
+      .gradient({{0, 1}, {}},
+                [](const CorrelationAttrs& a, const Gradient& g) {
+                  return call_all_with("_correlation_grad", {g.head(), g.in(0), g.in(1)}, a);
+                })
       .sample({{1, 2, 4, 5}, {1, 2, 4, 5}}, {.max_displacement = 1, .pad_size = 1})
       .sample({{1, 2, 6, 5}, {1, 2, 6, 5}}, {.kernel_size = 3, .max_displacement = 2, .stride2 = 2, .pad_size = 3, .is_multiply = false});
 }
 GLUINO_OP(_correlation_grad, CorrelationAttrs) {
-  op.doc("The gradients of Correlation.").input("head").input("data1").input("data2").outputs({"data1_grad", "data2_grad"}).kernel_dtypes(real_dtypes())
-      .shape([](const CorrelationAttrs&, std::span<const Shape> in) { return std::vector<Shape>{in[1], in[2]}; })
+  op.doc("The gradients of Correlation.")
+      .input("head")
+      .input("data1")
+      .input("data2")
+      .outputs({"data1_grad", "data2_grad"})
+      .kernel_dtypes(real_dtypes())
+      .shape([](const CorrelationAttrs&, std::span<const Shape> in) {
+        return std::vector<Shape>{in[1], in[2]};
+      })
       .kernel([](const CorrelationAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          const T *head = k.data<T>(0), *first = k.data<T>(1), *second = k.data<T>(2), share = static_cast<T>(pair_share(a, k.in(1).shape()));
+          const T *head = k.data<T>(0), *first = k.data<T>(1), *second = k.data<T>(2),
+                  share = static_cast<T>(pair_share(a, k.in(1).shape()));
           T *d1 = k.out_data<T>(0), *d2 = k.out_data<T>(1);
           std::fill_n(d1, k.out(0).size(), T(0));
           std::fill_n(d2, k.out(1).size(), T(0));
           for_each_pair(a, k.in(1).shape(), k.in(0).shape(), [&](int64_t o, int64_t i, int64_t j) {
-            const T x = i < 0 ? T(0) : first[i], y = j < 0 ? T(0) : second[j], h = head[o] * share, sign = static_cast<T>((x > y) - (x < y));
+            const T x = i < 0 ? T(0) : first[i], y = j < 0 ? T(0) : second[j], h = head[o] * share,
+                    sign = static_cast<T>((x > y) - (x < y));
             if (i >= 0) d1[i] += h * (a.is_multiply ? y : sign);
             if (j >= 0) d2[j] += h * (a.is_multiply ? x : -sign);
           });
         });
       })
-      .not_differentiable("the second derivative of Correlation is not implemented").sample({{1, 9, 4, 5}, {1, 2, 4, 5}, {1, 2, 4, 5}}, {.max_displacement = 1, .pad_size = 1});
+      .not_differentiable("the second derivative of Correlation is not implemented")
+      .sample({{1, 9, 4, 5}, {1, 2, 4, 5}, {1, 2, 4, 5}}, {.max_displacement = 1, .pad_size = 1});
 }
 
 }  // namespace

@@ -36,21 +36,31 @@ struct RNNAttrs {
 
 static RnnGeometry geometry_of(const RNNAttrs& a, const Shape& data) {
   if (data.ndim() != 3) raise<ShapeError>("data has shape {}, but (time, batch, channels) is needed", data);
-  if (a.state_size < 1 || a.num_layers < 1) raise<AttrError>("state_size = {} and num_layers = {} must be positive", a.state_size, a.num_layers);
+  if (a.state_size < 1 || a.num_layers < 1)
+    raise<AttrError>("state_size = {} and num_layers = {} must be positive", a.state_size, a.num_layers);
   if (a.projection_size) raise<AttrError>("projection_size = {} is not supported", *a.projection_size);
   if (a.lstm_state_clip_min || a.lstm_state_clip_max) raise<AttrError>("clipping of the cell state is not supported");
   if (!(a.p >= 0 && a.p < 1)) raise<AttrError>("p = {}, but a share of at least 0 and less than 1 is needed", a.p);
-  return {.mode = a.mode, .time = data[0], .batch = data[1], .input = data[2], .state = a.state_size, .layers = a.num_layers, .directions = a.directions(), .has_masks = a.p > 0};
+  return {.mode = a.mode,
+          .time = data[0],
+          .batch = data[1],
+          .input = data[2],
+          .state = a.state_size,
+          .layers = a.num_layers,
+          .directions = a.directions(),
+          .has_masks = a.p > 0};
 }
 static Shape state_shape(const RnnGeometry& g) { return {g.layers * g.directions, g.batch, g.state}; }
 
 static std::vector<Shape> rnn_shape(const RNNAttrs& a, std::span<const Shape> in) {
   const RnnGeometry g = geometry_of(a, in[0]);
-  if (!(in[1] == Shape{g.parameter_size()})) raise<ShapeError>("parameters have shape {}, but ({},) is needed for data of shape {}", in[1], g.parameter_size(), in[0]);
+  if (!(in[1] == Shape{g.parameter_size()}))
+    raise<ShapeError>("parameters have shape {}, but ({},) is needed for data of shape {}", in[1], g.parameter_size(), in[0]);
   const Shape state = state_shape(g);
   for (size_t i = 2; i < (a.is_lstm() ? 4u : 3u); ++i)
     if (!(in[i] == state)) raise<ShapeError>("a state has shape {}, but {} is needed", in[i], state);
-  if (a.use_sequence_length && in.back().elements() != g.batch) raise<ShapeError>("sequence_length has shape {}, but ({},) is needed", in.back(), g.batch);
+  if (a.use_sequence_length && in.back().elements() != g.batch)
+    raise<ShapeError>("sequence_length has shape {}, but ({},) is needed", in.back(), g.batch);
   std::vector<Shape> out{{g.time, g.batch, g.directions * g.state}, state};
   if (a.is_lstm()) out.push_back(state);
   out.push_back({g.reserve_size()});
@@ -74,7 +84,8 @@ static void fill_masks(const RNNAttrs& a, const RnnGeometry& g, bool training, D
   if (!training || begin == end) return std::fill(begin, end, T(1));
   const RandomStream stream = next_random_stream(device);
   const auto keep = static_cast<float>(1 - a.p);
-  for (T* m = begin; m != end; ++m) *m = unit_float(stream.words(static_cast<uint64_t>(m - begin))[0]) < keep ? static_cast<T>(1 / (1 - a.p)) : T(0);
+  for (T* m = begin; m != end; ++m)
+    *m = unit_float(stream.words(static_cast<uint64_t>(m - begin))[0]) < keep ? static_cast<T>(1 / (1 - a.p)) : T(0);
 }
 
 static void rnn_kernel(const RNNAttrs& a, KernelContext& k) {
@@ -104,27 +115,48 @@ static auto has_lengths = [](const RNNAttrs& a) { return a.use_sequence_length; 
 
 GLUINO_OP(RNN, RNNAttrs) {
   op.doc("Recurrent layers (relu, tanh, lstm, gru) over data of shape (time, batch, channels), with all weights in one vector.")
-      .input("data").input("parameters").input("state").input("state_cell").present_if(has_cell)
-      .input("sequence_length").own_dtype().present_if(has_lengths)
+      .input("data")
+      .input("parameters")
+      .input("state")
+      .input("state_cell")
+      .present_if(has_cell)
+      .input("sequence_length")
+      .own_dtype()
+      .present_if(has_lengths)
       .ignores({"lstm_state_clip_nan"})
       .outputs({"output", "state_output", "statecell_output", "reserve"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
       .visible_outputs([](const RNNAttrs& a) { return a.state_outputs ? (a.is_lstm() ? 3 : 2) : 1; })
-      .shape(rnn_shape).complete(complete_rnn).kernel(rnn_kernel).kernel_dtypes(real_dtypes()).mode_dependent()
+      .shape(rnn_shape)
+      .complete(complete_rnn)
+      .kernel(rnn_kernel)
+      .kernel_dtypes(real_dtypes())
+      .mode_dependent()
       .random_if([](const RNNAttrs& a) { return a.p > 0; })
       .gradient({{0, 1, 2, 3, 4}, {2, 3}}, rnn_gradient)
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true})
       .sample({{3, 2, 2}, {72}, {2, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 2, .state_outputs = true})
       .sample({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2})
-      .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}, SampleInput({2}, 1, 4, true)}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true, .use_sequence_length = true})
+      .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}, SampleInput({2}, 1, 4, true)},
+              {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true, .use_sequence_length = true})
       .sample_without_gradient({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2, .p = 0.5});
 }
 
 GLUINO_OP(_rnn_grad, RNNAttrs) {
   op.doc("The gradients of RNN with respect to data, parameters and initial states.")
-      .input("head").input("head_state").input("data").input("parameters").input("state").input("reserve")
-      .input("head_cell").present_if(has_cell).input("state_cell").present_if(has_cell)
-      .input("sequence_length").own_dtype().present_if(has_lengths)
+      .input("head")
+      .input("head_state")
+      .input("data")
+      .input("parameters")
+      .input("state")
+      .input("reserve")
+      .input("head_cell")
+      .present_if(has_cell)
+      .input("state_cell")
+      .present_if(has_cell)
+      .input("sequence_length")
+      .own_dtype()
+      .present_if(has_lengths)
       .outputs({"data_grad", "parameters_grad", "state_grad", "state_cell_grad"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
       .shape([](const RNNAttrs& a, std::span<const Shape> in) {
@@ -137,12 +169,15 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
         const std::vector<int64_t> lengths = a.use_sequence_length ? k.in(k.num_inputs() - 1).to_vector<int64_t>() : std::vector<int64_t>();
         if (a.use_sequence_length) g.lengths = lengths.data();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? k.data<T>(7) : nullptr}, heads{k.data<T>(1), a.is_lstm() ? k.data<T>(6) : nullptr};
+          RnnStates<const T> initial{k.data<T>(4), a.is_lstm() ? k.data<T>(7) : nullptr},
+              heads{k.data<T>(1), a.is_lstm() ? k.data<T>(6) : nullptr};
           RnnStates<T> gradients{k.out_data<T>(2), a.is_lstm() ? k.out_data<T>(3) : nullptr};
-          kernels::rnn_backward<T>(g, k.data<T>(2), k.data<T>(3), initial, k.data<T>(5), k.data<T>(0), heads, k.out_data<T>(0), k.out_data<T>(1), gradients);
+          kernels::rnn_backward<T>(g, k.data<T>(2), k.data<T>(3), initial, k.data<T>(5), k.data<T>(0), heads, k.out_data<T>(0),
+                                   k.out_data<T>(1), gradients);
         });
       })
-      .kernel_dtypes(real_dtypes()).not_differentiable("the second derivative of recurrent layers is not implemented")
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable("the second derivative of recurrent layers is not implemented")
       .sample({{3, 2, 3}, {1, 2, 3}, {3, 2, 2}, {21}, {1, 2, 3}, {72}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 1});
 }
 

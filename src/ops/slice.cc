@@ -81,7 +81,8 @@ static Tensor place(const Tensor& head, const Tensor& like, const OptionalInts& 
 GLUINO_OP(slice, SliceAttrs) {
   op.doc("A rectangle of data: begin:end:step on each axis.")
       // Of the whole extent, so only a negative step can change the order.
-      .identity_if([](const SliceAttrs& a, bool) { return std::none_of(a.step.begin(), a.step.end(), [](const auto& s) { return s && *s < 0; }); })
+      .identity_if(
+          [](const SliceAttrs& a, bool) { return std::none_of(a.step.begin(), a.step.end(), [](const auto& s) { return s && *s < 0; }); })
       .alias("crop")
       .input("data")
       .dtypes(DTypeSet::any)

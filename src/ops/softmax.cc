@@ -40,8 +40,8 @@ static void run_softmax(const SoftmaxAttrs& a, KernelContext& k, double sign, bo
   const std::vector<int64_t> lengths = a.use_length ? row_lengths(k.in(1)) : std::vector<int64_t>();
   Tensor result = k.out().dtype() == data.dtype() ? k.out() : make_tensor(data.shape(), data.dtype(), data.device());
   visit_real(data.dtype(), [&]<class T>(T*) {
-    kernels::softmax<T>(layout_of(data.shape(), a.axis), data.data<T>(), result.mutable_data<T>(), static_cast<T>(sign * a.scale()), logarithm,
-                        a.use_length ? lengths.data() : nullptr);
+    kernels::softmax<T>(layout_of(data.shape(), a.axis), data.data<T>(), result.mutable_data<T>(), static_cast<T>(sign * a.scale()),
+                        logarithm, a.use_length ? lengths.data() : nullptr);
   });
   if (!result.is_same(k.out())) kernels::convert(bytes_of(result), result.dtype(), bytes_of(k.out()), k.out().dtype(), result.size());
 }
@@ -58,8 +58,13 @@ static Shape softmax_shape(const SoftmaxAttrs& a, std::span<const Shape> in) {
 
 // An input `length` beside the data, and an output of the asked dtype.
 static OpBuilder<SoftmaxAttrs>& with_length(OpBuilder<SoftmaxAttrs>& op) {
-  return op.input("data").input("length").own_dtype().present_if([](const SoftmaxAttrs& a) { return a.use_length; })
-      .shape(softmax_shape).kernel_dtypes(real_dtypes()).inplace(0)
+  return op.input("data")
+      .input("length")
+      .own_dtype()
+      .present_if([](const SoftmaxAttrs& a) { return a.use_length; })
+      .shape(softmax_shape)
+      .kernel_dtypes(real_dtypes())
+      .inplace(0)
       .dtype([](const SoftmaxAttrs& a, std::span<const DType>, DType promoted) { return a.dtype.value_or(promoted); });
 }
 static Tensors softmax_gradient(const SoftmaxAttrs& a, const Gradient& g, std::string_view name, double sign) {
@@ -73,54 +78,75 @@ GLUINO_OP(softmax, SoftmaxAttrs) {
   with_length(op.doc("exp(data) divided by its sum along an axis."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, false); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", 1); })
-      .sample({{3, 4}}).sample({{2, 3, 4}}, {.axis = 1, .temperature = 2})
+      .sample({{3, 4}})
+      .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2})
       .sample({{2, 4}, index_sample({2}, 5)}, {.use_length = true});
 }
 GLUINO_OP(softmin, SoftmaxAttrs) {
   with_length(op.doc("Softmax of the negated data."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, -1, false); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", -1); })
-      .sample({{3, 4}}).sample({{2, 3, 4}}, {.axis = 0});
+      .sample({{3, 4}})
+      .sample({{2, 3, 4}}, {.axis = 0});
 }
 GLUINO_OP(log_softmax, SoftmaxAttrs) {
   with_length(op.doc("The logarithm of softmax."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, true); })
-      .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) {
-        if (a.use_length) raise<UserError>("the gradient with use_length is not implemented; use the logarithm of softmax");
-        return softmax_gradient(a, g, "_log_softmax_grad", 1);
-      })
-      .sample({{3, 4}}).sample({{2, 3, 4}}, {.axis = 1, .temperature = 2});
+      .gradient({{}, {0}},
+                [](const SoftmaxAttrs& a, const Gradient& g) {
+                  if (a.use_length) raise<UserError>("the gradient with use_length is not implemented; use the logarithm of softmax");
+                  return softmax_gradient(a, g, "_log_softmax_grad", 1);
+                })
+      .sample({{3, 4}})
+      .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2});
 }
 
 static Tensor sum_of_rows(const SoftmaxAttrs& a, const Tensor& x) { return x.sum(Shape{a.axis}, true); }
 
 GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of softmax, from the head and softmax's output.").input("head").input("values").same_shape().inplace(0).inplace(1)
+  op.doc("The gradient of softmax, from the head and softmax's output.")
+      .input("head")
+      .input("values")
+      .same_shape()
+      .inplace(0)
+      .inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(), static_cast<T>(a.scale()));
+          kernels::softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(),
+                                   static_cast<T>(a.scale()));
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}}, [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor &h = g.in(0), &y = g.in(1), &up = g.head();
-        return {call_with("_softmax_grad", {up, y}, a), a.scale() * (up * h - up * sum_of_rows(a, h * y) - h * sum_of_rows(a, up * y))};
-      })
-      .sample({{3, 4}, {3, 4}}).sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
+      .gradient(
+          {{0, 1}, {}},
+          [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
+            const Tensor &h = g.in(0), &y = g.in(1), &up = g.head();
+            return {call_with("_softmax_grad", {up, y}, a), a.scale() * (up * h - up * sum_of_rows(a, h * y) - h * sum_of_rows(a, up * y))};
+          })
+      .sample({{3, 4}, {3, 4}})
+      .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
 }
 GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of log_softmax, from the head and log_softmax's output.").input("head").input("values").same_shape().inplace(0).inplace(1)
+  op.doc("The gradient of log_softmax, from the head and log_softmax's output.")
+      .input("head")
+      .input("values")
+      .same_shape()
+      .inplace(0)
+      .inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::log_softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(), static_cast<T>(a.scale()));
+          kernels::log_softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(),
+                                       static_cast<T>(a.scale()));
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}}, [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor p = call("exp", {g.in(1)});
-        return {a.scale() * (g.head() - sum_of_rows(a, g.head() * p)), -a.scale() * (g.head() * p * sum_of_rows(a, g.in(0)))};
-      })
-      .sample({{3, 4}, {3, 4}}).sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
+      .gradient({{0, 1}, {}},
+                [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensor p = call("exp", {g.in(1)});
+                  return {a.scale() * (g.head() - sum_of_rows(a, g.head() * p)), -a.scale() * (g.head() * p * sum_of_rows(a, g.in(0)))};
+                })
+      .sample({{3, 4}, {3, 4}})
+      .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
 }
 
 struct SoftmaxActivationAttrs {
@@ -135,19 +161,26 @@ static SoftmaxLayout layout_of(const SoftmaxActivationAttrs& a, const Shape& s) 
   return {s[0], s.elements(1, s.ndim()), 1};
 }
 GLUINO_OP(SoftmaxActivation, SoftmaxActivationAttrs) {
-  op.doc("Softmax over each instance, or over the channels at each position.").input("data").same_shape().inplace(0)
+  op.doc("Softmax over each instance, or over the channels at each position.")
+      .input("data")
+      .same_shape()
+      .inplace(0)
       .kernel([](const SoftmaxActivationAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::softmax<T>(layout_of(a, k.out().shape()), k.data<T>(0), k.out_data<T>(), 1, false, nullptr);
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{}, {0}}, [](const SoftmaxActivationAttrs& a, const Gradient& g) -> Tensors {
-        if (a.mode == SoftmaxActivationAttrs::Mode::channel) return {call_with("_softmax_grad", {g.head(), g.out(0)}, SoftmaxAttrs{.axis = 1})};
-        const Tensor flat = call_with("_softmax_grad", {call("Flatten", {g.head()}), call("Flatten", {g.out(0)})}, SoftmaxAttrs{});
-        return {call("reshape_like", {flat, g.like(0)})};
-      })
-      .sample({{2, 3, 2}}).sample({{2, 3, 2}}, {.mode = SoftmaxActivationAttrs::Mode::channel});
+      .gradient(
+          {{}, {0}},
+          [](const SoftmaxActivationAttrs& a, const Gradient& g) -> Tensors {
+            if (a.mode == SoftmaxActivationAttrs::Mode::channel)
+              return {call_with("_softmax_grad", {g.head(), g.out(0)}, SoftmaxAttrs{.axis = 1})};
+            const Tensor flat = call_with("_softmax_grad", {call("Flatten", {g.head()}), call("Flatten", {g.out(0)})}, SoftmaxAttrs{});
+            return {call("reshape_like", {flat, g.like(0)})};
+          })
+      .sample({{2, 3, 2}})
+      .sample({{2, 3, 2}}, {.mode = SoftmaxActivationAttrs::Mode::channel});
 }
 
 // ---- with a mask
@@ -176,7 +209,12 @@ static void run_masked(const MaskedSoftmaxAttrs& a, KernelContext& k, bool logar
   apply_mask(k.out(), k.in(1), logarithm ? nothing : 0, k.out());
 }
 static OpBuilder<MaskedSoftmaxAttrs>& with_mask(OpBuilder<MaskedSoftmaxAttrs>& op) {
-  return op.input("data").input("mask").own_dtype().ignores({"normalize", "dtype"}).kernel_dtypes(real_dtypes()).inplace(0)
+  return op.input("data")
+      .input("mask")
+      .own_dtype()
+      .ignores({"normalize", "dtype"})
+      .kernel_dtypes(real_dtypes())
+      .inplace(0)
       .shape([](const MaskedSoftmaxAttrs&, std::span<const Shape> in) {
         if (!(broadcast_shapes(in) == in[0])) raise<ShapeError>("mask of shape {} does not broadcast to data of shape {}", in[1], in[0]);
         return in[0];
@@ -185,19 +223,23 @@ static OpBuilder<MaskedSoftmaxAttrs>& with_mask(OpBuilder<MaskedSoftmaxAttrs>& o
 GLUINO_OP(masked_softmax, MaskedSoftmaxAttrs) {
   with_mask(op.doc("Softmax of the elements whose mask is not 0; the others become 0."))
       .kernel([](const MaskedSoftmaxAttrs& a, KernelContext& k) { run_masked(a, k, false); })
-      .gradient({{}, {0}}, [](const MaskedSoftmaxAttrs& a, const Gradient& g) -> Tensors {
-        return {call_with("_softmax_grad", {g.head(), g.out(0)}, SoftmaxAttrs{.axis = a.axis, .temperature = a.temperature}), Tensor()};
-      })
+      .gradient(
+          {{}, {0}},
+          [](const MaskedSoftmaxAttrs& a, const Gradient& g) -> Tensors {
+            return {call_with("_softmax_grad", {g.head(), g.out(0)}, SoftmaxAttrs{.axis = a.axis, .temperature = a.temperature}), Tensor()};
+          })
       .sample({{3, 4}, index_sample({3, 4}, 2)});
 }
 GLUINO_OP(masked_log_softmax, MaskedSoftmaxAttrs) {
   with_mask(op.doc("Logarithm of the softmax of the elements whose mask is not 0; the others become -inf."))
       .kernel([](const MaskedSoftmaxAttrs& a, KernelContext& k) { run_masked(a, k, true); })
-      .gradient({{1}, {0}}, [](const MaskedSoftmaxAttrs& a, const Gradient& g) -> Tensors {
-        const Tensor on = g.in(1) != 0;
-        const Tensor head = call("where", {call("broadcast_like", {on, g.like(0)}), g.head(), call("zeros_like", {g.like(0)})});
-        return {call_with("_log_softmax_grad", {head, g.out(0)}, SoftmaxAttrs{.axis = a.axis, .temperature = a.temperature}), Tensor()};
-      })
+      .gradient(
+          {{1}, {0}},
+          [](const MaskedSoftmaxAttrs& a, const Gradient& g) -> Tensors {
+            const Tensor on = g.in(1) != 0;
+            const Tensor head = call("where", {call("broadcast_like", {on, g.like(0)}), g.head(), call("zeros_like", {g.like(0)})});
+            return {call_with("_log_softmax_grad", {head, g.out(0)}, SoftmaxAttrs{.axis = a.axis, .temperature = a.temperature}), Tensor()};
+          })
       .sample_without_gradient({{3, 4}, index_sample({3, 4}, 2)});
 }
 
@@ -208,9 +250,13 @@ static int64_t label_at(const std::vector<int64_t>& labels, int64_t row, int64_t
   return label;
 }
 GLUINO_OP(softmax_cross_entropy, NoAttrs) {
-  op.doc("Sum over the rows of -log(softmax(data)[label]).").input("data").input("label").own_dtype()
+  op.doc("Sum over the rows of -log(softmax(data)[label]).")
+      .input("data")
+      .input("label")
+      .own_dtype()
       .shape([](const NoAttrs&, std::span<const Shape> in) {
-        if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][0]})) raise<ShapeError>("data of shape (rows, classes) and labels of shape (rows,) are needed, but they are {} and {}", in[0], in[1]);
+        if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][0]}))
+          raise<ShapeError>("data of shape (rows, classes) and labels of shape (rows,) are needed, but they are {} and {}", in[0], in[1]);
         return Shape{1};
       })
       .complete([](const NoAttrs&, OptionalShapes& in, const OptionalShapes&) {
@@ -228,13 +274,17 @@ GLUINO_OP(softmax_cross_entropy, NoAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}}, [](const Gradient& g) -> Tensors {
-        return {g.head() * call("_softmax_minus_one_hot", {g.in(0), g.in(1)}), Tensor()};
-      })
+      .gradient({{0, 1}, {}},
+                [](const Gradient& g) -> Tensors {
+                  return {g.head() * call("_softmax_minus_one_hot", {g.in(0), g.in(1)}), Tensor()};
+                })
       .sample({{3, 4}, index_sample({3}, 4)});
 }
 GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
-  op.doc("softmax(data) - one_hot(label): the gradient of softmax_cross_entropy.").input("data").input("label").own_dtype()
+  op.doc("softmax(data) - one_hot(label): the gradient of softmax_cross_entropy.")
+      .input("data")
+      .input("label")
+      .own_dtype()
       .shape([](const NoAttrs&, std::span<const Shape> in) { return in[0]; })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
@@ -245,7 +295,10 @@ GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient({{0}, {}}, [](const Gradient& g) -> Tensors { return {call_with("_softmax_grad", {g.head(), call("softmax", {g.in(0)})}, SoftmaxAttrs{}), Tensor()}; })
+      .gradient({{0}, {}},
+                [](const Gradient& g) -> Tensors {
+                  return {call_with("_softmax_grad", {g.head(), call("softmax", {g.in(0)})}, SoftmaxAttrs{}), Tensor()};
+                })
       .sample({{3, 4}, index_sample({3}, 4)});
 }
 

@@ -9,24 +9,24 @@ namespace {
 static Tensor zero(const Gradient& g) { return call("zeros_like", {g.like(0)}); }
 
 // name, doc, expression in x, what the gradient reads, gradient in g, domain of the sample
-#define UNARY(name, text, expression, uses, grad, low, high)                \
-  GLUINO_OP(name, NoAttrs) {                                                \
-    op.doc(text)                                                            \
-        .input("data")                                                      \
-        .same_shape()                                                       \
-        .scalar([](Expr x) { return expression; })                          \
+#define UNARY(name, text, expression, uses, grad, low, high)                 \
+  GLUINO_OP(name, NoAttrs) {                                                 \
+    op.doc(text)                                                             \
+        .input("data")                                                       \
+        .same_shape()                                                        \
+        .scalar([](Expr x) { return expression; })                           \
         .gradient(uses, [](const Gradient& g) -> Tensors { return {grad}; }) \
-        .sample({uniform_sample({3, 4}, low, high)});                       \
+        .sample({uniform_sample({3, 4}, low, high)});                        \
   }
-#define IN Uses{{0}, {}}
-#define OUT Uses{{}, {0}}
-#define NONE Uses{}
+const Uses IN{{0}, {}}, OUT{{}, {0}}, NONE{};  // which values a gradient reads
 #define X g.in(0)
 #define Y g.out(0)
 #define H g.head()
 static Tensor f(std::string_view name, const Tensor& x) { return call(name, {x}); }
 constexpr double kPi = std::numbers::pi, kLn2 = std::numbers::ln2, kLn10 = std::numbers::ln10;
 
+// One line per entry reads best.
+// clang-format off
 UNARY(sqrt, "Square root.", sqrt(x), OUT, H * 0.5 / Y, 0.2, 3)
 UNARY(rsqrt, "One over the square root.", 1 / sqrt(x), (Uses{{0}, {0}}), H * -0.5 * Y / X, 0.2, 3)
 UNARY(cbrt, "Cube root.", cbrt(x), OUT, H / (3 * f("square", Y)), 0.2, 3)
@@ -67,38 +67,55 @@ UNARY(floor, "Largest whole number not above x.", floor(x), NONE, zero(g), -3, 3
 UNARY(trunc, "Whole part, towards zero.", trunc(x), NONE, zero(g), -3, 3)
 UNARY(fix, "Whole part, towards zero.", trunc(x), NONE, zero(g), -3, 3)
 
+// clang-format on
+
 GLUINO_OP(digamma, NoAttrs) {
-  op.doc("Logarithmic derivative of the gamma function.").input("data").same_shape().scalar([](Expr x) { return digamma(x); })
-      .not_differentiable("the trigamma function is not an operator").sample({uniform_sample({3, 4}, 0.5, 3)});
+  op.doc("Logarithmic derivative of the gamma function.")
+      .input("data")
+      .same_shape()
+      .scalar([](Expr x) { return digamma(x); })
+      .not_differentiable("the trigamma function is not an operator")
+      .sample({uniform_sample({3, 4}, 0.5, 3)});
 }
 
 // Functions of integers too.
-#define NUMERIC_UNARY(name, text, expression, uses, grad)                   \
-  GLUINO_OP(name, NoAttrs) {                                                \
-    op.doc(text)                                                            \
-        .input("data")                                                      \
-        .dtypes(DTypeSet::numeric)                                          \
-        .same_shape()                                                       \
-        .scalar([](Expr x) { return expression; })                          \
+#define NUMERIC_UNARY(name, text, expression, uses, grad)                    \
+  GLUINO_OP(name, NoAttrs) {                                                 \
+    op.doc(text)                                                             \
+        .input("data")                                                       \
+        .dtypes(DTypeSet::numeric)                                           \
+        .same_shape()                                                        \
+        .scalar([](Expr x) { return expression; })                           \
         .gradient(uses, [](const Gradient& g) -> Tensors { return {grad}; }) \
-        .sample({{3, 4}});                                                  \
+        .sample({{3, 4}});                                                   \
   }
+// clang-format off
 NUMERIC_UNARY(abs, "Absolute value.", abs(x), IN, H * f("sign", X))
 NUMERIC_UNARY(sign, "-1, 0 or 1.", sign(x), NONE, zero(g))
 NUMERIC_UNARY(square, "x * x.", x * x, IN, H * 2 * X)
 NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, H * (Y > 0))
 
+// clang-format on
+
 GLUINO_OP(negative, NoAttrs) {
-  op.doc("-x.").alias("_np_negative", "_npi_negative").input("data").dtypes(DTypeSet::numeric).same_shape()
+  op.doc("-x.")
+      .alias("_np_negative", "_npi_negative")
+      .input("data")
+      .dtypes(DTypeSet::numeric)
+      .same_shape()
       .scalar([](Expr x) { return -x; })
       .gradient({}, [](const Gradient& g) -> Tensors { return {-g.head()}; })
       .sample({{3, 4}});
 }
 
 GLUINO_OP(logical_not, NoAttrs) {
-  op.doc("1 where x is 0, else 0.").input("data").dtypes(DTypeSet::any).same_shape()
+  op.doc("1 where x is 0, else 0.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .same_shape()
       .scalar([](Expr x) { return logical_not(x); })
-      .not_differentiable("piecewise constant").sample({index_sample({3, 4}, 2)});
+      .not_differentiable("piecewise constant")
+      .sample({index_sample({3, 4}, 2)});
 }
 
 struct HardSigmoidAttrs {
@@ -108,10 +125,13 @@ struct HardSigmoidAttrs {
   }
 };
 GLUINO_OP(hard_sigmoid, HardSigmoidAttrs) {
-  op.doc("alpha * x + beta, kept within 0 and 1.").input("data").same_shape()
+  op.doc("alpha * x + beta, kept within 0 and 1.")
+      .input("data")
+      .same_shape()
       .scalar([](const HardSigmoidAttrs& a, Expr x) { return maximum(minimum(x * a.alpha + a.beta, 1.0), 0.0); })
       .gradient(OUT, [](const HardSigmoidAttrs& a, const Gradient& g) -> Tensors { return {H * a.alpha * ((Y > 0) * (Y < 1))}; })
-      .sample({uniform_sample({3, 4}, -4, 4)}).sample({{5}}, {.alpha = 0.5, .beta = 0.3});
+      .sample({uniform_sample({3, 4}, -4, 4)})
+      .sample({{5}}, {.alpha = 0.5, .beta = 0.3});
 }
 
 struct ClipAttrs {
@@ -121,23 +141,30 @@ struct ClipAttrs {
   }
 };
 GLUINO_OP(clip, ClipAttrs) {
-  op.doc("Values below a_min become a_min, values above a_max become a_max.").input("data").dtypes(DTypeSet::numeric).same_shape()
+  op.doc("Values below a_min become a_min, values above a_max become a_max.")
+      .input("data")
+      .dtypes(DTypeSet::numeric)
+      .same_shape()
       .scalar([](const ClipAttrs& a, Expr x) { return minimum(maximum(x, a.a_min), a.a_max); })
       .gradient(IN, [](const ClipAttrs& a, const Gradient& g) -> Tensors { return {H * ((X >= a.a_min) * (X <= a.a_max))}; })
       .sample({{3, 4}}, {.a_min = -0.5, .a_max = 1});
 }
 
 GLUINO_OP(smooth_l1, ScalarAttrs) {
-  op.doc("Huber-like loss: (scalar x)^2 / 2 near 0, |x| - 1 / (2 scalar^2) beyond 1 / scalar^2.").input("data").same_shape()
+  op.doc("Huber-like loss: (scalar x)^2 / 2 near 0, |x| - 1 / (2 scalar^2) beyond 1 / scalar^2.")
+      .input("data")
+      .same_shape()
       .scalar([](const ScalarAttrs& a, Expr x) {
         const double s = a.scalar * a.scalar;
         return select(abs(x) < 1 / s, 0.5 * s * (x * x), abs(x) - 0.5 / s);
       })
-      .gradient(IN, [](const ScalarAttrs& a, const Gradient& g) -> Tensors {
-        const double s = a.scalar * a.scalar;
-        return {H * call("clip", {X * s}, {{"a_min", -1.0}, {"a_max", 1.0}})};
-      })
-      .sample({{3, 4}}).sample({{5}}, {.scalar = 2});
+      .gradient(IN,
+                [](const ScalarAttrs& a, const Gradient& g) -> Tensors {
+                  const double s = a.scalar * a.scalar;
+                  return {H * call("clip", {X * s}, {{"a_min", -1.0}, {"a_max", 1.0}})};
+                })
+      .sample({{3, 4}})
+      .sample({{5}}, {.scalar = 2});
 }
 
 }  // namespace

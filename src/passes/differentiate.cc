@@ -10,7 +10,8 @@ namespace {
 
 class Backward {
  public:
-  Backward(const Graph& graph, const std::vector<int>& wanted) : graph_(graph), reaches_(graph.nodes.size(), false), heads_(graph.nodes.size()) {
+  Backward(const Graph& graph, const std::vector<int>& wanted)
+      : graph_(graph), reaches_(graph.nodes.size(), false), heads_(graph.nodes.size()) {
     make_nodes();
     for (int n : wanted)
       if (n >= 0) reaches_[static_cast<size_t>(n)] = true;
@@ -86,7 +87,8 @@ class Backward {
     Tensors full = heads;
     for (size_t k = 0; k < full.size(); ++k)
       if (!full[k].defined()) full[k] = call("zeros_like", {symbolic({number, static_cast<int>(k)})});
-    const Tensors gradients = node.op->gradient(node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(full), std::move(likes), wanted));
+    const Tensors gradients =
+        node.op->gradient(node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(full), std::move(likes), wanted));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (wanted[i] && gradients[i].defined()) {
         const DType dtype = *graph_.info(node.inputs[i]).dtype;
@@ -120,7 +122,7 @@ class Backward {
 
   const Graph& graph_;
   std::vector<Ref<GraphNode>> nodes_;
-  std::vector<bool> reaches_;           // whether a wanted leaf can be reached backwards from the node
+  std::vector<bool> reaches_;   // whether a wanted leaf can be reached backwards from the node
   std::vector<Tensors> heads_;  // gradient that has flowed into each output
 };
 

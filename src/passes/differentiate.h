@@ -7,7 +7,7 @@ namespace gluino {
 
 struct Differentiated {
   Graph graph;
-  int forward_nodes = 0;         // the first so many nodes are the forward pass
+  int forward_nodes = 0;           // the first so many nodes are the forward pass
   std::vector<bool> has_gradient;  // per wanted leaf: false when nothing flows into it (no output then)
 };
 

@@ -14,7 +14,8 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
-    bool foldable = node.op && !is_output[i] && !has_effect(node) && !node.op->is_mode_dependent && !node.op->is_dynamic_shape && !node.op->has_subgraphs();
+    bool foldable = node.op && !is_output[i] && !has_effect(node) && !node.op->is_mode_dependent && !node.op->is_dynamic_shape &&
+                    !node.op->has_subgraphs();
     int64_t bytes = 0;
     Tensors inputs;
     for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {

@@ -67,9 +67,7 @@ class Planner {
     }
   }
 
-  bool reads_value(const Step& step, size_t i) const {
-    return !step.op->input_spec(step.attrs, i).shape_only;
-  }
+  bool reads_value(const Step& step, size_t i) const { return !step.op->input_spec(step.attrs, i).shape_only; }
 
   void find_lifetimes() {
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
@@ -97,11 +95,13 @@ class Planner {
         if (in >= static_cast<int>(step.inputs.size()) || out >= static_cast<int>(step.outputs.size())) continue;
         const int source = slot(step.inputs[static_cast<size_t>(in)]).root, target = step.outputs[static_cast<size_t>(out)];
         const bool is_output = slot(target).kind == Slot::Kind::output;
-        if (slot(target).root != target || (slot(target).kind != Slot::Kind::arena && !is_output) || slot(source).kind != Slot::Kind::arena) continue;
+        if (slot(target).root != target || (slot(target).kind != Slot::Kind::arena && !is_output) || slot(source).kind != Slot::Kind::arena)
+          continue;
         // A result may be computed in its final place from the start, but not before its pass begins.
         if (is_output && (slot(source).first_step < plan_.forward_steps) != (static_cast<int>(k) < plan_.forward_steps)) continue;
         const Slot& given = slot(step.inputs[static_cast<size_t>(in)]);
-        if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype) continue;
+        if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype)
+          continue;
         if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
         slot(source).last_step = slot(target).last_step;
         for (Slot& s : plan_.slots)
@@ -129,7 +129,8 @@ class Planner {
     for (int s : order) {
       std::vector<std::pair<int64_t, int64_t>> busy;
       for (int p : placed)
-        if (slot(p).first_step <= slot(s).last_step && slot(s).first_step <= slot(p).last_step) busy.emplace_back(slot(p).offset, slot(p).offset + aligned(slot(p).bytes));
+        if (slot(p).first_step <= slot(s).last_step && slot(s).first_step <= slot(p).last_step)
+          busy.emplace_back(slot(p).offset, slot(p).offset + aligned(slot(p).bytes));
       std::sort(busy.begin(), busy.end());
       int64_t offset = 0;
       for (const auto& [begin, end] : busy) {
@@ -157,13 +158,15 @@ class Planner {
 Plan make_plan(const Graph& graph, int forward_nodes) { return Planner(graph, forward_nodes).take(); }
 
 std::string Plan::str() const {
-  std::string text = fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
+  std::string text =
+      fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
   for (size_t k = 0; k < steps.size(); ++k) {
     text += fmt::format("{:>4} {:<28} ->", k, steps[k].name);
     for (int o : steps[k].outputs) {
       const Slot& s = slots[static_cast<size_t>(o)];
       const bool in_place = s.root != o;
-      text += s.kind == Slot::Kind::arena ? fmt::format(" [{}, {}){}", s.offset, s.offset + s.bytes, in_place ? " in place" : "") : fmt::format(" output of {} bytes", s.bytes);
+      text += s.kind == Slot::Kind::arena ? fmt::format(" [{}, {}){}", s.offset, s.offset + s.bytes, in_place ? " in place" : "")
+                                          : fmt::format(" output of {} bytes", s.bytes);
     }
     text += "\n";
   }

@@ -7,10 +7,10 @@ namespace gluino {
 
 struct Slot {
   enum class Kind : uint8_t {
-    variable,    // given by the caller at each run
-    constant,    // known for ever
-    arena,       // at `offset` in the arena
-    output,      // a result: fresh memory at each run
+    variable,  // given by the caller at each run
+    constant,  // known for ever
+    arena,     // at `offset` in the arena
+    output,    // a result: fresh memory at each run
   };
   Kind kind = Kind::arena;
   Shape shape;
@@ -32,7 +32,7 @@ struct Step {
 struct Plan {
   std::vector<Slot> slots;
   std::vector<Step> steps;
-  int forward_steps = 0;  // the rest is the backward pass, run later
+  int forward_steps = 0;       // the rest is the backward pass, run later
   std::vector<int> variables;  // slots of the graph's variables, in the order of its nodes
   std::vector<int> outputs;    // slots of the graph's outputs
   Tensors constants;           // by slot, null elsewhere

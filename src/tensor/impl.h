@@ -23,9 +23,9 @@ class ViewLink : public RefCounted {
  public:
   explicit ViewLink(Tensor b);
   Tensor base;
-  uint64_t seen;  // the base's version when the view was last computed
-  virtual Tensor project(const Tensor& base) const = 0;                         // the view's value
-  virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;      // the base's value after the view took `value`
+  uint64_t seen;                                                            // the base's version when the view was last computed
+  virtual Tensor project(const Tensor& base) const = 0;                     // the view's value
+  virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;  // the base's value after the view took `value`
 };
 
 namespace detail {
@@ -46,8 +46,8 @@ class TensorImpl final : public RefCounted {
 
 }  // namespace detail
 
-Tensor make_tensor(const Shape& shape, DType dtype, Device device);                 // uninitialised
-Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset);   // shares the storage, not the tape
+Tensor make_tensor(const Shape& shape, DType dtype, Device device);                // uninitialised
+Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset);  // shares the storage, not the tape
 Tensor make_shape_only(const Shape& shape, DType dtype, Device device);
 inline detail::TensorImpl& impl_of(const Tensor& t) { return *t.impl(); }
 inline ViewLink::ViewLink(Tensor b) : base(std::move(b)), seen(impl_of(base).version) {}

@@ -59,8 +59,7 @@ thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that n
 void count_allocation(Pool& p, int64_t bytes) {
   const int64_t live = p.live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   int64_t peak = p.peak.load(std::memory_order_relaxed);
-  while (live > peak && !p.peak.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
-  }
+  while (live > peak && !p.peak.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {}
   p.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -125,8 +124,7 @@ void release_cached_memory(Device device) {
   }
 }
 
-Storage::Storage(int64_t bytes, Device device)
-    : data_(static_cast<char*>(pool_allocate(bytes, device))), bytes_(bytes), device_(device) {}
+Storage::Storage(int64_t bytes, Device device) : data_(static_cast<char*>(pool_allocate(bytes, device))), bytes_(bytes), device_(device) {}
 Storage::Storage(void* data, int64_t bytes, Device device, std::function<void()> deleter)
     : data_(static_cast<char*>(data)), bytes_(bytes), device_(device), deleter_(std::move(deleter)) {}
 Storage::~Storage() {

@@ -13,7 +13,8 @@ void detail::release_ref(TensorImpl* impl) { impl->release(); }
 
 Tensor make_tensor(const Shape& shape, DType dtype, Device device) {
   int64_t bytes;
-  if (__builtin_mul_overflow(shape.elements(), int64_t{dtype_bytes(dtype)}, &bytes)) raise<ShapeError>("a tensor of shape {} is too large", shape);
+  if (__builtin_mul_overflow(shape.elements(), int64_t{dtype_bytes(dtype)}, &bytes))
+    raise<ShapeError>("a tensor of shape {} is too large", shape);
   auto impl = make_ref<detail::TensorImpl>(shape, dtype, device);
   impl->storage = make_ref<Storage>(bytes, device);
   impl->data = impl->storage->data();
@@ -28,7 +29,9 @@ Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset)
   return Tensor(std::move(impl));
 }
 
-Tensor make_shape_only(const Shape& shape, DType dtype, Device device) { return Tensor(make_ref<detail::TensorImpl>(shape, dtype, device)); }
+Tensor make_shape_only(const Shape& shape, DType dtype, Device device) {
+  return Tensor(make_ref<detail::TensorImpl>(shape, dtype, device));
+}
 
 static const detail::TensorImpl& checked(const Tensor& t) {
   if (!t.defined()) throw UserError("a null tensor has no value; it was never assigned");
@@ -37,7 +40,9 @@ static const detail::TensorImpl& checked(const Tensor& t) {
 
 char* bytes_of(const Tensor& t) {
   const detail::TensorImpl& i = checked(t);
-  if (!i.storage) throw UserError(i.symbolic ? "a symbolic tensor has no memory; its value is known only when the graph runs" : "a shape-only tensor has no value");
+  if (!i.storage)
+    throw UserError(i.symbolic ? "a symbolic tensor has no memory; its value is known only when the graph runs"
+                               : "a shape-only tensor has no value");
   return i.data;
 }
 
@@ -110,7 +115,9 @@ void Tensor::copy_to(void* destination) const {
   std::memcpy(destination, bytes_of(value), static_cast<size_t>(i.shape.elements() * dtype_bytes(i.dtype)));
 }
 
-Tensor::Tensor(double scalar) : Tensor(make_tensor({}, DType::float32, current_device())) { *mutable_data<float>() = static_cast<float>(scalar); }
+Tensor::Tensor(double scalar) : Tensor(make_tensor({}, DType::float32, current_device())) {
+  *mutable_data<float>() = static_cast<float>(scalar);
+}
 
 Tensor empty(const Shape& shape, TensorOptions options) {
   for (int64_t extent : shape)
@@ -128,7 +135,8 @@ Tensor from_data(const T* data, const Shape& shape, TensorOptions options) {
 template <class T>
 Tensor from_vector(const std::vector<T>& values, std::optional<Shape> shape, TensorOptions options) {
   const Shape s = shape.value_or(Shape{static_cast<int64_t>(values.size())});
-  if (s.elements() != static_cast<int64_t>(values.size())) raise<ShapeError>("from_vector: {} values do not fill shape {}", values.size(), s);
+  if (s.elements() != static_cast<int64_t>(values.size()))
+    raise<ShapeError>("from_vector: {} values do not fill shape {}", values.size(), s);
   if constexpr (std::is_same_v<T, bool>) {
     const std::vector<uint8_t> bytes(values.begin(), values.end());
     return from_data(bytes.data(), s, {options.dtype.value_or(DType::boolean), options.device});
@@ -136,9 +144,9 @@ Tensor from_vector(const std::vector<T>& values, std::optional<Shape> shape, Ten
     return from_data(values.data(), s, options);
   }
 }
-#define GLUINO_INSTANTIATE(T)                \
-  template T Tensor::item<T>() const;        \
-  template std::vector<T> Tensor::to_vector<T>() const; \
+#define GLUINO_INSTANTIATE(T)                                          \
+  template T Tensor::item<T>() const;                                  \
+  template std::vector<T> Tensor::to_vector<T>() const;                \
   template Tensor from_data<T>(const T*, const Shape&, TensorOptions); \
   template Tensor from_vector<T>(const std::vector<T>&, std::optional<Shape>, TensorOptions);
 GLUINO_INSTANTIATE(float)

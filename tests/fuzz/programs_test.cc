@@ -61,7 +61,8 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
 // One result of shape (4, 6), kept in range so that long products do not overflow.
 Tensor run_program(const std::vector<Instruction>& program, const Tensor& x, const Tensor& y, const Tensor& w, bool branches) {
   Tensors values{x, y, w};
-  for (const Instruction& in : program) values.push_back(tanh(run_instruction(in, values[static_cast<size_t>(in.a)], values[static_cast<size_t>(in.b)], branches)));
+  for (const Instruction& in : program)
+    values.push_back(tanh(run_instruction(in, values[static_cast<size_t>(in.a)], values[static_cast<size_t>(in.b)], branches)));
   return values.back() + values[values.size() / 2];
 }
 
@@ -104,7 +105,8 @@ TEST_F(Programs, GiveTheSameInEveryMode) {
     for (int call = 0; call < 2; ++call) {
       const Outcome compiled = outcome([&](const Tensor& a, const Tensor& b) { return f(a, b); }, x, y, w);
       ASSERT_TRUE(close(compiled.y, eager.y)) << "call " << call;
-      for (size_t i = 0; i < 3; ++i) ASSERT_TRUE(close(compiled.gradients[i], eager.gradients[i], 1e-4, 1e-5)) << "gradient " << i << ", call " << call;
+      for (size_t i = 0; i < 3; ++i)
+        ASSERT_TRUE(close(compiled.gradients[i], eager.gradients[i], 1e-4, 1e-5)) << "gradient " << i << ", call " << call;
     }
     if (!exportable(program)) continue;
     const Symbol loaded = Symbol::from_json(f.cache().symbol().to_json());

@@ -26,7 +26,9 @@ std::vector<Model> models_in(const std::string& folder) {
     const std::string stem = path.substr(0, path.size() - std::string("-symbol.json").size());
     if (!fs::exists(stem + "-io.npz")) continue;
     for (const auto& sibling : fs::directory_iterator(entry.path().parent_path()))
-      if (sibling.path().string().starts_with(stem + "-0")) models.push_back({entry.path().parent_path().filename().string() + "_" + fs::path(stem).filename().string(), path, sibling.path().string(), stem + "-io.npz"});
+      if (sibling.path().string().starts_with(stem + "-0"))
+        models.push_back({entry.path().parent_path().filename().string() + "_" + fs::path(stem).filename().string(), path,
+                          sibling.path().string(), stem + "-io.npz"});
   }
   return models;
 }
@@ -55,8 +57,10 @@ TEST_P(GoldenModel, GivesTheRecordedOutputs) {
   for (const std::string& n : names)
     if (!tensors.contains(n)) free.push_back(n);
   for (const auto& [name, t] : file)
-    if (name.starts_with("in:")) tensors[name.substr(3)] = t;
-    else if (name.starts_with("in")) tensors[free.at(static_cast<size_t>(std::stoi(name.substr(2))))] = t;
+    if (name.starts_with("in:"))
+      tensors[name.substr(3)] = t;
+    else if (name.starts_with("in"))
+      tensors[free.at(static_cast<size_t>(std::stoi(name.substr(2))))] = t;
   ShapeMap shapes;
   for (const auto& [name, t] : tensors) shapes[name] = t.shape();
   // What is left are labels: they do not matter for the outputs.

@@ -53,7 +53,8 @@ TEST_P(GoldenOperator, ForwardAndGradient) {
   EXPECT_EQ(static_cast<size_t>(op.num_visible_outputs(attrs)), visible);
   ASSERT_GE(outputs.size(), visible);
   outputs.resize(visible);
-  for (size_t i = 0; i < visible; ++i) EXPECT_TRUE(close(outputs[i], *find_tensor(file, fmt::format("out{}", i)), 1e-4, 1e-5)) << "output " << i;
+  for (size_t i = 0; i < visible; ++i)
+    EXPECT_TRUE(close(outputs[i], *find_tensor(file, fmt::format("out{}", i)), 1e-4, 1e-5)) << "output " << i;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const Tensor* aux = find_tensor(file, fmt::format("aux{}", i))) {
       EXPECT_TRUE(close(inputs[i], *aux, 1e-4, 1e-5)) << "state " << i;

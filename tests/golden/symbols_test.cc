@@ -38,10 +38,11 @@ TEST_P(SymbolFile, LoadsAndPrintsBack) {
 // Image networks with one input: the whole way, eager and hybridized.
 TEST_P(SymbolFile, RunsWithRandomWeights) {
   const std::string file = fs::path(GetParam()).filename().string();
-  static const std::map<std::string, Shape> inputs{
-      {"squeezenet_v1.1-legacy-symbol.json", {1, 3, 224, 224}}, {"mobilenet-v2-symbol.json", {1, 3, 64, 64}},
-      {"resnet18-v1-gluon1.9-symbol.json", {1, 3, 64, 64}},     {"resnet18-legacy-symbol.json", {1, 3, 224, 224}},
-      {"se-resnet50-symbol.json", {1, 3, 224, 224}}};
+  static const std::map<std::string, Shape> inputs{{"squeezenet_v1.1-legacy-symbol.json", {1, 3, 224, 224}},
+                                                   {"mobilenet-v2-symbol.json", {1, 3, 64, 64}},
+                                                   {"resnet18-v1-gluon1.9-symbol.json", {1, 3, 64, 64}},
+                                                   {"resnet18-legacy-symbol.json", {1, 3, 224, 224}},
+                                                   {"se-resnet50-symbol.json", {1, 3, 224, 224}}};
   const auto it = inputs.find(file);
   if (it == inputs.end()) return;
   auto net = SymbolBlock::imports(GetParam(), {"data"});

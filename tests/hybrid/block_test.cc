@@ -15,7 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TemporaryFolder {
-  TemporaryFolder() : path(fs::temp_directory_path() / ("gluino_block_test_" + std::to_string(::getpid()))) { fs::create_directories(path); }
+  TemporaryFolder() : path(fs::temp_directory_path() / ("gluino_block_test_" + std::to_string(::getpid()))) {
+    fs::create_directories(path);
+  }
   ~TemporaryFolder() { fs::remove_all(path); }
   std::string operator/(const std::string& name) const { return (path / name).string(); }
   fs::path path;
@@ -222,12 +224,12 @@ TEST(Block, SummaryCountsParameters) {
 TEST(Block, WhatTheDocumentsSayCannotBeHybridizedCan) {
   struct Everything : nn::HybridBlock {
     Tensor forward(const Tensor& x) override {
-      Tensor y = x + ones({1, 1});                       // broadcasting +
-      y = y * (x == x) + (x >= y) - (x != y);            // comparisons
-      y += tensor({1, 2, 3});                            // in place, and creation from numbers
+      Tensor y = x + ones({1, 1});             // broadcasting +
+      y = y * (x == x) + (x >= y) - (x != y);  // comparisons
+      y += tensor({1, 2, 3});                  // in place, and creation from numbers
       y -= full({3}, 0.5);
-      y = y[{Slice(), Slice(0, 2)}];                     // []
-      y = y.reshape({y.extent(0), -1}) * y.shape()[1];   // shape
+      y = y[{Slice(), Slice(0, 2)}];                    // []
+      y = y.reshape({y.extent(0), -1}) * y.shape()[1];  // shape
       return y % 3 / linspace(1, 2, 2);
     }
   };
@@ -245,9 +247,7 @@ TEST(Block, RandomShapesNeedNoNewTraceAndNoMoreMemory) {
   const int64_t baseline = memory_stats().live;
   std::mt19937 engine(5);
   reset_peak();
-  {
-    const Tensor largest = (*net)(ones({64, 512}));
-  }
+  { const Tensor largest = (*net)(ones({64, 512})); }
   const int64_t largest_peak = memory_stats().peak;
   reset_peak();
   for (int i = 0; i < 1000; ++i) (*net)(ones({1 + static_cast<int64_t>(engine() % 64), 512}));

@@ -184,9 +184,9 @@ TEST(HybridFunction, ViewsAndTheirBasesStayInStep) {
   auto body = [](const Tensor& x) {
     Tensor y = x.copy();
     Tensor row = y[1], rows = y[Slice(0, 2)], flat = y.reshape({-1}), part = flat[Slice(4, 9)];
-    row += ones({3});             // a view changes its base and its sisters
-    y *= full({3}, 2);            // the base changes its views
-    part -= full({5}, 0.5);       // a view of a view
+    row += ones({3});        // a view changes its base and its sisters
+    y *= full({3}, 2);       // the base changes its views
+    part -= full({5}, 0.5);  // a view of a view
     Tensor whole = rows.reshape({6});
     whole[0] = full({}, 7);
     return y + row + flat.reshape({3, 3}) + rows.sum();

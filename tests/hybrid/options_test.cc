@@ -56,7 +56,8 @@ TEST(Export, OfAProgramThatReadsValuesExplainsWhy) {
   Branching net;
   net.hybridize();
   net(ones({2}));
-  GLUINO_EXPECT_ERROR(UserError, "it is several graphs and not one; use where, cond, foreach or while_loop", net.export_model("/nowhere/model"));
+  GLUINO_EXPECT_ERROR(UserError, "it is several graphs and not one; use where, cond, foreach or while_loop",
+                      net.export_model("/nowhere/model"));
   EXPECT_NE(net.explain().find("segment of"), std::string::npos);
 }
 

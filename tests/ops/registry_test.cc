@@ -110,7 +110,8 @@ TEST_P(Operator, GivesNearlyTheSameInEveryFloatingDType) {
 // d(sum of weights * outputs) / d(input i) by central differences, in float64.
 class NumericGradient {
  public:
-  NumericGradient(const OpDef& op, const Sample& sample, uint64_t seed) : op_(op), sample_(sample), inputs_(sample_inputs(op, sample, DType::float64, seed)) {
+  NumericGradient(const OpDef& op, const Sample& sample, uint64_t seed)
+      : op_(op), sample_(sample), inputs_(sample_inputs(op, sample, DType::float64, seed)) {
     const Tensors outputs = run(inputs_);
     for (size_t i = 0; i < static_cast<size_t>(op.num_visible_outputs(sample.attrs)); ++i)
       weights_.push_back(random_tensor(outputs[i].shape(), DType::float64, seed + 31 * i));
@@ -152,7 +153,8 @@ TEST_P(Operator, GradientIsTheNumericOne) {
       const autograd::Scope scope(false, training);
       const NumericGradient numeric(op(), sample, seed);
       if (!numeric.applies()) return;
-      if (std::none_of(numeric.inputs().begin(), numeric.inputs().end(), [](const Tensor& t) { return t.dtype() == DType::float64; })) return;
+      if (std::none_of(numeric.inputs().begin(), numeric.inputs().end(), [](const Tensor& t) { return t.dtype() == DType::float64; }))
+        return;
       Tensors inputs = copies(numeric.inputs());
       for (size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].dtype() == DType::float64) inputs[i].attach_grad();
@@ -166,7 +168,8 @@ TEST_P(Operator, GradientIsTheNumericOne) {
       for (size_t i = 0; i < inputs.size(); ++i) {
         const InputSpec& spec = op().input_spec(sample.attrs, i);
         if (spec.is_state || !inputs[i].grad().defined()) continue;
-        EXPECT_TRUE(close(inputs[i].grad(), numeric.of_input(i, 1e-5), 1e-4, 1e-6)) << "input " << i << (training ? ", training" : ", predicting");
+        EXPECT_TRUE(close(inputs[i].grad(), numeric.of_input(i, 1e-5), 1e-4, 1e-6))
+            << "input " << i << (training ? ", training" : ", predicting");
       }
     }
   });

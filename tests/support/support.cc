@@ -45,7 +45,9 @@ Tensors sample_inputs(const OpDef& op, const Sample& sample, DType dtype, uint64
       t = from_vector(v, s.shape);
     }
     const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
-    const DType own = spec.wide_dtype && !is_half ? dtype : spec.own_dtype ? (spec.is_state && is_floating(dtype) ? dtype : DType::float32) : dtype;
+    const DType own = spec.wide_dtype && !is_half ? dtype
+                      : spec.own_dtype            ? (spec.is_state && is_floating(dtype) ? dtype : DType::float32)
+                                                  : dtype;
     inputs.push_back(t.astype(own));
   }
   return inputs;
@@ -61,12 +63,14 @@ static std::string position_text(const Shape& shape, int64_t flat) {
 }
 
 ::testing::AssertionResult close(const Tensor& got, const Tensor& want, double relative, double absolute) {
-  if (!(got.shape() == want.shape())) return ::testing::AssertionFailure() << "shape " << got.shape().str() << " instead of " << want.shape().str();
+  if (!(got.shape() == want.shape()))
+    return ::testing::AssertionFailure() << "shape " << got.shape().str() << " instead of " << want.shape().str();
   const std::vector<double> a = got.to_vector<double>(), b = want.to_vector<double>();
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     if (!(std::abs(a[i] - b[i]) <= absolute + relative * std::abs(b[i])))
-      return ::testing::AssertionFailure() << "at " << position_text(got.shape(), static_cast<int64_t>(i)) << " of " << got.shape().str() << ": " << a[i] << " instead of " << b[i];
+      return ::testing::AssertionFailure() << "at " << position_text(got.shape(), static_cast<int64_t>(i)) << " of " << got.shape().str()
+                                           << ": " << a[i] << " instead of " << b[i];
   }
   return ::testing::AssertionSuccess();
 }
@@ -75,7 +79,8 @@ static std::string position_text(const Shape& shape, int64_t flat) {
   return close(got, want, t.relative, t.absolute);
 }
 ::testing::AssertionResult same_bits(const Tensor& got, const Tensor& want) {
-  if (got.dtype() != want.dtype()) return ::testing::AssertionFailure() << dtype_name(got.dtype()) << " instead of " << dtype_name(want.dtype());
+  if (got.dtype() != want.dtype())
+    return ::testing::AssertionFailure() << dtype_name(got.dtype()) << " instead of " << dtype_name(want.dtype());
   return close(got, want, 0, 0);
 }
 

@@ -30,11 +30,11 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, double low 
 std::optional<std::string> shared_folder();
 
 // GLUINO_EXPECT_ERROR(ShapeError, "has 2 axes", expression)
-#define GLUINO_EXPECT_ERROR(Type, text, expression)                                            \
-  try {                                                                                        \
-    expression;                                                                                \
-    ADD_FAILURE() << "no " #Type " was raised";                                                \
-  } catch (const Type& e) {                                                                    \
+#define GLUINO_EXPECT_ERROR(Type, text, expression)                                                   \
+  try {                                                                                               \
+    expression;                                                                                       \
+    ADD_FAILURE() << "no " #Type " was raised";                                                       \
+  } catch (const Type& e) {                                                                           \
     EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << "the message is: " << e.what(); \
   }
 

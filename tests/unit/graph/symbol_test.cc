@@ -179,8 +179,7 @@ void check_round_trips(const Symbol& s) {
 
 TEST(Text, IsReadable) {
   const Symbol net = sym::apply("FullyConnected", {sym::var("data")}, {{"num_hidden", "4"}, {"no_bias", "1"}}, "fc");
-  EXPECT_EQ(net.str(),
-            "graph(data, fc_weight) {\n  fc = FullyConnected(data, fc_weight) {no_bias=True, num_hidden=4}\n  return fc\n}\n");
+  EXPECT_EQ(net.str(), "graph(data, fc_weight) {\n  fc = FullyConnected(data, fc_weight) {no_bias=True, num_hidden=4}\n  return fc\n}\n");
 }
 
 TEST(Text, RoundTrips) {
