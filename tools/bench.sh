@@ -44,6 +44,8 @@ for name, ns in times.items():
     theirs = f"{other[name]:.0f} ns" if name in other else ""
     ratio = f"{other[name] / ns:.2f}" if name in other else ""
     print(f"{name:32}{ns:>11.0f} ns{rate:>8}{share:>11}{theirs:>14}{ratio:>17}")
+if "hybridized_call" in times and "bare_kernels" in times:
+    print(f"a cached call of a three-layer perceptron costs {times['hybridized_call'] - times['bare_kernels']:.0f} ns beyond its kernels")
 if not other:
     print("libtorch was not found: install libtorch-dev to compare with it")
 PY
