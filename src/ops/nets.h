@@ -34,7 +34,12 @@ inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fall
   s.fill(fallback);
   if (given.empty()) return s;
   if (given.ndim() != rank) raise<AttrError>("{} = {} has {} numbers, but there are {} spatial axes", name, given, given.ndim(), rank);
-  for (int i = 0; i < rank; ++i) s[static_cast<size_t>(i)] = given[i];
+  for (int i = 0; i < rank; ++i) {
+    // Products of two of these numbers must not overflow.
+    constexpr int64_t most = int64_t{1} << 30;
+    if (given[i] > most || given[i] < -most) raise<AttrError>("{} = {} is absurd", name, given);
+    s[static_cast<size_t>(i)] = given[i];
+  }
   return s;
 }
 
