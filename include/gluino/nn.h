@@ -206,6 +206,7 @@ class Conv : public HybridBlock {
   Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options);
   using Block::forward;
   Tensor forward(const Tensor& x) override;
+  std::string hint() const override { return "conv"; }
   std::string describe() const override;
   const ParameterPtr weight, bias;
 
@@ -236,6 +237,7 @@ struct PoolOptions {
 class Pool : public HybridBlock {
  public:
   Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options);  // no window: global
+  std::string hint() const override { return "pool"; }
   using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
