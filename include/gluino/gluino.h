@@ -14,6 +14,7 @@
 #include "gluino/optimizer.h"
 #include "gluino/parameter.h"
 #include "gluino/random.h"
+#include "gluino/rnn.h"
 #include "gluino/symbol.h"
 #include "gluino/tensor.h"
 #include "gluino/trainer.h"
