@@ -62,6 +62,7 @@ class Block {
 
   // "net0_dense1_": the prefix of the parent, the kind, and a number.
   std::string prefix() const;
+  void set_prefix(std::string prefix);
   virtual std::string hint() const;  // what a generated prefix starts with: the kind in lower case
   std::string name() const;  // the prefix without its last underscore
   std::string kind() const;  // "Dense": the class's name

@@ -173,6 +173,11 @@ std::string Block::kind() const {
   if (const size_t colon = name.rfind("::"); colon != std::string::npos) name = name.substr(colon + 2);
   return name;
 }
+void Block::set_prefix(std::string prefix) {
+  const std::lock_guard lock(naming);
+  own_prefix_ = std::move(prefix);
+  ++tree_version;
+}
 std::string Block::hint() const { return lower(kind()); }
 
 // Gives prefixes to everything in this block's scope: its children, and what is below those that are see-through.

@@ -169,8 +169,7 @@ TEST(Catalogue, HoldsEveryClassOfTheHeaders) {
     }
     for (std::sregex_iterator it(text.begin(), text.end(), pool), end; it != end; ++it) classes.insert({(*it)[1], "Global" + (*it)[1].str()});
     EXPECT_GE(classes.size(), 10u) << header;
-    for (const std::string& name : classes)
-      if (!bases.contains(name)) EXPECT_TRUE(sampled.contains(name)) << name << " has no sample";
+    for (const std::string& name : classes) EXPECT_TRUE(bases.contains(name) || sampled.contains(name)) << name << " has no sample";
   }
 }
 
