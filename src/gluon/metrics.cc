@@ -149,6 +149,11 @@ void Loss::update(const Tensor&, const Tensor& losses) {
 void CompositeMetric::update(const Tensor& label, const Tensor& prediction) {
   for (const MetricPtr& m : metrics_) m->update(label, prediction);
 }
+std::shared_ptr<Metric> CompositeMetric::fresh() const {
+  std::vector<MetricPtr> copies;
+  for (const MetricPtr& m : metrics_) copies.push_back(m->fresh());
+  return std::make_shared<CompositeMetric>(copies);
+}
 void CompositeMetric::reset() {
   for (const MetricPtr& m : metrics_) m->reset();
 }
