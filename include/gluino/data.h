@@ -52,6 +52,9 @@ std::string find_data(const std::string& name);
 // Random numbers for transforms: inside a DataLoader they depend only on its seed, the epoch and the sample, not on the threads.
 std::mt19937_64& random_engine();
 double random_uniform(double low, double high);
+namespace detail {
+void seed_sample(uint64_t seed, uint64_t epoch, uint64_t sample);  // of this thread
+}
 
 // ---- orders
 

@@ -78,8 +78,7 @@ struct DataLoader::State {
     std::vector<Tensors> samples;
     const autograd::Scope scope(false, false);
     for (const int64_t i : indices) {
-      std::seed_seq sequence{options.seed, in_epoch, static_cast<uint64_t>(i)};
-      random_engine().seed(sequence);
+      detail::seed_sample(options.seed, in_epoch, static_cast<uint64_t>(i));
       samples.push_back(dataset->get(i));
     }
     return options.batchify_fn(samples);

@@ -1,5 +1,7 @@
+#include <array>
 #include <filesystem>
 #include <numeric>
+#include <utility>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -110,9 +112,27 @@ DatasetPtr digits(bool train) {
 
 // ---- random numbers
 
+// Seeding costs more than most samples need: it waits until a number is drawn.
+struct SampleRandom {
+  std::array<uint64_t, 3> key{};
+  bool is_seeded = false;
+  std::mt19937_64 engine;
+};
+static SampleRandom& sample_random() {
+  thread_local SampleRandom state;
+  return state;
+}
+void detail::seed_sample(uint64_t seed, uint64_t epoch, uint64_t sample) {
+  sample_random().key = {seed, epoch, sample};
+  sample_random().is_seeded = false;
+}
 std::mt19937_64& random_engine() {
-  thread_local std::mt19937_64 engine;
-  return engine;
+  SampleRandom& r = sample_random();
+  if (!std::exchange(r.is_seeded, true)) {
+    std::seed_seq sequence(r.key.begin(), r.key.end());
+    r.engine.seed(sequence);
+  }
+  return r.engine;
 }
 double random_uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_engine()); }
 
