@@ -3,6 +3,7 @@
 // Without a folder it trains on the digits that come with gluino, enlarged.
 #include <gluino/gluino.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
@@ -23,6 +24,7 @@ int main(int argc, char** argv) try {
   const bool quick = std::getenv("GLUINO_EXAMPLE_QUICK") != nullptr;
   const std::string folder = argc > 1 ? argv[1] : "";
   const int64_t epochs = argc > 2 ? std::atoi(argv[2]) : quick ? 2 : 10;
+  set_num_threads(std::max(1, num_threads() - 1));  // the loader's thread has a core of its own
   data::DataLoader train(images(folder, true), 64, {.shuffle = true, .last_batch = "discard", .num_workers = 1, .seed = 1}),
       test(images(folder, false), 250, {.num_workers = 1});
 

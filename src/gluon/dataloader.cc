@@ -1,4 +1,6 @@
 // DataLoader: worker threads prepare the batches of an epoch in any order, the caller gets them in the right one.
+#include <omp.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -102,6 +104,7 @@ struct DataLoader::Iterator::Epoch {
   }
 
   void work() {
+    omp_set_num_threads(1);  // of this thread: workers share the machine with the trainer, not with teams of their own
     for (;;) {
       size_t mine = 0;
       {

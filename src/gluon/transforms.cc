@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "base/format.h"
 #include "gluino/op.h"
 #include "gluino/vision.h"
+#include "tensor/impl.h"
 
 namespace gluino::vision {
 namespace {
@@ -57,9 +59,11 @@ Tensor RandomCrop::forward(const Tensor& in) {
   Tensor x = in;
   if (pad_ > 0) {
     const Size s = size_of(in, "RandomCrop");
+    if (in.ndim() != 3) raise<ShapeError>("RandomCrop: the image has shape {}, but (height, width, channels) is needed", in.shape());
     x = zeros({s.height + 2 * pad_, s.width + 2 * pad_, in.extent(2)}, {in.dtype(), in.device()});
-    const Index where[] = {Slice(pad_, pad_ + s.height), Slice(pad_, pad_ + s.width)};
-    x.assign(where, in);
+    const int64_t pixel = in.extent(2) * dtype_bytes(in.dtype()), row = s.width * pixel;
+    for (int64_t y = 0; y < s.height; ++y)
+      std::memcpy(bytes_of(x) + ((y + pad_) * (s.width + 2 * pad_) + pad_) * pixel, bytes_of(in) + y * row, static_cast<size_t>(row));
   }
   x = enlarged(x, want, "RandomCrop");
   const Size have = size_of(x, "RandomCrop");
