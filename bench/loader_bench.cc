@@ -12,7 +12,8 @@ constexpr int64_t kBatch = 64, kImages = 64 * 64;
 
 data::DatasetPtr images(bool normalized) {
   seed(1);
-  const auto raw = data::array_dataset({random::randint(0, 256, {kImages, 28, 28, 1}).astype(DType::uint8), random::randint(0, 10, {kImages})});
+  const auto raw =
+      data::array_dataset({random::randint(0, 256, {kImages, 28, 28, 1}).astype(DType::uint8), random::randint(0, 10, {kImages})});
   if (!normalized) return raw;
   return data::transform_first(raw, vision::compose(vision::ToTensor(), vision::Normalize({0.13}, {0.31})));
 }

@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
   for (const char c : text) codes.push_back(static_cast<float>(alphabet.find(c)));
   const int64_t samples = (static_cast<int64_t>(codes.size()) - 1) / kTime;
   const Tensor all = from_vector(codes);
-  const Tensor x = all[Slice(0, samples * kTime)].reshape({samples, kTime}), y = all[Slice(1, samples * kTime + 1)].reshape({samples, kTime});
+  const Tensor x = all[Slice(0, samples * kTime)].reshape({samples, kTime}),
+               y = all[Slice(1, samples * kTime + 1)].reshape({samples, kTime});
   data::DataLoader loader(data::array_dataset({x, y}), 16, {.shuffle = true, .last_batch = "discard"});
 
   seed(1);

@@ -12,7 +12,8 @@ static data::DatasetPtr digits_between(bool train, int low, int high, int64_t at
 }
 
 static double fit(HybridBlock& net, int low, int high, int64_t samples, int64_t epochs) {
-  data::DataLoader train(digits_between(true, low, high, samples), 25, {.shuffle = true}), test(digits_between(false, low, high, 1000), 1000);
+  data::DataLoader train(digits_between(true, low, high, samples), 25, {.shuffle = true}),
+      test(digits_between(false, low, high, 1000), 1000);
   estimator::Estimator e(net, std::make_shared<loss::SoftmaxCrossEntropyLoss>(), {.optimizer = optimizer::adam({.learning_rate = 0.01})});
   e.fit(train, {.val_data = &test, .epochs = epochs});
   return e.value("val_accuracy");

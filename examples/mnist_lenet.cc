@@ -13,11 +13,14 @@ static data::DatasetPtr images(const std::string& folder, bool train) {
   const auto normalized = vision::compose(vision::ToTensor(), vision::Normalize({0.13}, {0.31}));
   if (!folder.empty()) {
     const auto raw = vision::mnist(folder, train);
-    return train ? data::transform_first(raw, vision::compose(vision::RandomCrop({28, 28}, 2), vision::ToTensor(), vision::Normalize({0.13}, {0.31})))
+    return train ? data::transform_first(
+                       raw, vision::compose(vision::RandomCrop({28, 28}, 2), vision::ToTensor(), vision::Normalize({0.13}, {0.31})))
                  : data::transform_first(raw, normalized);
   }
   const auto resize = std::make_shared<vision::Resize>(Shape{28, 28});
-  return data::transform_first(data::digits(train), [resize](const Tensor& x) { return (*resize)(x.reshape({8, 8, 1})).reshape({1, 28, 28}); });
+  return data::transform_first(data::digits(train), [resize](const Tensor& x) {
+    return (*resize)(x.reshape({8, 8, 1})).reshape({1, 28, 28});
+  });
 }
 
 int main(int argc, char** argv) try {
@@ -35,9 +38,10 @@ int main(int argc, char** argv) try {
   auto loss = std::make_shared<loss::SoftmaxCrossEntropyLoss>();
   loss->hybridize();
   const int64_t steps = epochs * train.size();
-  estimator::Estimator estimator(*net, loss,
-                                 {.optimizer = optimizer::sgd({.momentum = 0.9, .wd = 1e-4, .lr_scheduler = lr_scheduler::cosine(
-                                                                                                 steps, {.base_lr = 0.05, .warmup_steps = steps / 20})})});
+  estimator::Estimator estimator(
+      *net, loss,
+      {.optimizer = optimizer::sgd(
+           {.momentum = 0.9, .wd = 1e-4, .lr_scheduler = lr_scheduler::cosine(steps, {.base_lr = 0.05, .warmup_steps = steps / 20})})});
   estimator.fit(train, {.val_data = &test,
                         .epochs = epochs,
                         .handlers = {estimator::checkpoint("lenet-checkpoints", {.resume = !quick, .monitor = "val_accuracy"}),

@@ -50,7 +50,8 @@ int main() {
   const int64_t epochs = quick ? 2 : 20, steps = epochs * train.size();
   estimator::Estimator estimator(
       net, std::make_shared<loss::SoftmaxCrossEntropyLoss>(),
-      {.optimizer = optimizer::adamw({.wd = 0.01, .lr_scheduler = lr_scheduler::cosine(steps, {.base_lr = 0.002, .warmup_steps = steps / 10})})});
+      {.optimizer =
+           optimizer::adamw({.wd = 0.01, .lr_scheduler = lr_scheduler::cosine(steps, {.base_lr = 0.002, .warmup_steps = steps / 10})})});
   estimator.fit(train, {.val_data = &test, .epochs = epochs, .handlers = {estimator::progress_bar()}});
   std::cout << "test accuracy " << estimator.value("val_accuracy") << "\n";
   return quick || estimator.value("val_accuracy") > 0.9 ? 0 : 1;

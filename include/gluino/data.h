@@ -65,7 +65,7 @@ class Sampler {
 };
 using SamplerPtr = std::shared_ptr<Sampler>;
 SamplerPtr sequential_sampler(int64_t length, int64_t start = 0);
-SamplerPtr random_sampler(int64_t length, uint64_t seed);              // another order in each epoch
+SamplerPtr random_sampler(int64_t length, uint64_t seed);  // another order in each epoch
 SamplerPtr filter_sampler(const DatasetPtr& dataset, const std::function<bool(const Tensors&)>& keep);
 SamplerPtr interval_sampler(int64_t length, int64_t interval, bool rollover = true);  // 0, i, 2i, ..., then 1, 1 + i, ...
 
@@ -91,12 +91,12 @@ Batchify pad(double value = 0);  // shorter samples are filled up at the end of 
 
 struct DataLoaderOptions {
   bool shuffle = false;
-  SamplerPtr sampler;                 // instead of shuffle
-  std::string last_batch = "keep";    // or "discard", "rollover"
+  SamplerPtr sampler;               // instead of shuffle
+  std::string last_batch = "keep";  // or "discard", "rollover"
   Batchify batchify_fn = stack();
-  int num_workers = 0;                // threads that prepare batches; 0: the caller does
-  std::optional<int> prefetch;        // batches prepared ahead; twice the workers when absent
-  uint64_t seed = 0;                  // of the order and of random transforms
+  int num_workers = 0;          // threads that prepare batches; 0: the caller does
+  std::optional<int> prefetch;  // batches prepared ahead; twice the workers when absent
+  uint64_t seed = 0;            // of the order and of random transforms
 };
 
 class DataLoader {
@@ -121,9 +121,9 @@ class DataLoader {
   Iterator begin();  // starts the next epoch
   std::default_sentinel_t end() const { return {}; }
 
-  int64_t size() const;               // batches of an epoch, roughly where batches roll over
-  uint64_t epoch() const;             // epochs started so far
-  void set_epoch(uint64_t epoch);     // goes on where an interrupted run stopped
+  int64_t size() const;            // batches of an epoch, roughly where batches roll over
+  uint64_t epoch() const;          // epochs started so far
+  void set_epoch(uint64_t epoch);  // goes on where an interrupted run stopped
   int64_t batch_size() const;
   const DatasetPtr& dataset() const;
 

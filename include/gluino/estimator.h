@@ -51,16 +51,16 @@ class Estimator {
   // What handlers look at.
   Block& net() { return net_; }
   Trainer& trainer() { return *trainer_; }
-  int64_t epoch() const { return epoch_; }        // the one that runs, from 0 on
+  int64_t epoch() const { return epoch_; }  // the one that runs, from 0 on
   int64_t epochs() const { return epochs_; }
-  int64_t batch() const { return batch_; }        // batches done in this epoch
-  int64_t batches() const { return batches_; }    // of an epoch
-  int64_t samples() const { return samples_; }    // done in this epoch
+  int64_t batch() const { return batch_; }      // batches done in this epoch
+  int64_t batches() const { return batches_; }  // of an epoch
+  int64_t samples() const { return samples_; }  // done in this epoch
   double epoch_seconds() const { return seconds_; }
-  Values train_values() const;                    // "loss" and the metrics, of this epoch so far
+  Values train_values() const;                              // "loss" and the metrics, of this epoch so far
   const Values& val_values() const { return val_values_; }  // of the last evaluation; "val_" before the names
-  double value(const std::string& name) const;    // one of these; raises UserError with the nearest name
-  void set_epoch(int64_t epoch) { epoch_ = epoch; }  // where fit() goes on: for handlers in train_begin
+  double value(const std::string& name) const;              // one of these; raises UserError with the nearest name
+  void set_epoch(int64_t epoch) { epoch_ = epoch; }         // where fit() goes on: for handlers in train_begin
 
  private:
   void run_batch(const Tensors& batch);

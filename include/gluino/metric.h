@@ -20,7 +20,7 @@ class Metric {
     sum_ = 0;
     count_ = 0;
   }
-  virtual double value() const;  // NaN before the first update
+  virtual double value() const;                       // NaN before the first update
   virtual std::shared_ptr<Metric> fresh() const = 0;  // another of the same kind that has seen nothing
   virtual std::vector<std::pair<std::string, double>> get() const { return {{name_, value()}}; }
   const std::string& name() const { return name_; }
@@ -187,7 +187,8 @@ class CompositeMetric : public Metric {
   std::vector<MetricPtr> metrics_;
 };
 
-// By name: "accuracy" ("acc"), "top_k_accuracy", "f1", "mcc", "mae", "mse", "rmse", "cross-entropy" ("ce"), "perplexity", "pearsonr", "loss".
+// By name: "accuracy" ("acc"), "top_k_accuracy", "f1", "mcc", "mae", "mse", "rmse", "cross-entropy" ("ce"), "perplexity", "pearsonr",
+// "loss".
 MetricPtr create(const std::string& name);
 
 }  // namespace gluino::metric

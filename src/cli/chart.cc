@@ -37,8 +37,8 @@ std::string line_chart(const std::string& title, const std::vector<Series>& seri
       "<rect width='620' height='370' fill='white'/>\n<text x='{}' y='22' font-size='15'>{}</text>\n",
       kLeft, title);
   for (double v = 0; v <= top + step_y / 2; v += step_y)
-    svg += fmt::format("<path d='M{} {:.1f} h{}' stroke='#ddd'/><text x='{}' y='{:.1f}' text-anchor='end'>{:.3g}</text>\n", kLeft, y_of(v), kWidth,
-                       kLeft - 6, y_of(v) + 4, v);
+    svg += fmt::format("<path d='M{} {:.1f} h{}' stroke='#ddd'/><text x='{}' y='{:.1f}' text-anchor='end'>{:.3g}</text>\n", kLeft, y_of(v),
+                       kWidth, kLeft - 6, y_of(v) + 4, v);
   for (double n = step_x; n <= static_cast<double>(length); n += step_x)
     svg += fmt::format("<path d='M{:.1f} {} v5' stroke='#444'/><text x='{:.1f}' y='{}' text-anchor='middle'>{:.0f}</text>\n", x_of(n),
                        kTop + kHeight, x_of(n), kTop + kHeight + 20, n);
@@ -48,10 +48,11 @@ std::string line_chart(const std::string& title, const std::vector<Series>& seri
     const double width = std::max(1.5, 5.0 - 3.5 * static_cast<double>(k));
     svg += fmt::format("<polyline fill='none' stroke='{}' stroke-width='{}' points='", colours[k % 4], width);
     for (size_t i = 0; i < series[k].second.size(); ++i)
-      if (std::isfinite(series[k].second[i])) svg += fmt::format("{:.1f},{:.1f} ", x_of(static_cast<double>(i + 1)), y_of(series[k].second[i]));
+      if (std::isfinite(series[k].second[i]))
+        svg += fmt::format("{:.1f},{:.1f} ", x_of(static_cast<double>(i + 1)), y_of(series[k].second[i]));
     const double y = kTop + 16 + 20 * static_cast<double>(k);
-    svg += fmt::format("'/>\n<path d='M440 {0:.1f} h30' stroke='{1}' stroke-width='{2}'/><text x='478' y='{3:.1f}'>{4}</text>\n", y, colours[k % 4],
-                       width, y + 4, series[k].first);
+    svg += fmt::format("'/>\n<path d='M440 {0:.1f} h30' stroke='{1}' stroke-width='{2}'/><text x='478' y='{3:.1f}'>{4}</text>\n", y,
+                       colours[k % 4], width, y + 4, series[k].first);
   }
   return svg + "</svg>\n";
 }

@@ -24,7 +24,8 @@ struct DigitNet : nn::HybridBlock {
   DigitNet() { GLUINO_CHILDREN(conv1, pool1, conv2, pool2, hidden, dropout, output); }
   Tensor forward(const Tensor& x) override {
     // An ordinary C++ program: imperatively this runs at every call and may look at values; hybridized it runs while tracing.
-    if (forwards++ == 0) std::cout << "inside forward, the first time, x is " << (x.is_symbolic() ? x : Tensor(x[{0, 0}])) << "\n" << std::flush;
+    if (forwards++ == 0)
+      std::cout << "inside forward, the first time, x is " << (x.is_symbolic() ? x : Tensor(x[{0, 0}])) << "\n" << std::flush;
     return output(dropout(hidden(pool2(conv2(pool1(conv1(x)))))));
   }
 };
@@ -49,7 +50,8 @@ struct Result {
 Result train(DigitNet& net, int64_t epochs) {
   seed(1);
   net.initialize(init::xavier());
-  data::DataLoader train_data(data::digits(), 32, {.shuffle = true, .last_batch = "discard", .seed = 7}), test_data(data::digits(false), 359);
+  data::DataLoader train_data(data::digits(), 32, {.shuffle = true, .last_batch = "discard", .seed = 7}),
+      test_data(data::digits(false), 359);
   net((*test_data.begin())[0]);  // the first call completes the shapes of the parameters
   const auto steps = epochs * train_data.size();
   auto loss = std::make_shared<loss::SoftmaxCrossEntropyLoss>();
@@ -93,8 +95,8 @@ int demo(const DemoOptions& options) {
              a.milliseconds_per_epoch / b.milliseconds_per_epoch);
   fmt::print("{:20}{:>12}{:>12}{:>9.2f}x\n", "peak KB in training", a.peak_bytes / 1024, b.peak_bytes / 1024,
              static_cast<double>(a.peak_bytes) / static_cast<double>(b.peak_bytes));
-  fmt::print("{:20}{:>12.4f}{:>12.4f}\n{:20}{:>12.4f}{:>12.4f}\n\n", "last training loss", a.losses.back(), b.losses.back(), "test accuracy",
-             a.accuracy, b.accuracy);
+  fmt::print("{:20}{:>12.4f}{:>12.4f}\n{:20}{:>12.4f}{:>12.4f}\n\n", "last training loss", a.losses.back(), b.losses.back(),
+             "test accuracy", a.accuracy, b.accuracy);
 
   const Tensor x = (*data::DataLoader(data::digits(false), 32).begin())[0], y = hybrid(x);
   fmt::print("what hybridize did:\n{}\n", hybrid.explain());

@@ -11,7 +11,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   DemoOptions demo_options;
   CLI::App* demo_command = app.add_subcommand("demo", "trains on the bundled digits both ways, explains, exports, loads again, draws");
-  demo_command->add_option("--epochs", demo_options.epochs, "passes over the training digits")->check(CLI::PositiveNumber)->capture_default_str();
+  demo_command->add_option("--epochs", demo_options.epochs, "passes over the training digits")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   demo_command->add_option("--folder", demo_options.folder, "where its files go")->capture_default_str();
   std::string model, vectors;
   CLI::App* check_command = app.add_subcommand("check", "compares an exported model's answers with recorded ones");

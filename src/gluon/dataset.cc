@@ -67,7 +67,8 @@ ArrayDataset::ArrayDataset(Tensors arrays) : arrays_(std::move(arrays)) {
   if (arrays_.empty()) throw UserError("ArrayDataset: no tensor was given");
   for (const Tensor& t : arrays_)
     if (t.ndim() == 0 || t.extent(0) != arrays_[0].extent(0))
-      raise<ShapeError>("ArrayDataset: tensors have shapes {} and {}, but the same number of rows is needed", arrays_[0].shape(), t.shape());
+      raise<ShapeError>("ArrayDataset: tensors have shapes {} and {}, but the same number of rows is needed", arrays_[0].shape(),
+                        t.shape());
 }
 Tensors ArrayDataset::get(int64_t index) const {
   if (index < 0 || index >= size()) raise<IndexError>("ArrayDataset: sample {} of {} was asked for", index, size());
@@ -87,8 +88,12 @@ DatasetPtr transform_first(DatasetPtr dataset, std::function<Tensor(const Tensor
     return out;
   });
 }
-DatasetPtr subset(DatasetPtr dataset, std::vector<int64_t> indices) { return std::make_shared<SubsetDataset>(std::move(dataset), std::move(indices)); }
-DatasetPtr filter(const DatasetPtr& dataset, const std::function<bool(const Tensors&)>& keep) { return subset(dataset, kept(*dataset, keep)); }
+DatasetPtr subset(DatasetPtr dataset, std::vector<int64_t> indices) {
+  return std::make_shared<SubsetDataset>(std::move(dataset), std::move(indices));
+}
+DatasetPtr filter(const DatasetPtr& dataset, const std::function<bool(const Tensors&)>& keep) {
+  return subset(dataset, kept(*dataset, keep));
+}
 DatasetPtr take(const DatasetPtr& dataset, int64_t count) { return subset(dataset, counting(0, std::min(count, dataset->size()))); }
 
 std::string find_data(const std::string& name) {

@@ -38,8 +38,8 @@ class Progress final : public Handler {
     constexpr int64_t kWidth = 24;
     const int64_t done = e.batches() > 0 ? std::min(kWidth, kWidth * e.batch() / e.batches()) : kWidth;
     const double rate = e.epoch_seconds() > 0 ? static_cast<double>(e.samples()) / e.epoch_seconds() : 0;
-    show(fmt::format("epoch {}/{} [{:=<{}}{: <{}}] {}/{}{}  {:.0f} samples/s", e.epoch() + 1, e.epochs(), "", done, "", kWidth - done, e.batch(),
-                     e.batches(), joined(e.train_values()), rate));
+    show(fmt::format("epoch {}/{} [{:=<{}}{: <{}}] {}/{}{}  {:.0f} samples/s", e.epoch() + 1, e.epochs(), "", done, "", kWidth - done,
+                     e.batch(), e.batches(), joined(e.train_values()), rate));
   }
   void epoch_end(Estimator& e) override {
     if (is_terminal_) show(epoch_line(e));
@@ -116,7 +116,8 @@ class Best {
 
 class Checkpoint final : public Handler {
  public:
-  Checkpoint(std::string folder, CheckpointOptions o) : folder_(std::move(folder)), options_(std::move(o)), best_(options_.lower_is_better, 0) {
+  Checkpoint(std::string folder, CheckpointOptions o)
+      : folder_(std::move(folder)), options_(std::move(o)), best_(options_.lower_is_better, 0) {
     if (options_.epoch_period < 1) raise<UserError>("checkpoint: epoch_period is {}, at least 1 is needed", options_.epoch_period);
     if (options_.max_checkpoints < 1) raise<UserError>("checkpoint: max_checkpoints is {}, at least 1 is needed", options_.max_checkpoints);
     fs::create_directories(folder_);
@@ -124,7 +125,8 @@ class Checkpoint final : public Handler {
   void train_begin(Estimator& e) override {
     if (!options_.resume || !fs::exists(path("-latest"))) return;
     int64_t epoch = 0;
-    if (!(std::istringstream(read_file(path("-latest"))) >> epoch) || epoch < 1) raise<SystemError>("'{}' is damaged: it must name an epoch", path("-latest"));
+    if (!(std::istringstream(read_file(path("-latest"))) >> epoch) || epoch < 1)
+      raise<SystemError>("'{}' is damaged: it must name an epoch", path("-latest"));
     e.net().load_parameters(numbered(epoch, ".params"));
     e.trainer().load_states(numbered(epoch, ".states"));
     e.set_epoch(epoch);
@@ -153,7 +155,8 @@ class Checkpoint final : public Handler {
 
 class EarlyStopping final : public Handler {
  public:
-  EarlyStopping(std::string monitor, EarlyStoppingOptions o) : monitor_(std::move(monitor)), patience_(o.patience), best_(o.lower_is_better, o.min_delta) {}
+  EarlyStopping(std::string monitor, EarlyStoppingOptions o)
+      : monitor_(std::move(monitor)), patience_(o.patience), best_(o.lower_is_better, o.min_delta) {}
   void epoch_end(Estimator& e) override {
     waited_ = best_.improves(e.value(monitor_)) ? 0 : waited_ + 1;
     if (waited_ > patience_) e.stop();

@@ -99,7 +99,8 @@ std::string encode_jpeg(const Tensor& image, int quality) {
 Tensor decode_png(std::string_view bytes, Channels channels, const std::string& what) {
   png_image info{};
   info.version = PNG_IMAGE_VERSION;
-  if (!png_image_begin_read_from_memory(&info, bytes.data(), bytes.size())) raise<SystemError>("{}: the PNG is damaged: {}", what, info.message);
+  if (!png_image_begin_read_from_memory(&info, bytes.data(), bytes.size()))
+    raise<SystemError>("{}: the PNG is damaged: {}", what, info.message);
   info.format = channels == Channels::gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   try {
     check_size(info.height, info.width, what);

@@ -148,8 +148,8 @@ data::DatasetPtr mnist(const std::string& root, bool train) { return idx_pair(ro
 data::DatasetPtr fashion_mnist(const std::string& root, bool train) { return idx_pair(root, train, "Fashion-MNIST"); }
 
 data::DatasetPtr cifar10(const std::string& root, bool train) {
-  const std::vector<std::string> files{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
-                                       "test_batch.bin"};
+  const std::vector<std::string> files{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                       "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
   std::vector<std::string> paths;
   for (size_t i = train ? 0 : 5; i < (train ? 5u : 6u); ++i) paths.push_back(find_file(root, files[i], "CIFAR-10", files));
   return cifar(paths, 1, 0);

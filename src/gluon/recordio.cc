@@ -31,7 +31,8 @@ Reader::Reader(const std::string& path) : path_(path), file_(path, std::ios::bin
   size_ = static_cast<int64_t>(std::filesystem::file_size(path));
 }
 std::string Reader::read_bytes(int64_t count) {
-  if (position_ + count > size_) raise<SystemError>("'{}' is cut off: a record at {} ends beyond the file's {} bytes", path_, position_, size_);
+  if (position_ + count > size_)
+    raise<SystemError>("'{}' is cut off: a record at {} ends beyond the file's {} bytes", path_, position_, size_);
   std::string bytes(static_cast<size_t>(count), '\0');
   file_.clear();
   file_.seekg(position_);
@@ -46,7 +47,8 @@ std::optional<std::string> Reader::read() {
     const std::string head = read_bytes(8);
     if (word_at(head, 0) != kMagic) raise<SystemError>("'{}' is damaged or no RecordIO file: no record starts at {}", path_, position_ - 8);
     const uint32_t part = word_at(head, 4) >> 29, length = word_at(head, 4) & kLongest;
-    if (begun != (part == middle || part == last)) raise<SystemError>("'{}' is damaged: parts of a record are missing at {}", path_, position_ - 8);
+    if (begun != (part == middle || part == last))
+      raise<SystemError>("'{}' is damaged: parts of a record are missing at {}", path_, position_ - 8);
     if (begun) record += word(kMagic);
     record += read_bytes(length);
     position_ = std::min(size_, position_ + (4 - length % 4) % 4);
@@ -105,7 +107,8 @@ IndexEntries read_index(const std::string& path) {
   for (std::string line; std::getline(text, line);) {
     if (line.empty()) continue;
     int64_t key = 0, offset = 0;
-    if (!(std::istringstream(line) >> key >> offset)) raise<SystemError>("'{}', line {}: '{}' is not a key and an offset", path, entries.size() + 1, line);
+    if (!(std::istringstream(line) >> key >> offset))
+      raise<SystemError>("'{}', line {}: '{}' is not a key and an offset", path, entries.size() + 1, line);
     entries.emplace_back(key, offset);
   }
   return entries;
@@ -117,7 +120,9 @@ std::string pack(const Header& h, std::string_view content) {
   const bool is_single = h.label.size() == 1;
   const float label = is_single ? h.label[0] : 0;
   std::string bytes = word(is_single ? 0 : static_cast<uint32_t>(h.label.size()));
-  bytes.append(reinterpret_cast<const char*>(&label), 4).append(reinterpret_cast<const char*>(&h.id), 8).append(reinterpret_cast<const char*>(&h.id2), 8);
+  bytes.append(reinterpret_cast<const char*>(&label), 4)
+      .append(reinterpret_cast<const char*>(&h.id), 8)
+      .append(reinterpret_cast<const char*>(&h.id2), 8);
   if (!is_single) bytes.append(reinterpret_cast<const char*>(h.label.data()), h.label.size() * 4);
   return bytes.append(content);
 }

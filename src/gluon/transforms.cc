@@ -43,7 +43,9 @@ int64_t random_below(int64_t end) { return std::uniform_int_distribution<int64_t
 }  // namespace
 
 Tensor ToTensor::forward(const Tensor& x) { return gluino::call("_image_to_tensor", {x}); }
-Tensor Normalize::forward(const Tensor& x) { return gluino::call("_image_normalize", {x}, {{"mean", Floats(mean_)}, {"std", Floats(std_)}}); }
+Tensor Normalize::forward(const Tensor& x) {
+  return gluino::call("_image_normalize", {x}, {{"mean", Floats(mean_)}, {"std", Floats(std_)}});
+}
 Tensor Resize::forward(const Tensor& x) {
   return gluino::call("_image_resize", {x}, {{"size", size_}, {"keep_ratio", keep_ratio_}, {"interp", int64_t{interpolation_}}});
 }

@@ -20,8 +20,7 @@ class Files : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   void write(const std::string& name, const std::string& bytes) const { std::ofstream(path(name), std::ios::binary) << bytes; }
-  const std::string folder_ =
-      ::testing::TempDir() + "gluino_data_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string folder_ = ::testing::TempDir() + "gluino_data_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 Tensor gradient_image(int64_t height, int64_t width, int64_t channels) {
@@ -29,7 +28,9 @@ Tensor gradient_image(int64_t height, int64_t width, int64_t channels) {
   for (int64_t i = 0; i < height * width * channels; ++i) v.push_back(static_cast<uint8_t>(i * 255 / (height * width * channels)));
   return from_vector(v, Shape{height, width, channels});
 }
-data::DatasetPtr counting(int64_t n) { return data::array_dataset({arange(static_cast<double>(n)).reshape({n, 1}), arange(static_cast<double>(n))}); }
+data::DatasetPtr counting(int64_t n) {
+  return data::array_dataset({arange(static_cast<double>(n)).reshape({n, 1}), arange(static_cast<double>(n))});
+}
 
 // ---- sets, samplers, loader
 
@@ -156,7 +157,8 @@ TEST_F(DataFiles, IdxPlainGzippedAndDamaged) {
   gzwrite(gz, bytes.data(), static_cast<unsigned>(bytes.size()));
   gzclose(gz);
   EXPECT_EQ(vision::read_idx(path("z.gz")).extent(0), 3);
-  for (const std::string& bad : {std::string("abc"), idx(8, {2, 3}, "\1"), idx(3, {1}, "a"), idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "a")}) {
+  for (const std::string& bad :
+       {std::string("abc"), idx(8, {2, 3}, "\1"), idx(3, {1}, "a"), idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "a")}) {
     write("bad", bad);
     GLUINO_EXPECT_ERROR(SystemError, "is not an IDX file", vision::read_idx(path("bad")));
   }
@@ -174,8 +176,8 @@ TEST_F(DataFiles, MnistSaysWhichFilesGoWhere) {
 TEST_F(DataFiles, Cifar) {
   std::string record(1 + 3072, '\0');
   record[0] = 7;
-  record[1] = 10;                // red of pixel (0, 0)
-  record[1 + 1024 + 33] = 20;    // green of pixel (1, 1)
+  record[1] = 10;              // red of pixel (0, 0)
+  record[1 + 1024 + 33] = 20;  // green of pixel (1, 1)
   for (int i = 1; i <= 5; ++i) write("data_batch_" + std::to_string(i) + ".bin", record + record);
   const auto set = vision::cifar10(folder_);
   EXPECT_EQ(set->size(), 10);
@@ -225,17 +227,25 @@ TEST_F(DataFiles, RecordsAsBytes) {
   {
     recordio::Writer w(path("a.rec"), path("a.idx"));
     w.write("hello");
-    w.write(std::string("ab\0\0\x0a\x23\xd7\xce" "end", 11), 9);  // holds the magic
+    w.write(std::string("ab\0\0\x0a\x23\xd7\xce"
+                        "end",
+                        11),
+            9);  // holds the magic
     EXPECT_FALSE(fs::exists(path("a.rec"))) << "written under another name until closed";
   }
   std::ifstream file(path("a.rec"), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(bytes.substr(0, 16), std::string("\x0a\x23\xd7\xce\x05\0\0\0hello\0\0\0", 16));
-  EXPECT_EQ(bytes.substr(16, 12), std::string("\x0a\x23\xd7\xce\x04\0\0\x20" "ab\0\0", 12)) << "first part of a record that holds the magic";
+  EXPECT_EQ(bytes.substr(16, 12), std::string("\x0a\x23\xd7\xce\x04\0\0\x20"
+                                              "ab\0\0",
+                                              12))
+      << "first part of a record that holds the magic";
   EXPECT_EQ(recordio::read_index(path("a.idx")), (recordio::IndexEntries{{0, 0}, {9, 16}}));
   recordio::Reader r(path("a.rec"));
   EXPECT_EQ(r.read(), "hello");
-  EXPECT_EQ(r.read(), std::string("ab\0\0\x0a\x23\xd7\xce" "end", 11));
+  EXPECT_EQ(r.read(), std::string("ab\0\0\x0a\x23\xd7\xce"
+                                  "end",
+                                  11));
   EXPECT_EQ(r.read(), std::nullopt);
   EXPECT_EQ(r.read_at(0), "hello");
   write("cut.rec", bytes.substr(0, 14));
@@ -253,7 +263,8 @@ TEST_F(DataFiles, ImageRecords) {
   const Tensor picture = gradient_image(5, 4, 3);
   {
     recordio::Writer w(path("a.rec"), path("a.idx"));
-    for (int i = 0; i < 3; ++i) w.write(recordio::pack_img({.label = {static_cast<float>(i)}, .id = static_cast<uint64_t>(i)}, picture, 95, ".png"));
+    for (int i = 0; i < 3; ++i)
+      w.write(recordio::pack_img({.label = {static_cast<float>(i)}, .id = static_cast<uint64_t>(i)}, picture, 95, ".png"));
     w.write(recordio::pack_img({.label = {1, 2, 3}}, picture, 95, ".png"));
   }
   for (const bool with_index : {true, false}) {
@@ -308,7 +319,8 @@ TEST(Transforms, HybridOnesAreTheSameHybridized) {
   const Tensor want = chain(x);
   chain.hybridize();
   EXPECT_TRUE(close(chain(x), want));
-  EXPECT_TRUE(close(vision::compose(vision::Resize({6, 7}), vision::CenterCrop({5, 5}), vision::ToTensor(), vision::Normalize({0.5}, {0.2}))(x), want));
+  EXPECT_TRUE(close(
+      vision::compose(vision::Resize({6, 7}), vision::CenterCrop({5, 5}), vision::ToTensor(), vision::Normalize({0.5}, {0.2}))(x), want));
 }
 
 }  // namespace

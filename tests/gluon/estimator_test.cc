@@ -36,7 +36,9 @@ class Training : public ::testing::Test {
   const std::string folder_ = ::testing::TempDir() + "gluino_estimator_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
-data::DataLoader loader(bool train = true) { return data::DataLoader(data::take(data::digits(train), 300), 50, {.shuffle = train, .seed = 1}); }
+data::DataLoader loader(bool train = true) {
+  return data::DataLoader(data::take(data::digits(train), 300), 50, {.shuffle = train, .seed = 1});
+}
 
 // Trains some epochs with a checkpoint after each, from scratch or from what is in the folder; gives all parameters.
 Tensor train(const std::string& folder, int64_t epochs, std::vector<estimator::HandlerPtr> handlers = {}) {
@@ -135,7 +137,8 @@ TEST(KilledTraining, DISABLED_Child) { train(std::getenv("GLUINO_KILL_FOLDER"), 
 
 pid_t start_child(const std::string& folder) {
   ::setenv("GLUINO_KILL_FOLDER", folder.c_str(), 1);
-  const char* arguments[] = {"test", "--gtest_also_run_disabled_tests", "--gtest_filter=KilledTraining.DISABLED_Child", "--gtest_brief=1", nullptr};
+  const char* arguments[] = {"test", "--gtest_also_run_disabled_tests", "--gtest_filter=KilledTraining.DISABLED_Child", "--gtest_brief=1",
+                             nullptr};
   pid_t child = 0;
   EXPECT_EQ(::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ), 0);
   return child;

@@ -43,8 +43,10 @@ const std::vector<Case> kCases{
     {"Convolution_1", make<nn::Conv2D>(4, nn::Extents{3, 2}, nn::ConvOptions{.strides = {2, 1}, .padding = 1, .dilation = {1, 2}})},
     {"Convolution_4", make<nn::Conv1D>(4, 3, nn::ConvOptions{.strides = 2})},
     {"Convolution_5", make<nn::Conv3D>(3, nn::Extents{2, 3, 3}, nn::ConvOptions{.padding = {0, 1, 1}})},
-    {"Deconvolution_0", make<nn::Conv2DTranspose>(4, 3, nn::ConvTransposeOptions{.strides = 2, .padding = 1, .output_padding = 1, .use_bias = false})},
-    {"Deconvolution_1", make<nn::Conv2DTranspose>(4, 4, nn::ConvTransposeOptions{.strides = 2, .padding = 1, .groups = 4, .use_bias = false})},
+    {"Deconvolution_0",
+     make<nn::Conv2DTranspose>(4, 3, nn::ConvTransposeOptions{.strides = 2, .padding = 1, .output_padding = 1, .use_bias = false})},
+    {"Deconvolution_1",
+     make<nn::Conv2DTranspose>(4, 4, nn::ConvTransposeOptions{.strides = 2, .padding = 1, .groups = 4, .use_bias = false})},
     {"Deconvolution_2", make<nn::Conv2DTranspose>(3, 2, nn::ConvTransposeOptions{.strides = 2})},
     {"Pooling_0", make<nn::MaxPool2D>(3, nn::PoolOptions{.strides = 2, .padding = 1})},
     {"Pooling_1", make<nn::AvgPool2D>(3, nn::PoolOptions{.strides = 2, .padding = 1})},
@@ -128,8 +130,7 @@ TEST_P(GoldenLayer, ForwardAndGradients) {
     }
     number = 1;
     for (const auto& [name, p] : layer->collect_params()) {
-      if (p->grad_req() != GradReq::null)
-        EXPECT_TRUE(close(p->grad(), get("grad", number), 1e-3, 1e-4)) << "gradient of " << name;
+      if (p->grad_req() != GradReq::null) EXPECT_TRUE(close(p->grad(), get("grad", number), 1e-3, 1e-4)) << "gradient of " << name;
       ++number;
     }
   }
