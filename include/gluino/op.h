@@ -118,6 +118,20 @@ struct FoldedCall {
   Attrs attrs;
 };
 
+// What follows a layer and can be computed with it: another value is added, then negative numbers become zero.
+struct LayerEpilogue {
+  bool add = false, relu = false;
+};
+// How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
+// spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
+struct CompiledLayer {
+  std::string op;
+  Attrs attrs;
+  std::string pack;  // the operator that rearranges input 1, once for as long as it does not change; empty: none
+  Attrs pack_attrs;
+  bool takes_blocked = false, gives_blocked = false;
+};
+
 struct OpDef {
   std::string name, doc;
   std::vector<std::string> aliases;
@@ -161,12 +175,17 @@ struct OpDef {
   // The call whose output 0 is this one's after the affine function; null inputs when its axis does not fit.
   std::function<FoldedCall(const void* attrs, const Tensors& inputs, const ChannelAffine& affine)> fold_affine;
 
+  // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
+  std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
+      compiled_layer;
+
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
   bool is_mode_dependent = false;    // behaves differently in training mode
   bool is_dynamic_shape = false;     // output shapes depend on values
   bool is_same_shape = false;        // inputs and outputs all have one shape: inference works in every direction
   bool has_optional_inputs = false;  // an input has a `present`; set by the registry
+  bool has_states = false;           // an input may be an auxiliary state; set by the registry
 
   bool is_elementwise() const { return static_cast<bool>(expression); }
   int num_outputs(const Attrs& a) const { return num_outputs_of ? num_outputs_of(a.get()) : static_cast<int>(output_names.size()); }
@@ -370,6 +389,14 @@ class OpBuilder {
   template <class F>
   OpBuilder& fold_affine(F f) {
     return def_.fold_affine = [f](const void* a, const Tensors& in, const ChannelAffine& c) { return f(as(a), in, c); }, *this;
+  }
+  // f(attrs, span<const Shape> in, LayerEpilogue, bool blocked) -> std::optional<CompiledLayer>
+  template <class F>
+  OpBuilder& compiled_layer(F f) {
+    def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
+      return f(as(a), in, e, blocked);
+    };
+    return *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }

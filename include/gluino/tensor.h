@@ -76,8 +76,10 @@ class Tensor {
   const T* data() const {
     return static_cast<const T*>(raw_data(dtype_of<T>));
   }
+  // For writing now: what compiled programs derived from the old values is computed again. Ask again for later writes.
   template <class T>
   T* mutable_data() {
+    note_write();
     return static_cast<T*>(raw_data(dtype_of<T>));
   }
 
@@ -125,6 +127,7 @@ class Tensor {
   bool is_same(const Tensor& o) const { return impl_ == o.impl_; }
 
  private:
+  void note_write();
   void* raw_data(DType expected) const;
   Tensor& update(std::string_view op, const Tensor& rhs);
   Tensor& update(std::string_view scalar_op, double rhs);

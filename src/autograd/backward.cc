@@ -237,6 +237,7 @@ void Tensor::zero_grad() {
   if (!g.defined()) return;
   impl_of(g).autograd = nullptr;
   std::memset(bytes_of(g), 0, static_cast<size_t>(g.nbytes()));
+  impl_of(g).storage->note_write();
 }
 void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
 Tensor Tensor::detach() const {

@@ -4,11 +4,13 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "passes/compile_layers.h"
 #include "passes/differentiate.h"
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_elementwise.h"
 #include "passes/simplify.h"
 
 namespace gluino {
@@ -26,6 +28,9 @@ constexpr Pass kJointPasses[] = {
     {"eliminate_common (joint)", eliminate_common},
     {"eliminate_dead (joint)", eliminate_dead},
 };
+// At the end, when nothing will be differentiated any more: from operators to kernels.
+constexpr Pass kLayerPass = {"compile_layers", compile_layers};  // where no backward pass needs the operators' own results
+constexpr Pass kFusionPass = {"fuse_elementwise", fuse_elementwise};
 
 int count_operators(const Graph& g) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));
@@ -46,11 +51,15 @@ class Pipeline {
     result_.num_outputs = static_cast<int>(graph.outputs.size());
     Graph g = result_.before;
     for (const Pass& pass : kForwardPasses) g = apply_pass(pass, g);
-    int forward_nodes = static_cast<int>(g.nodes.size());
-    if (!request_.wanted_gradients.empty()) g = with_backward(g, forward_nodes);
+    if (!request_.wanted_gradients.empty()) g = with_backward(g);
+    const int64_t operators_bytes = intermediate_bytes(g);
+    if (request_.wanted_gradients.empty()) g = apply_pass(kLayerPass, g);
+    g = apply_pass(kFusionPass, g);
+    const int forward_nodes = count_forward_nodes(g);
     result_.after = std::move(g);
     const auto start = now();
-    result_.plan = make_plan(result_.after, forward_nodes);
+    result_.plan = make_plan(result_.after, forward_nodes, !request_.training && request_.wanted_gradients.empty());
+    result_.plan.unplanned_bytes = operators_bytes;
     result_.stages.push_back({"plan", static_cast<int>(result_.plan.steps.size()), elapsed(start)});
     return std::move(result_);
   }
@@ -82,7 +91,12 @@ class Pipeline {
   }
 
   // Passes may renumber nodes: the last forward node is found again by what the heads were appended after.
-  Graph with_backward(const Graph& forward, int& forward_nodes) {
+  static int count_forward_nodes(const Graph& g) {
+    size_t n = 0;
+    while (n < g.nodes.size() && !(g.nodes[n].is_variable() && g.nodes[n].name == "head0")) ++n;
+    return static_cast<int>(n);
+  }
+  Graph with_backward(const Graph& forward) {
     std::vector<int> wanted;
     for (const std::string& name : request_.wanted_gradients) wanted.push_back(find_leaf(forward, name));
     Graph g = timed("differentiate", [&] {
@@ -91,10 +105,6 @@ class Pipeline {
       return std::move(d.graph);
     });
     for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);
-    forward_nodes = 0;
-    while (forward_nodes < static_cast<int>(g.nodes.size()) &&
-           !(g.nodes[static_cast<size_t>(forward_nodes)].is_variable() && g.nodes[static_cast<size_t>(forward_nodes)].name == "head0"))
-      ++forward_nodes;
     return g;
   }
   static int find_leaf(const Graph& g, const std::string& name) {

@@ -10,6 +10,7 @@ namespace gluino {
 struct PlanRunner::Run::State {
   std::vector<Tensor> tensors;                     // by slot
   std::vector<Tensors> step_inputs, step_outputs;  // handles on the same
+  std::vector<std::vector<SourceStamp>> stamps;    // of the derived values that are bound
   Ref<Storage> borrowed;                           // gives arena tensors a storage; the memory is the run's
   char* arena = nullptr;
   char* patched = nullptr;  // the arena that the tensors point into
@@ -27,6 +28,7 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
   }
   for (size_t s = 0; s < plan_.slots.size(); ++s)
     if (plan_.slots[s].root != static_cast<int>(s)) views_[static_cast<size_t>(plan_.slots[s].root)].push_back(static_cast<int>(s));
+  for (const Derived& d : plan_.derived) derived_.push_back(find_derived_value(d.key));
 }
 
 PlanRunner::~PlanRunner() {
@@ -75,6 +77,7 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
       s.step_inputs.emplace_back(step.inputs.size());
       s.step_outputs.emplace_back(step.outputs.size());
     }
+    s.stamps.resize(plan.derived.size());
     s.borrowed = make_ref<Storage>(nullptr, 0, current_device(), [] {});
     Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
     for (size_t i = 0; i < plan.slots.size(); ++i) {
@@ -141,6 +144,10 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   for (size_t i = 0; i < variables.size(); ++i)
     if (variables[i].defined())
       binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[static_cast<size_t>(plan.variables[i])]);
+  for (size_t i = 0; i < plan.derived.size(); ++i)
+    if (const Derived& d = plan.derived[i]; !is_current(plan, d, s.stamps[i]))
+      binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_,
+                       runner_.views_[static_cast<size_t>(d.slot)]);
   bind_outputs(plan, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
   run_steps(plan, s.step_inputs, s.step_outputs, 0, plan.forward_steps);
   Tensors out;

@@ -3,7 +3,7 @@
 #include <memory>
 #include <mutex>
 
-#include "plan/plan.h"
+#include "exec/derived_values.h"
 
 namespace gluino {
 
@@ -42,6 +42,7 @@ class PlanRunner {
     bool is_output;
   };
   Plan plan_;
+  std::vector<std::shared_ptr<DerivedValue>> derived_;  // beside plan_.derived
   bool keep_arena_;
   std::vector<std::vector<Place>> places_;
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory

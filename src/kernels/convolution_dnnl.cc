@@ -1,16 +1,10 @@
 // The float kernels of convolution: oneDNN primitives in the layouts it likes best, with reorders from and to plain ones.
-#include <dnnl.hpp>
-
 #include <algorithm>
-#include <list>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <vector>
 
 #include "base/format.h"
 #include "gluino/device.h"
 #include "kernels/convolution.h"
+#include "kernels/dnnl_support.h"
 
 namespace gluino::kernels {
 namespace {
@@ -18,20 +12,8 @@ namespace {
 using dnnl::memory;
 enum class Direction : int64_t { forward, data_grad, weight_grad };
 
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
-}
-// oneDNN's own scratchpad belongs to the thread that made the primitive; plans are shared between threads.
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
+const dnnl::engine& engine() { return dnnl_engine(); }
+dnnl::stream& stream() { return dnnl_stream(); }
 
 // One of the three big operands: how the caller holds it, and how the primitive wants it.
 struct OperandPlan {
@@ -124,48 +106,19 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, Direction direction
   return plan;
 }
 
-// The last used plans; a plan is shared by every thread that runs it.
-class PlanCache {
- public:
-  std::shared_ptr<const Plan> get(const ConvGeometry& g, Direction direction, bool has_bias) {
-    std::vector<int64_t> key{static_cast<int64_t>(direction),
-                             has_bias,
-                             g.rank,
-                             g.batch,
-                             g.in_channels,
-                             g.out_channels,
-                             g.groups,
-                             g.channels_last,
-                             num_threads()};
-    for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
-    const std::lock_guard lock(mutex_);
-    if (const auto it = by_key_.find(key); it != by_key_.end()) {
-      recent_.splice(recent_.begin(), recent_, it->second.place);
-      return it->second.plan;
-    }
-    auto plan = make_plan(g, direction, has_bias);
-    recent_.push_front(key);
-    by_key_.emplace(std::move(key), Entry{plan, recent_.begin()});
-    if (by_key_.size() > kCapacity) {
-      by_key_.erase(recent_.back());
-      recent_.pop_back();
-    }
-    return plan;
-  }
-
- private:
-  static constexpr size_t kCapacity = 512;
-  struct Entry {
-    std::shared_ptr<const Plan> plan;
-    std::list<std::vector<int64_t>>::iterator place;
-  };
-  std::mutex mutex_;
-  std::list<std::vector<int64_t>> recent_;
-  std::map<std::vector<int64_t>, Entry> by_key_;
-};
-PlanCache& cache() {
-  static auto* c = new PlanCache;  // leaked: used until the very end of the process
-  return *c;
+std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, Direction direction, bool has_bias) {
+  static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
+  std::vector<int64_t> key{static_cast<int64_t>(direction),
+                           has_bias,
+                           g.rank,
+                           g.batch,
+                           g.in_channels,
+                           g.out_channels,
+                           g.groups,
+                           g.channels_last,
+                           num_threads()};
+  for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
+  return cache->get(key, [&] { return make_plan(g, direction, has_bias); });
 }
 
 memory wrap(const memory::desc& d, const void* p) { return memory(d, engine(), const_cast<void*>(p)); }
@@ -189,7 +142,7 @@ memory prepare(const OperandPlan& o, const void* p, const Scratch& scratch) {
 void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
          const Scratch& scratch) {
   try {
-    const auto plan = cache().get(g, direction, bias != nullptr);
+    const auto plan = plan_of(g, direction, bias != nullptr);
     const memory plain = wrap(plan->result.plain, result);
     const memory inner = plan->result.reorder ? allocate(plan->result.inner, scratch) : plain;
     std::unordered_map<int, memory> args{{plan->a.arg, prepare(plan->a, a, scratch)},

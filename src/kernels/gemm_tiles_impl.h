@@ -19,9 +19,9 @@ inline Lanes load(const float* p) {
 }
 inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
 inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
-// NaN stays, as in the elementwise relu.
-inline Lanes relu(Lanes v) { return (v < spread(0.0f)) ? spread(0.0f) : v; }
-inline float relu(float v) { return v < 0.0f ? 0.0f : v; }
+// NaN stays and -0 becomes 0, as in the elementwise relu.
+inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
+inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
 
 template <int kRows>
 void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step, const float* bias, float* c,

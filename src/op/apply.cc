@@ -97,7 +97,17 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
     }
 }
 
+// Kernels write their outputs and the inputs that are states, nothing else.
+void note_writes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  for (const Tensor& t : outputs)
+    if (t.defined() && impl_of(t).storage) impl_of(t).storage->note_write();
+  if (!op.has_states) return;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (op.is_state_input(attrs, i) && impl_of(inputs[i]).storage) impl_of(inputs[i]).storage->note_write();
+}
+
 void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
+  note_writes(op, attrs, inputs, outputs);
   if (op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);

@@ -247,6 +247,7 @@ Tensor fitted(const Tensor& value, const Shape& shape, DType dtype) {
 void scatter_into(Tensor& target, const Tensor& positions, const Tensor& values) {
   const auto width = static_cast<size_t>(dtype_bytes(target.dtype()));
   const int64_t* at = positions.data<int64_t>();
+  impl_of(target).storage->note_write();
   for (int64_t i = 0; i < positions.size(); ++i)
     std::memcpy(bytes_of(target) + static_cast<size_t>(at[i]) * width, bytes_of(values) + static_cast<size_t>(i) * width, width);
 }

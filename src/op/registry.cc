@@ -25,6 +25,7 @@ static void check_complete(const OpDef& op) {
 void OpRegistry::add(OpDef def) {
   if (def.is_elementwise() && def.inplace.empty())
     for (int i = 0; i < static_cast<int>(def.inputs.size()); ++i) def.inplace.emplace_back(i, 0);
+  def.has_states = def.is_state_if || std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return i.is_state; });
   def.has_optional_inputs =
       std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return static_cast<bool>(i.present); });
   check_complete(def);

@@ -112,6 +112,7 @@ void replace_value(Tensor& target, const Tensor& value) {
     return;
   }
   std::memcpy(bytes_of(target), bytes_of(typed), static_cast<size_t>(t.shape.elements() * dtype_bytes(t.dtype)));
+  t.storage->note_write();
 }
 
 Tensor& Tensor::update(std::string_view name, const Tensor& rhs) {

@@ -1,6 +1,7 @@
 // Convolution, Deconvolution, and the gradients of both, which are again convolutions.
 #include <cstring>
-#include "kernels/convolution.h"
+
+#include "kernels/convolution_blocked.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -124,6 +125,115 @@ static Tensors convolution_gradient(const ConvolutionAttrs& a, const Gradient& g
 
 static int channel_axis(const std::optional<std::string>& layout, int rank) { return is_channels_last(layout, rank) ? rank + 1 : 1; }
 
+// ---- The compiled form, on blocked activations.
+struct CompiledConvolutionAttrs : ConvolutionAttrs {
+  int64_t in_channels = 0;
+  bool add = false, relu = false;
+  template <class M>
+  static M CompiledConvolutionAttrs::*own(M ConvolutionAttrs::*member) {
+    return member;
+  }
+  static void fields(AttrFields<CompiledConvolutionAttrs>& f) {
+    using A = CompiledConvolutionAttrs;
+    f.field("kernel", own(&A::kernel), "window size")
+        .field("stride", own(&A::stride), "step of the window")
+        .field("dilate", own(&A::dilate), "distance of the window's elements")
+        .field("pad", own(&A::pad), "zeros added at both ends of each axis")
+        .field("num_filter", own(&A::num_filter), "number of output channels")
+        .field("num_group", own(&A::num_group), "number of groups")
+        .field("no_bias", own(&A::no_bias), "leave the bias out")
+        .field("in_channels", &A::in_channels, "number of input channels")
+        .field("add", &A::add, "whether the last input is added to the result")
+        .field("relu", &A::relu, "whether negative results become zero");
+  }
+};
+// The geometry, from data in the layout that the kernel reads.
+static ConvGeometry compiled_geometry(const CompiledConvolutionAttrs& a, const Shape& data) {
+  if (data.ndim() == 4) return geometry_of(a, data);
+  if (data.ndim() != 5 || data[1] != kernels::blocks_of(a.in_channels) || data[4] != kernels::kChannelBlock)
+    raise<ShapeError>("data of shape {} does not hold {} channels in blocks of {}", data, a.in_channels, kernels::kChannelBlock);
+  return geometry_of(a, {data[0], a.in_channels, data[2], data[3]});
+}
+static Shape blocked_shape(int64_t batch, int64_t channels, const Spatial& extents) {
+  return {batch, kernels::blocks_of(channels), extents[0], extents[1], kernels::kChannelBlock};
+}
+// Everything about the weight follows from the attributes; the extents of the data do not matter.
+static ConvGeometry weight_geometry(const CompiledConvolutionAttrs& a) { return geometry_of(a, with_large_extents(a, {1, a.in_channels, 0, 0})); }
+
+static CompiledConvolutionAttrs compiled_sample(Shape kernel, int64_t in_channels, int64_t out_channels, bool add = false) {
+  CompiledConvolutionAttrs a;
+  a.kernel = kernel;
+  a.num_filter = out_channels;
+  a.in_channels = in_channels;
+  a.add = a.relu = add;
+  return a;
+}
+
+static std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
+  if (!blocked || a.kernel.ndim() != 2) return {};
+  const ConvGeometry g = geometry_of(a, in[0]);
+  if (!kernels::can_run_blocked(g)) return {};
+  CompiledConvolutionAttrs c;
+  static_cast<ConvolutionAttrs&>(c) = a;
+  c.layout.reset();
+  c.in_channels = g.in_channels;
+  const auto pack = std::make_shared<const CompiledConvolutionAttrs>(c);
+  c.add = e.add;
+  c.relu = e.relu;
+  return CompiledLayer{.op = "_compiled_convolution",
+                       .attrs = std::make_shared<const CompiledConvolutionAttrs>(c),
+                       .pack = "_pack_convolution_weight",
+                       .pack_attrs = pack,
+                       .takes_blocked = !kernels::reads_plain_data(g),
+                       .gives_blocked = true};
+}
+
+GLUINO_OP(_pack_convolution_weight, CompiledConvolutionAttrs) {
+  op.doc("Rearranges a weight for _compiled_convolution.")
+      .input("weight")
+      .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
+        const ConvGeometry g = weight_geometry(a);
+        check_weight(in[0], weight_shape(g));
+        return Shape{kernels::packed_weight_elements(g)};
+      })
+      .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
+        kernels::pack_weight(weight_geometry(a), k.data<float>(0), k.out_data<float>());
+      })
+      .kernel_dtypes({DType::float32})
+      .not_differentiable("compiled programs for prediction use it")
+      .sample({{8, 8, 3, 3}}, compiled_sample({3, 3}, 8, 8));
+}
+GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
+  op.doc("Convolution of blocked data with a packed weight, and what follows it.")
+      .input("data")
+      .input("packed_weight")
+      .input("bias")
+      .present_if([](const CompiledConvolutionAttrs& a) { return !a.no_bias; })
+      .input("added")
+      .present_if([](const CompiledConvolutionAttrs& a) { return a.add; })
+      .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
+        const ConvGeometry g = compiled_geometry(a, in[0]);
+        const Shape out = blocked_shape(g.batch, g.out_channels, g.out);
+        if (!(in[1] == Shape{kernels::packed_weight_elements(g)})) raise<ShapeError>("packed_weight has the wrong shape {}", in[1]);
+        if (!a.no_bias) check_bias(in[2], a.num_filter);
+        if (a.add && !(in.back() == out)) raise<ShapeError>("{} cannot be added to {}", in.back(), out);
+        return out;
+      })
+      .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
+        const Tensor& added = k.in(k.num_inputs() - 1);
+        if (a.add && bytes_of(added) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
+        PoolScratch scratch(k.out().device());
+        kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), k.data<float>(0), k.data<float>(1),
+                                     a.no_bias ? nullptr : k.data<float>(2), a.add, a.relu, k.out_data<float>(), std::ref(scratch));
+      })
+      .kernel_dtypes({DType::float32})
+      .inplace(2)
+      .inplace(3)
+      .not_differentiable("compiled programs for prediction use it")
+      .sample({{2, 1, 5, 4, 8}, {8 * 8 * 9}, {8}, {2, 1, 3, 2, 8}}, compiled_sample({3, 3}, 8, 8, true))
+      .sample({{2, 2, 5, 4}, {8 * 2 * 9}, {8}}, compiled_sample({3, 3}, 2, 8));
+}
+
 GLUINO_OP(Convolution, ConvolutionAttrs) {
   op.doc("Slides filters over 1 to 3 spatial axes.")
       .alias("Convolution_v1")
@@ -148,6 +258,7 @@ GLUINO_OP(Convolution, ConvolutionAttrs) {
       .fold_affine([](const ConvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
         return c.axis == channel_axis(a.layout, a.kernel.ndim()) ? fold_into_weight(a, in, c, 0) : FoldedCall{};
       })
+      .compiled_layer(compiled_convolution)
       .sample({{2, 3, 5, 4}, {4, 3, 3, 2}, {4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 1}, .num_filter = 4})
       .sample({{2, 4, 6}, {4, 2, 3}}, {.kernel = {3}, .dilate = {2}, .num_filter = 4, .num_group = 2, .no_bias = true})
       .sample({{1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {2}}, {.kernel = {2, 3, 2}, .pad = {0, 1, 0}, .num_filter = 2})

@@ -79,6 +79,36 @@ static Shape pooling_shape(const PoolingAttrs& a, std::span<const Shape> in) {
   return out;
 }
 
+// Blocked data (batch, channels / 8, height, width, 8): every block is an image with its channels last.
+static PoolingAttrs with_channels_last(PoolingAttrs a) {
+  a.layout = "NHWC";
+  return a;
+}
+static Shape images_of(const Shape& blocked) {
+  if (blocked.ndim() != 5) raise<ShapeError>("data has shape {}, but (batch, blocks, height, width, block) is needed", blocked);
+  return {blocked[0] * blocked[1], blocked[2], blocked[3], blocked[4]};
+}
+GLUINO_OP(_blocked_pooling, PoolingAttrs) {
+  op.doc("Pooling of blocked data.")
+      .input("data")
+      .shape([](const PoolingAttrs& a, std::span<const Shape> in) {
+        const Shape images[] = {images_of(in[0])}, out = pooling_shape(with_channels_last(a), images);
+        return Shape{in[0][0], in[0][1], out[1], out[2], in[0][4]};
+      })
+      .kernel([](const PoolingAttrs& a, KernelContext& k) {
+        kernels::pool(geometry_of(with_channels_last(a), images_of(k.in(0).shape())), k.data<float>(0), k.out_data<float>());
+      })
+      .kernel_dtypes({DType::float32})
+      .not_differentiable("compiled programs for prediction use it")
+      .sample({{2, 2, 5, 4, 8}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}});
+}
+static std::optional<CompiledLayer> compiled_pooling(const PoolingAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
+  // Windows that lie in the padding alone would turn the zeros of a padded block into something else.
+  if (!blocked || e.add || e.relu || in[0].ndim() != 4 || is_channels_last(a.layout, 2) || a.pool_type == PoolKind::lp) return {};
+  return CompiledLayer{
+      .op = "_blocked_pooling", .attrs = std::make_shared<const PoolingAttrs>(a), .pack = {}, .takes_blocked = true, .gives_blocked = true};
+}
+
 GLUINO_OP(Pooling, PoolingAttrs) {
   op.doc("Takes the maximum, average, sum or p-norm of sliding windows.")
       .alias("Pooling_v1")
@@ -93,6 +123,7 @@ GLUINO_OP(Pooling, PoolingAttrs) {
                 [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
                   return {call_with("_pooling_grad", {g.head(), g.in(0), g.out(0)}, a)};
                 })
+      .compiled_layer(compiled_pooling)
       .sample({{2, 3, 5, 4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}})
       .sample(
           {{2, 2, 5, 4}},

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "passes/pass.h"
 #include "tensor/pool.h"
 
 namespace gluino {
@@ -13,13 +14,16 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 class Planner {
  public:
-  Planner(const Graph& graph, int forward_nodes) : graph_(graph) {
+  Planner(const Graph& graph, int forward_nodes, bool keep_derived) : graph_(graph), is_derived_(graph.nodes.size(), false) {
+    if (keep_derived) find_derived();
     make_slots();
     make_steps(forward_nodes);
     find_lifetimes();
     mark_outputs();
     share_in_place();
     assign_offsets();
+    collect_derived();
+    plan_.unplanned_bytes = intermediate_bytes(graph);
   }
   Plan take() { return std::move(plan_); }
 
@@ -27,6 +31,28 @@ class Planner {
   Slot& slot(int s) { return plan_.slots[static_cast<size_t>(s)]; }
   Slot& root(int s) { return slot(slot(s).root); }
   int slot_of(ValueId v) const { return first_slot_[static_cast<size_t>(v.node)] + v.index; }
+
+  // Results go to the caller, who may change them: they are never kept.
+  void find_derived() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const auto& node = graph_.nodes[n];
+      if (!node.op || node.inputs.empty() || has_effect(node) || node.op->is_dynamic_shape || node.op->has_subgraphs()) continue;
+      is_derived_[n] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+        return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
+      });
+    }
+    for (ValueId v : graph_.outputs)
+      for (int n = v.node; is_derived_[static_cast<size_t>(n)]; n = graph_.nodes[static_cast<size_t>(n)].inputs[0].node) {
+        is_derived_[static_cast<size_t>(n)] = false;
+        if (!graph_.nodes[static_cast<size_t>(n)].op->is_view) break;
+      }
+    // What reads such a result is computed in every run too.
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (is_derived_[n])
+        is_derived_[n] = std::all_of(graph_.nodes[n].inputs.begin(), graph_.nodes[n].inputs.end(), [&](ValueId v) {
+          return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
+        });
+  }
 
   void make_slots() {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -62,8 +88,58 @@ class Planner {
       Step step{node.op, node.attrs, node.name, {}, {}};
       for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(slot_of(node.inputs[i]));
       for (size_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back(first + static_cast<int>(i));
+      if (is_derived_[n]) {
+        for (int o : step.outputs) slot(o).kind = Slot::Kind::derived;
+        plan_.hoisted.push_back(std::move(step));
+        continue;
+      }
       plan_.steps.push_back(std::move(step));
       if (static_cast<int>(n) < forward_nodes) plan_.forward_steps = static_cast<int>(plan_.steps.size());
+    }
+  }
+
+  // For each derived value that a step reads: what computes it, and from which constants.
+  void collect_derived() {
+    std::vector<int> maker(plan_.slots.size(), -1);
+    for (size_t k = 0; k < plan_.hoisted.size(); ++k)
+      for (int o : plan_.hoisted[k].outputs) maker[static_cast<size_t>(o)] = static_cast<int>(k);
+    std::vector<std::string> keys(plan_.hoisted.size());
+    const auto key_of = [&](int s) {
+      const int r = slot(s).root;
+      const std::string own = slot(r).kind == Slot::Kind::constant
+                                  ? fmt::format("{}", static_cast<const void*>(plan_.constants[static_cast<size_t>(r)].impl().get()))
+                                  : fmt::format("[{}]#{}", keys[static_cast<size_t>(maker[static_cast<size_t>(r)])],
+                                                r - plan_.hoisted[static_cast<size_t>(maker[static_cast<size_t>(r)])].outputs[0]);
+      return r == s ? own : fmt::format("{}{}", own, slot(s).shape);
+    };
+    for (size_t k = 0; k < plan_.hoisted.size(); ++k) {
+      const Step& step = plan_.hoisted[k];
+      keys[k] = step.op->name + "{";
+      for (const auto& [name, value] : step.op->print_attrs(step.attrs)) keys[k] += name + "=" + value + ";";
+      keys[k] += "}";
+      for (int i : step.inputs) keys[k] += key_of(i) + ",";
+    }
+    std::vector<bool> wanted(plan_.slots.size(), false);
+    for (const Step& step : plan_.steps)
+      for (int i : step.inputs)
+        if (slot(i).kind == Slot::Kind::derived) wanted[static_cast<size_t>(slot(i).root)] = true;
+    for (size_t s = 0; s < wanted.size(); ++s) {
+      if (!wanted[s]) continue;
+      Derived d{static_cast<int>(s), {}, {}, key_of(static_cast<int>(s))};
+      std::vector<bool> needed(plan_.hoisted.size(), false);
+      needed[static_cast<size_t>(maker[s])] = true;
+      for (size_t k = plan_.hoisted.size(); k-- > 0;) {
+        if (!needed[k]) continue;
+        d.steps.insert(d.steps.begin(), static_cast<int>(k));
+        for (int i : plan_.hoisted[k].inputs) {
+          const int r = slot(i).root;
+          if (slot(r).kind == Slot::Kind::derived)
+            needed[static_cast<size_t>(maker[static_cast<size_t>(r)])] = true;
+          else if (std::find(d.sources.begin(), d.sources.end(), r) == d.sources.end())
+            d.sources.push_back(r);
+        }
+      }
+      plan_.derived.push_back(std::move(d));
     }
   }
 
@@ -103,6 +179,7 @@ class Planner {
         if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype)
           continue;
         if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
+        if (is_read_elsewhere(step, source, out)) continue;
         slot(source).last_step = slot(target).last_step;
         for (Slot& s : plan_.slots)
           if (s.root == target || s.root == source) {
@@ -113,14 +190,20 @@ class Planner {
     }
   }
 
+  // Whether the step also reads the memory as an input that must stay whole until the end.
+  bool is_read_elsewhere(const Step& step, int source, int out) {
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (slot(step.inputs[i]).root == source && reads_value(step, i) &&
+          !std::count(step.op->inplace.begin(), step.op->inplace.end(), std::pair(static_cast<int>(i), out)))
+        return true;
+    return false;
+  }
+
   // Largest first, each at the lowest offset where it overlaps nobody who lives at the same time.
   void assign_offsets() {
     std::vector<int> order;
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
       const Slot& t = plan_.slots[s];
-      const OpDef* op = graph_.nodes[static_cast<size_t>(t.node)].op;
-      const bool is_result = std::find(plan_.outputs.begin(), plan_.outputs.end(), static_cast<int>(s)) != plan_.outputs.end();
-      if (op && !op->is_view && !is_result) plan_.unplanned_bytes += t.bytes;
       if (t.kind != Slot::Kind::arena) continue;
       if (t.root == static_cast<int>(s) && t.bytes > 0) order.push_back(static_cast<int>(s));
     }
@@ -149,17 +232,34 @@ class Planner {
   }
 
   const Graph& graph_;
+  std::vector<bool> is_derived_;  // by node
   std::vector<int> first_slot_;
   Plan plan_;
 };
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, int forward_nodes) { return Planner(graph, forward_nodes).take(); }
+int64_t intermediate_bytes(const Graph& graph) {
+  int64_t total = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const auto& node = graph.nodes[n];
+    if (!node.op || node.op->is_view) continue;
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (std::find(graph.outputs.begin(), graph.outputs.end(), ValueId{static_cast<int>(n), static_cast<int>(i)}) == graph.outputs.end())
+        total += node.outputs[i].shape->elements() * dtype_bytes(*node.outputs[i].dtype);
+  }
+  return total;
+}
+
+Plan make_plan(const Graph& graph, int forward_nodes, bool keep_derived) { return Planner(graph, forward_nodes, keep_derived).take(); }
 
 std::string Plan::str() const {
   std::string text =
       fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
+  for (const Derived& d : derived) {
+    const Slot& s = slots[static_cast<size_t>(d.slot)];
+    text += fmt::format("once {:<28} -> kept, {} bytes\n", hoisted[static_cast<size_t>(d.steps.back())].name, s.bytes);
+  }
   for (size_t k = 0; k < steps.size(); ++k) {
     text += fmt::format("{:>4} {:<28} ->", k, steps[k].name);
     for (int o : steps[k].outputs) {

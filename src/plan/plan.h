@@ -8,7 +8,8 @@ namespace gluino {
 struct Slot {
   enum class Kind : uint8_t {
     variable,  // given by the caller at each run
-    constant,  // known for ever
+    constant,  // known to the program: a parameter, whose value may change between runs, or a number
+    derived,   // computed from constants alone: kept from run to run, as long as they do not change
     arena,     // at `offset` in the arena
     output,    // a result: fresh memory at each run
   };
@@ -29,19 +30,33 @@ struct Step {
   std::vector<int> inputs, outputs;  // slots
 };
 
+// A value that runs read and that follows from constants alone.
+struct Derived {
+  int slot;
+  std::vector<int> steps;    // of Plan::hoisted, in order
+  std::vector<int> sources;  // slots of the constants
+  std::string key;           // two with the same key are the same value
+};
+
 struct Plan {
   std::vector<Slot> slots;
   std::vector<Step> steps;
+  std::vector<Step> hoisted;     // what computes derived values; not run by every run
+  std::vector<Derived> derived;  // those that steps read
   int forward_steps = 0;       // the rest is the backward pass, run later
   std::vector<int> variables;  // slots of the graph's variables, in the order of its nodes
   std::vector<int> outputs;    // slots of the graph's outputs
   Tensors constants;           // by slot, null elsewhere
   int64_t arena_bytes = 0;
-  int64_t unplanned_bytes = 0;  // sum of all intermediate values, had each its own memory
+  int64_t unplanned_bytes = 0;  // the sum of all intermediate values, had each its own memory
   std::string str() const;      // the memory plan as a table
 };
 
-// `forward_nodes`: how many of the graph's nodes belong to the forward pass. All shapes must be known.
-Plan make_plan(const Graph& graph, int forward_nodes);
+// The sum of all intermediate values of a graph, had each its own memory.
+int64_t intermediate_bytes(const Graph& graph);
+
+// `forward_nodes`: how many of the graph's nodes belong to the forward pass. All shapes must be known. `keep_derived`: what
+// follows from constants alone is computed once, not in every run.
+Plan make_plan(const Graph& graph, int forward_nodes, bool keep_derived);
 
 }  // namespace gluino

@@ -86,6 +86,7 @@ Shape checked_shape(const DLTensor& t) {
 
 DLManagedTensor* Tensor::to_dlpack() const {
   char* data = bytes_of(*this);
+  impl_->storage->share_outside();
   auto* exported = new Exported{{}, impl_->storage, impl_->shape, row_major_strides(impl_->shape)};
   exported->managed.dl_tensor = {
       data, {kDLCPU, 0}, impl_->shape.ndim(), code_of(impl_->dtype), exported->shape.data(), exported->strides.data(), 0};

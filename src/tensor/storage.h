@@ -1,5 +1,6 @@
 // Storage: one block of memory from a device's pool (or from outside, by DLPack), 64-byte aligned.
 #pragma once
+#include <atomic>
 #include <functional>
 
 #include "gluino/device.h"
@@ -16,11 +17,20 @@ class Storage final : public RefCounted {
   int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
+  // Counts changes of the content, so that what was computed from it can be kept until the next one. Memory that others
+  // may write at any time, through DLPack, has no meaningful count.
+  void note_write() { writes_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
+  void share_outside() { shared_outside_.store(true, std::memory_order_relaxed); }
+  bool is_shared_outside() const { return deleter_ || shared_outside_.load(std::memory_order_relaxed); }
+
  private:
   char* data_;
   int64_t bytes_;
   Device device_;
   std::function<void()> deleter_;  // set for foreign memory
+  std::atomic<uint64_t> writes_{0};
+  std::atomic<bool> shared_outside_{false};
 };
 
 }  // namespace gluino

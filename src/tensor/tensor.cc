@@ -68,6 +68,10 @@ int64_t Tensor::size() const { return shape().elements(); }
 DType Tensor::dtype() const { return checked(*this).dtype; }
 Device Tensor::device() const { return checked(*this).device; }
 
+void Tensor::note_write() {
+  if (impl_ && impl_->storage) impl_->storage->note_write();
+}
+
 void* Tensor::raw_data(DType expected) const {
   const detail::TensorImpl& i = checked(*this);
   if (i.dtype != expected) raise<DTypeError>("data<{}>() was asked of a {} tensor; call astype({}) first", expected, i.dtype, expected);

@@ -1,4 +1,5 @@
-// Operators against vectors computed by MXNet 1.9.1 (shared/golden/ops.json), forward and gradient.
+// Operators against recorded vectors, forward and gradient.
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -12,31 +13,41 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json cases() {
+// Where vectors come from: computed by MXNet, beside the checkout, or by tools/make_vectors.py, in the repository.
+struct Vectors {
+  Json cases;
+  std::function<NamedTensors(const std::string& name)> load;  // in0, out0, ...
+};
+
+Vectors vectors_of_mxnet() {
   const auto folder = shared_folder();
-  return folder ? Json::parse(read_file(*folder + "/golden/ops.json")) : Json::array();
+  if (!folder) return {Json::array(), {}};
+  return {Json::parse(read_file(*folder + "/golden/ops.json")),
+          [folder](const std::string& name) { return load_tensors(*folder + "/golden/ops/" + name + ".npz"); }};
 }
-std::vector<std::string> case_names() {
+Vectors vectors_of_our_own() {
+  const std::string folder = GLUINO_SOURCE_DIR "/tests/golden/";
+  return {Json::parse(read_file(folder + "vectors.json")), [all = load_tensors(folder + "vectors.npz")](const std::string& name) {
+            NamedTensors found;
+            for (const auto& [key, value] : all)
+              if (key.starts_with(name + ".")) found.emplace_back(key.substr(name.size() + 1), value);
+            return found;
+          }};
+}
+
+std::vector<std::string> names_of(const Vectors& vectors) {
   std::vector<std::string> names;
-  for (const Json& c : cases()) names.push_back(c["case"]);
+  for (const Json& c : vectors.cases) names.push_back(c["case"]);
   return names;
 }
 
-class GoldenOperator : public ::testing::TestWithParam<std::string> {};
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOperator);
-
-TEST(GoldenOperators, AreBesideTheCheckout) {
-  if (!shared_folder()) GTEST_SKIP() << "no folder of golden vectors: set GLUINO_SHARED to run them";
-  EXPECT_GT(case_names().size(), 200u);
-}
-
-TEST_P(GoldenOperator, ForwardAndGradient) {
+void check_case(const Vectors& vectors, const std::string& name) {
   Json golden;
-  for (const Json& c : cases())
-    if (c["case"] == GetParam()) golden = c;
+  for (const Json& c : vectors.cases)
+    if (c["case"] == name) golden = c;
   const OpDef& op = OpRegistry::global().get(golden["op"].get<std::string>());
   const Attrs attrs = op.parse_attrs(golden["attrs"].get<StringMap>());
-  const NamedTensors file = load_tensors(*shared_folder() + "/golden/ops/" + GetParam() + ".npz");
+  const NamedTensors file = vectors.load(name);
   const bool train = golden["train_mode"], with_gradient = golden["grad"];
 
   Tensors inputs;
@@ -74,12 +85,28 @@ TEST_P(GoldenOperator, ForwardAndGradient) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Vectors, GoldenOperator, ::testing::ValuesIn(case_names()), [](const auto& info) {
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
-});
+}
+
+class GoldenOperator : public ::testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOperator);
+TEST(GoldenOperators, AreBesideTheCheckout) {
+  if (!shared_folder()) GTEST_SKIP() << "no folder of golden vectors: set GLUINO_SHARED to run them";
+  EXPECT_GT(names_of(vectors_of_mxnet()).size(), 200u);
+}
+TEST_P(GoldenOperator, ForwardAndGradient) { check_case(vectors_of_mxnet(), GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Vectors, GoldenOperator, ::testing::ValuesIn(names_of(vectors_of_mxnet())), test_name);
+
+class OwnVectors : public ::testing::TestWithParam<std::string> {};
+TEST_P(OwnVectors, ForwardAndGradient) {
+  static const Vectors vectors = vectors_of_our_own();
+  check_case(vectors, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Vectors, OwnVectors, ::testing::ValuesIn(names_of(vectors_of_our_own())), test_name);
 
 }  // namespace
 }  // namespace gluino::test

@@ -251,6 +251,25 @@ TEST(Block, RandomShapesNeedNoNewTraceAndNoMoreMemory) {
   EXPECT_LE(memory_stats().live, baseline * 11 / 10);
 }
 
+TEST(Block, RandomLengthsNeedNoNewTraceAndNoMoreMemory) {
+  nn::HybridSequential net;
+  net.add(nn::Dense(32, {.activation = "tanh", .flatten = false}), nn::HybridLambda([](const Tensor& x) { return x.mean(Shape{1}); }),
+          nn::Dense(4));
+  net.initialize();
+  net.hybridize();
+  net(ones({16, 40, 8}));
+  const int64_t baseline = memory_stats().live;
+  reset_peak();
+  { const Tensor largest = net(ones({16, 40, 8})); }
+  const int64_t largest_peak = memory_stats().peak;
+  reset_peak();
+  std::mt19937 engine(7);
+  for (int i = 0; i < 1000; ++i) net(ones({1 + static_cast<int64_t>(engine() % 16), 1 + static_cast<int64_t>(engine() % 40), 8}));
+  EXPECT_EQ(net.cache().stats().traces, 1);
+  EXPECT_LE(memory_stats().peak, largest_peak * 11 / 10);
+  EXPECT_LE(memory_stats().live, baseline * 11 / 10);
+}
+
 TEST(Block, EightThreadsShareOneNet) {
   auto net = make_mlp();
   net->hybridize();

@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,13 @@ Tolerance tolerance(DType dtype);
 Tensors sample_inputs(const OpDef& op, const Sample& sample, DType dtype, uint64_t seed);
 bool accepts(const OpDef& op, DType dtype);
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, double low = -1, double high = 1);
+
+// Leaves passes out of what is compiled while it lives.
+class SkippedPasses {
+ public:
+  explicit SkippedPasses(const char* names) { setenv("GLUINO_SKIP_PASSES", names, 1); }
+  ~SkippedPasses() { unsetenv("GLUINO_SKIP_PASSES"); }
+};
 
 // Fails with the first differing element.
 ::testing::AssertionResult close(const Tensor& got, const Tensor& want, double relative, double absolute);

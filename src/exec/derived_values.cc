@@ -1,0 +1,63 @@
+#include "exec/derived_values.h"
+
+#include <map>
+
+namespace gluino {
+
+static const detail::TensorImpl& source(const Plan& plan, int slot) { return impl_of(plan.constants[static_cast<size_t>(slot)]); }
+
+bool is_current(const Plan& plan, const Derived& derived, const std::vector<SourceStamp>& stamps) {
+  if (stamps.size() != derived.sources.size()) return false;
+  for (size_t i = 0; i < stamps.size(); ++i) {
+    const Storage* storage = source(plan, derived.sources[i]).storage.get();
+    if (storage != stamps[i].storage.get() || storage->writes() != stamps[i].writes || storage->is_shared_outside()) return false;
+  }
+  return true;
+}
+
+static Tensor compute(const Plan& plan, const Derived& derived) {
+  std::map<int, Tensor> made;  // by slot
+  const auto value_of = [&](int s) {
+    const Slot& slot = plan.slots[static_cast<size_t>(s)];
+    const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
+    const Tensor& t = root.kind == Slot::Kind::constant ? plan.constants[static_cast<size_t>(slot.root)] : made.at(slot.root);
+    return slot.root == s ? t : make_view(t, slot.shape, 0);
+  };
+  for (int k : derived.steps) {
+    const Step& step = plan.hoisted[static_cast<size_t>(k)];
+    Tensors inputs, outputs;
+    for (int s : step.inputs) inputs.push_back(value_of(s));
+    for (int s : step.outputs) {
+      const Slot& slot = plan.slots[static_cast<size_t>(s)];
+      outputs.push_back(made[s] = make_tensor(slot.shape, slot.dtype, current_device()));
+    }
+    apply_into(*step.op, inputs, step.attrs, outputs);
+  }
+  return made.at(derived.slot);
+}
+
+Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vector<SourceStamp>& stamps) {
+  const std::lock_guard lock(mutex_);
+  if (!value_.defined() || !is_current(plan, derived, stamps_)) {
+    stamps_.clear();
+    for (int s : derived.sources) stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
+    value_ = compute(plan, derived);  // fresh memory: a run in another thread may still read the old value
+  }
+  stamps = stamps_;
+  return value_;
+}
+
+std::shared_ptr<DerivedValue> find_derived_value(const std::string& key) {
+  static auto* mutex = new std::mutex;
+  static auto* values = new std::map<std::string, std::weak_ptr<DerivedValue>>;
+  const std::lock_guard lock(*mutex);
+  std::weak_ptr<DerivedValue>& known = (*values)[key];
+  std::shared_ptr<DerivedValue> value = known.lock();
+  if (value) return value;
+  std::erase_if(*values, [&](const auto& entry) { return entry.first != key && entry.second.expired(); });
+  value = std::make_shared<DerivedValue>();
+  (*values)[key] = value;
+  return value;
+}
+
+}  // namespace gluino

@@ -1,0 +1,162 @@
+#include "kernels/convolution_blocked.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "base/format.h"
+#include "base/parallel.h"
+#include "kernels/dnnl_support.h"
+
+namespace gluino::kernels {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+using Forward = dnnl::convolution_forward;
+
+// A primitive for some images and a range of output channels, run by one thread. Parts are computed by whichever thread is
+// free: nobody waits for a core that another process keeps busy, as the library's own teams of threads would.
+struct Plan {
+  Forward::primitive_desc desc;
+  dnnl::primitive primitive;
+  memory::desc src, weights, bias, dst, scratchpad;
+};
+
+bool is_depthwise(const ConvGeometry& g) { return g.groups > 1 && g.groups == g.in_channels && g.groups == g.out_channels; }
+
+memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
+  const int64_t height = g.kernel[0], width = g.kernel[1];
+  if (is_depthwise(g)) return {{out_channels, 1, 1, height, width}, memory::data_type::f32, Tag::Goihw8g};
+  return {{out_channels, g.in_channels, height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
+}
+
+std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate, bool relu) {
+  const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
+  const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
+  const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
+  const memory::desc weights = weight_desc(g, out_channels), bias({out_channels}, memory::data_type::f32, Tag::a);
+  const memory::dims stride{g.stride[0], g.stride[1]}, dilate{g.dilate[0] - 1, g.dilate[1] - 1}, pad{g.pad[0], g.pad[1]};
+  dnnl::primitive_attr attr = user_scratchpad();
+  dnnl::post_ops after;
+  if (accumulate) after.append_sum(1.0f);
+  if (relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  attr.set_post_ops(after);
+  const auto kind = dnnl::prop_kind::forward_inference;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const Forward::desc d = has_bias ? Forward::desc(kind, algorithm, src, weights, bias, dst, stride, dilate, pad, pad)
+                                   : Forward::desc(kind, algorithm, src, weights, dst, stride, dilate, pad, pad);
+  const Forward::primitive_desc pd(d, attr, dnnl_engine());
+  return std::make_shared<const Plan>(Plan{pd, Forward(pd), src, weights, bias, dst, pd.scratchpad_desc()});
+}
+
+std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate, bool relu) {
+  static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
+  std::vector<int64_t> key{batch, out_channels, has_bias, accumulate, relu, g.in_channels, g.out_channels, g.groups};
+  for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
+  return cache->get(key, [&] { return make_plan(g, batch, out_channels, has_bias, accumulate, relu); });
+}
+
+// How the work is cut: so many images and so many blocks of output channels at a time.
+struct Parts {
+  int64_t images, blocks;
+};
+Parts parts_of(const ConvGeometry& g) {
+  const int64_t blocks = blocks_of(g.out_channels), threads = num_threads();
+  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
+  if (threads == 1 || work < (1 << 20)) return {g.batch, blocks};
+  if (g.batch >= threads) return {std::max<int64_t>(g.batch / (2 * threads), 1), blocks};
+  return {1, std::max<int64_t>(blocks / (4 * threads), 2)};
+}
+
+}  // namespace
+
+bool reads_plain_data(const ConvGeometry& g) { return g.groups == 1 && g.in_channels < 4; }
+
+bool can_run_blocked(const ConvGeometry& g) {
+  if (g.rank != 2 || g.channels_last || g.out_area() == 0 || g.batch == 0) return false;
+  if (g.groups > 1 && (!is_depthwise(g) || g.out_channels % kChannelBlock)) return false;
+  try {
+    // A reference implementation would be slower than the plain layout.
+    return std::string_view(plan_of(g, g.batch, g.out_channels, true, false, true)->desc.impl_info_str()).find("jit") != std::string_view::npos;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+int64_t packed_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
+
+void pack_weight(const ConvGeometry& g, const float* weight, float* packed) {
+  const memory::desc to = weight_desc(g, g.out_channels);
+  const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
+  memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
+  dnnl::reorder(source, target).execute(dnnl_stream(), source, target);
+  dnnl_stream().wait();
+}
+
+void convolution_blocked(const ConvGeometry& g, const float* data, const float* packed, const float* bias, bool accumulate, bool relu,
+                         float* out, const Scratch& scratch) {
+  if (g.batch == 0) return;
+  try {
+    const int64_t blocks = blocks_of(g.out_channels), out_block = g.out_area() * kChannelBlock;
+    const int64_t weight_block = packed_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
+    const int64_t image = reads_plain_data(g) ? g.in_channels * g.in_area() : blocks_of(g.in_channels) * in_block;
+    const Parts part = parts_of(g);
+    const int64_t rows = (g.batch + part.images - 1) / part.images, columns = (blocks + part.blocks - 1) / part.blocks;
+    const auto plan_at = [&](int64_t row, int64_t column) {
+      return plan_of(g, std::min(part.images, g.batch - row * part.images),
+                     std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), bias != nullptr, accumulate,
+                     relu);
+    };
+    // Asked for before the threads start: the largest part comes first.
+    const auto pad_bytes = static_cast<int64_t>(plan_at(0, 0)->scratchpad.get_size());
+    std::vector<void*> pads(static_cast<size_t>(rows * columns), nullptr);
+    if (pad_bytes)
+      for (void*& p : pads) p = scratch(pad_bytes);
+    parallel_for(rows * columns, 1, [&](int64_t begin, int64_t end) {
+      const OneDnnlThread alone;
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t n = t / columns * part.images, b = t % columns * part.blocks;
+        const auto plan = plan_at(t / columns, t % columns);
+        const auto wrap = [](const memory::desc& d, const float* p) { return memory(d, dnnl_engine(), const_cast<float*>(p)); };
+        std::unordered_map<int, memory> args{{DNNL_ARG_SRC, wrap(plan->src, data + n * image + (is_depthwise(g) ? b * in_block : 0))},
+                                             {DNNL_ARG_WEIGHTS, wrap(plan->weights, packed + b * weight_block)},
+                                             {DNNL_ARG_DST, wrap(plan->dst, out + (n * blocks + b) * out_block)},
+                                             {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[static_cast<size_t>(t)])}};
+        if (bias) args.emplace(DNNL_ARG_BIAS, wrap(plan->bias, bias + b * kChannelBlock));
+        plan->primitive.execute(dnnl_stream(), args);
+        dnnl_stream().wait();
+      }
+    });
+  } catch (const dnnl::error& e) {
+    raise<SystemError>("oneDNN refused the convolution: {}", e.what());
+  }
+}
+
+void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked) {
+  const int64_t blocks = blocks_of(channels);
+  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
+      const float* from = plain + (b / blocks * channels + first) * area;
+      float* to = blocked + b * area * kChannelBlock;
+      for (int64_t i = 0; i < area; ++i)
+        for (int64_t c = 0; c < kChannelBlock; ++c) to[i * kChannelBlock + c] = c < count ? from[c * area + i] : 0.0f;
+    }
+  });
+}
+
+void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain) {
+  const int64_t blocks = blocks_of(channels);
+  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
+      const float* from = blocked + b * area * kChannelBlock;
+      float* to = plain + (b / blocks * channels + first) * area;
+      for (int64_t c = 0; c < count; ++c)
+        for (int64_t i = 0; i < area; ++i) to[c * area + i] = from[i * kChannelBlock + c];
+    }
+  });
+}
+
+}  // namespace gluino::kernels

@@ -1,0 +1,12 @@
+// The text of a scalar Program, as graphs keep it: one word per instruction, "f32 x0 x1 add(0,1) 2 multiply(2,3)".
+#pragma once
+#include <string>
+
+#include "gluino/expr.h"
+
+namespace gluino {
+
+std::string program_text(const Program& program);
+Program parse_program(const std::string& text);  // raises AttrError
+
+}  // namespace gluino

@@ -1,0 +1,172 @@
+#include "passes/compile_layers.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/format.h"
+#include "passes/scalar_program.h"
+
+namespace gluino {
+namespace {
+
+// Where a value of the old graph is found in the new one: in either layout, or both.
+struct Forms {
+  std::optional<ValueId> plain, blocked;
+};
+
+class LayerCompiler {
+ public:
+  explicit LayerCompiler(const Graph& graph)
+      : graph_(graph), forms_(graph.nodes.size()), readers_(graph.nodes.size()), is_output_(graph.nodes.size(), false),
+        done_(graph.nodes.size(), false) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      forms_[i].resize(graph.nodes[i].outputs.size());
+      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
+    }
+    for (ValueId v : graph.outputs) is_output_[static_cast<size_t>(v.node)] = true;
+  }
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (done_[i]) continue;
+      const int n = static_cast<int>(i);
+      if (!compile_layer(n) && !keep_blocked(n)) keep_plain(n);
+    }
+    for (ValueId v : graph_.outputs) result_.outputs.push_back(plain(v));
+    infer_graph(result_, {}, {});
+    return std::move(result_);
+  }
+
+ private:
+  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  Forms& forms(ValueId v) { return forms_[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]; }
+  const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
+
+  int add(const std::string& op, const std::string& name, Attrs attrs, std::vector<ValueId> inputs) {
+    const OpDef& def = OpRegistry::global().get(op);
+    Graph::Node made{&def, name, attrs ? attrs : def.default_attrs, std::move(inputs), {}, {}, {}};
+    made.outputs.resize(static_cast<size_t>(def.num_outputs(made.attrs)));
+    return result_.add(std::move(made));
+  }
+  ValueId plain(ValueId v) {
+    Forms& f = forms(v);
+    if (!f.plain) {
+      const OpDef& op = OpRegistry::global().get("_from_blocked");
+      const std::pair<std::string_view, AttrValue> channels[] = {{"channels", shape(v)[1]}};
+      f.plain = ValueId{add(op.name, node(v.node).name + "_plain", op.make_attrs(channels), {*f.blocked}), 0};
+    }
+    return *f.plain;
+  }
+  ValueId blocked(ValueId v) {
+    Forms& f = forms(v);
+    if (!f.blocked) f.blocked = ValueId{add("_to_blocked", node(v.node).name + "_blocked", nullptr, {*f.plain}), 0};
+    return *f.blocked;
+  }
+
+  void keep_plain(int n) {
+    Graph::Node copy = node(n);
+    for (ValueId& v : copy.inputs) v = plain(v);
+    const int count = static_cast<int>(copy.outputs.size()), number = result_.add(std::move(copy));
+    for (int i = 0; i < count; ++i) forms_[static_cast<size_t>(n)][static_cast<size_t>(i)].plain = ValueId{number, i};
+  }
+
+  // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros.
+  bool keep_blocked(int n) {
+    const Graph::Node& old = node(n);
+    if (!old.op || !old.op->is_elementwise() || old.outputs.size() != 1 || !computes_in(graph_, old, DType::float32)) return false;
+    const Shape& out = *old.outputs[0].shape;
+    if (out.ndim() != 4) return false;
+    bool any_blocked = false;
+    for (ValueId v : old.inputs) {
+      if (!(shape(v) == out)) return false;
+      any_blocked |= forms(v).blocked && !forms(v).plain;
+    }
+    if (!any_blocked || (out[1] % 8 && !keeps_zero(old))) return false;
+    Graph::Node copy = old;
+    for (ValueId& v : copy.inputs) v = blocked(v);
+    copy.outputs = {OutputInfo{}};
+    forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
+    return true;
+  }
+  static bool keeps_zero(const Graph::Node& n) {
+    Tensors zero(n.inputs.size(), zeros({1}));
+    return apply_one(*n.op, zero, n.attrs).item<float>() == 0;
+  }
+
+  // The only node that reads output 0 of n, which nobody else may see.
+  int only_reader(int n) const {
+    const auto k = static_cast<size_t>(n);
+    return readers_[k].size() == 1 && !is_output_[k] ? readers_[k][0] : -1;
+  }
+  bool is_scalar_function(int n, std::string_view text) const {
+    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !computes_in(graph_, node(n), DType::float32)) return false;
+    return program_of(node(n), DType::float32).str() == text;
+  }
+  // Node r adds another value of the same shape to the result of `last`; the other one must be there already.
+  std::optional<ValueId> added_by(int r, int last) const {
+    if (!is_scalar_function(r, "add(x0, x1)")) return {};
+    const auto& in = node(r).inputs;
+    const ValueId other = in[0].node == last ? in[1] : in[0];
+    if (in[0].node == in[1].node || !(shape(in[0]) == shape(in[1]))) return {};
+    const Forms& f = forms_[static_cast<size_t>(other.node)][static_cast<size_t>(other.index)];
+    return f.plain || f.blocked ? std::optional(other) : std::nullopt;
+  }
+  bool is_relu(int r) const {
+    return is_scalar_function(r, "maximum(x0, 0)") || is_scalar_function(r, "select(greater(x0, 0), x0, 0)");
+  }
+
+  bool compile_layer(int n) {
+    const Graph::Node& layer = node(n);
+    if (!layer.op || !layer.op->compiled_layer || layer.outputs.size() != 1 || !computes_in(graph_, layer, DType::float32)) return false;
+    std::vector<Shape> shapes;
+    for (ValueId v : layer.inputs) shapes.push_back(shape(v));
+    // The longest run of what follows that the layer can take over.
+    const int first = only_reader(n);
+    const std::optional<ValueId> other = first >= 0 ? added_by(first, n) : std::nullopt;
+    const int second = other ? only_reader(first) : -1;
+    if (other && is_relu(second) && emit(n, shapes, {.add = true, .relu = true}, other, {first, second})) return true;
+    if (other && emit(n, shapes, {.add = true, .relu = false}, other, {first})) return true;
+    if (is_relu(first) && emit(n, shapes, {.add = false, .relu = true}, {}, {first})) return true;
+    return emit(n, shapes, {}, {}, {});
+  }
+
+  bool emit(int n, const std::vector<Shape>& shapes, LayerEpilogue epilogue, std::optional<ValueId> other, std::vector<int> followers) {
+    const Graph::Node& layer = node(n);
+    const Forms& data = forms(layer.inputs[0]);
+    const auto compiled = layer.op->compiled_layer(layer.attrs.get(), shapes, epilogue, true);
+    if (!compiled) return false;
+    // A layer without weights gains nothing from a layout that its data is not in.
+    if (layer.inputs.size() == 1 && compiled->takes_blocked && !data.blocked) return false;
+    std::vector<ValueId> inputs{compiled->takes_blocked ? blocked(layer.inputs[0]) : plain(layer.inputs[0])};
+    for (size_t i = 1; i < layer.inputs.size(); ++i) inputs.push_back(plain(layer.inputs[i]));
+    if (!compiled->pack.empty()) inputs[1] = packed(*compiled, inputs[1], layer.name);
+    if (other) inputs.push_back(compiled->gives_blocked ? blocked(*other) : plain(*other));
+    const int last = followers.empty() ? n : followers.back();
+    const ValueId made{add(compiled->op, node(last).name, compiled->attrs, std::move(inputs)), 0};
+    (compiled->gives_blocked ? forms({last, 0}).blocked : forms({last, 0}).plain) = made;
+    for (int f : followers) done_[static_cast<size_t>(f)] = true;
+    return true;
+  }
+
+  ValueId packed(const CompiledLayer& layer, ValueId weight, const std::string& name) {
+    const std::string key = fmt::format("{} {} {} {}", layer.pack, weight.node, weight.index,
+                                        fmt::join(OpRegistry::global().get(layer.pack).print_attrs(layer.pack_attrs), ","));
+    const auto [it, is_new] = packed_.try_emplace(key);
+    if (is_new) it->second = {add(layer.pack, name + "_packed", layer.pack_attrs, {weight}), 0};
+    return it->second;
+  }
+
+  const Graph& graph_;
+  Graph result_;
+  std::vector<std::vector<Forms>> forms_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<bool> is_output_, done_;
+  std::map<std::string, ValueId> packed_;
+};
+
+}  // namespace
+
+Graph compile_layers(const Graph& graph, const PassContext& context) { return context.training ? graph : LayerCompiler(graph).run(); }
+
+}  // namespace gluino

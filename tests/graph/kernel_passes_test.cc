@@ -1,0 +1,111 @@
+// The passes that go from operators to kernels: text in, text out.
+#include "graph/graph.h"
+#include "passes/compile_layers.h"
+#include "passes/fuse_elementwise.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+using PassFunction = Graph (*)(const Graph&, const PassContext&);
+
+std::string after(PassFunction pass, const std::string& text, bool training = false) {
+  Graph g = Graph::parse(text);
+  infer_graph(g, {}, {});
+  Graph result = pass(g, {training});
+  verify(result);
+  for (auto& node : result.nodes)
+    for (OutputInfo& o : node.outputs) o = {};
+  return result.str();
+}
+
+TEST(FuseElementwise, ComputesAChainInOneSweep) {
+  EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), b: float32 (3,)) {
+  y = _mul_scalar(x) {scalar=2}
+  z = broadcast_add(y, b)
+  r = Activation(z) {act_type=tanh}
+  return r
+}
+)g"),
+            R"g(graph(x, b) {
+  r = _fused(x, b) {program="f32 x0 x1 2 multiply(0,2) add(3,1) tanh(4)"}
+  return r
+}
+)g");
+}
+TEST(FuseElementwise, LeavesWhatOthersReadAndOtherShapes) {
+  const std::string text = R"g(graph(x: float32 (2, 3), b: float32 (3,)) {
+  small = tanh(b)
+  y = _mul_scalar(x) {scalar=2}
+  z = broadcast_add(y, small)
+  return z, y
+}
+)g";
+  EXPECT_EQ(after(fuse_elementwise, text), R"g(graph(x, b) {
+  small = tanh(b)
+  y = _mul_scalar(x) {scalar=2}
+  z = broadcast_add(y, small)
+  return z, y
+}
+)g");
+}
+TEST(FuseElementwise, LeavesIntegersAndHalvesAlone) {
+  for (const char* dtype : {"int32", "float16"}) {
+    const std::string text = std::string("graph(x: ") + dtype + " (2, 3)) {\n  y = _mul_scalar(x) {scalar=2}\n  z = abs(y)\n  return z\n}\n";
+    EXPECT_EQ(after(fuse_elementwise, text).find("_fused"), std::string::npos) << dtype;
+  }
+}
+TEST(FuseElementwise, DoesNotMixForwardAndBackward) {
+  const std::string text = R"g(graph(x: float32 (2, 3), head0: float32 (2, 3)) {
+  z = _mul_scalar(head0) {scalar=2}
+  g = elemwise_mul(z, x)
+  return g
+}
+)g";
+  EXPECT_NE(after(fuse_elementwise, text).find("_fused(head0, x)"), std::string::npos);
+}
+
+TEST(CompileLayers, TakesOverWhatFollowsADenseLayer) {
+  EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (4, 6), w: float32 (8, 6), b: float32 (8,)) {
+  d = FullyConnected(x, w, b) {num_hidden=8}
+  r = Activation(d) {act_type=relu}
+  return r
+}
+)g"),
+            R"g(graph(x, w, b) {
+  d_packed = _pack_dense_weight(w) {features=6, num_hidden=8}
+  r = _compiled_dense(x, d_packed, b) {features=6, num_hidden=8, relu=True}
+  return r
+}
+)g");
+}
+TEST(CompileLayers, KeepsActivationsBlockedBetweenConvolutions) {
+  EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (1, 3, 8, 8), v: float32 (8, 3, 3, 3), w: float32 (8, 8, 3, 3)) {
+  first = Convolution(x, v) {kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  r = Activation(first) {act_type=relu}
+  second = Convolution(r, w) {kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  sum = elemwise_add(second, r)
+  out = Activation(sum) {act_type=relu}
+  pooled = Pooling(out) {kernel="(2, 2)", stride="(2, 2)"}
+  return pooled
+}
+)g"),
+            R"g(graph(x, v, w) {
+  first_packed = _pack_convolution_weight(v) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  r = _compiled_convolution(x, first_packed) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  second_packed = _pack_convolution_weight(w) {in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  out = _compiled_convolution(r, second_packed, r) {add=True, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  pooled = _blocked_pooling(out) {kernel="(2, 2)", stride="(2, 2)"}
+  pooled_plain = _from_blocked(pooled) {channels=8}
+  return pooled_plain
+}
+)g");
+}
+TEST(CompileLayers, LeavesTrainingAlone) {
+  const std::string text = "graph(x: float32 (4, 6), w: float32 (8, 6)) {\n  d = FullyConnected(x, w) {no_bias=True, num_hidden=8}\n  return d\n}\n";
+  EXPECT_EQ(after(compile_layers, text, true).find("_compiled"), std::string::npos);
+  EXPECT_NE(after(compile_layers, text, false).find("_compiled"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gluino::test
