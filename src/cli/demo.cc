@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 
@@ -33,12 +34,16 @@ struct DigitNet : nn::HybridBlock {
 // Remembers the loss of every epoch and the fastest time.
 class Curve : public estimator::Handler {
  public:
+  void epoch_begin(estimator::Estimator&) override { start_ = std::clock(); }
   void epoch_end(estimator::Estimator& e) override {
     losses.push_back(e.value("loss"));
-    fastest = std::min(fastest, e.epoch_seconds());
+    fastest = std::min(fastest, static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC);
   }
   std::vector<double> losses;
-  double fastest = std::numeric_limits<double>::infinity();  // another program may have held up the others
+  double fastest = std::numeric_limits<double>::infinity();  // processor time: other programs do not count
+
+ private:
+  std::clock_t start_ = 0;
 };
 
 struct Result {
@@ -91,7 +96,7 @@ int demo(const DemoOptions& options) {
   const Result b = train(hybrid, options.epochs);
 
   fmt::print("\n{:20}{:>12}{:>12}{:>10}\n", "", "imperative", "hybridized", "ratio");
-  fmt::print("{:20}{:>12.1f}{:>12.1f}{:>9.2f}x\n", "ms, fastest epoch", a.milliseconds_per_epoch, b.milliseconds_per_epoch,
+  fmt::print("{:20}{:>12.1f}{:>12.1f}{:>9.2f}x\n", "processor ms/epoch", a.milliseconds_per_epoch, b.milliseconds_per_epoch,
              a.milliseconds_per_epoch / b.milliseconds_per_epoch);
   fmt::print("{:20}{:>12}{:>12}{:>9.2f}x\n", "peak KB in training", a.peak_bytes / 1024, b.peak_bytes / 1024,
              static_cast<double>(a.peak_bytes) / static_cast<double>(b.peak_bytes));

@@ -6,7 +6,9 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -21,7 +23,7 @@ void check_size(int64_t height, int64_t width, const std::string& what) {
     raise<SystemError>("{}: an image of {} x {} pixels is not believable", what, height, width);
 }
 
-// libjpeg leaves through longjmp; nothing with a destructor may live between setjmp and the calls.
+// libjpeg leaves through longjmp: the functions that call it hold nothing with a destructor.
 struct JpegError {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
@@ -34,66 +36,80 @@ void leave(j_common_ptr info) {
 }
 void be_silent(j_common_ptr, int) {}
 
-Tensor decode_jpeg(std::string_view bytes, Channels channels, const std::string& what) {
+// False, with the reason in `error.text`, when the file is damaged.
+bool read_jpeg(std::string_view bytes, Channels channels, JpegError& error, Tensor& image) {
   jpeg_decompress_struct info;
-  JpegError error;
-  Tensor image;
   info.err = jpeg_std_error(&error.manager);
   error.manager.error_exit = leave;
   error.manager.emit_message = be_silent;
   if (setjmp(error.jump)) {
     jpeg_destroy_decompress(&info);
-    raise<SystemError>("{}: the JPEG is damaged: {}", what, static_cast<const char*>(error.text));
+    return false;
   }
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&info, TRUE);
-  check_size(info.image_height, info.image_width, what);
+  if (static_cast<int64_t>(info.image_height) * info.image_width > kMostPixels) {
+    std::strcpy(error.text, "it is too large to be believed");
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
   info.out_color_space = channels == Channels::gray ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_start_decompress(&info);
   image = empty({info.output_height, info.output_width, info.output_components}, {.dtype = DType::uint8});
-  uint8_t* out = image.mutable_data<uint8_t>();
   while (info.output_scanline < info.output_height) {
-    JSAMPROW row = out + static_cast<size_t>(info.output_scanline) * info.output_width * static_cast<size_t>(info.output_components);
+    JSAMPROW row = image.mutable_data<uint8_t>() +
+                   static_cast<size_t>(info.output_scanline) * info.output_width * static_cast<size_t>(info.output_components);
     jpeg_read_scanlines(&info, &row, 1);
   }
   jpeg_finish_decompress(&info);
   jpeg_destroy_decompress(&info);
+  return true;
+}
+Tensor decode_jpeg(std::string_view bytes, Channels channels, const std::string& what) {
+  JpegError error;
+  Tensor image;
+  if (!read_jpeg(bytes, channels, error, image))
+    raise<SystemError>("{}: the JPEG is damaged: {}", what, static_cast<const char*>(error.text));
   return image;
 }
 
-std::string encode_jpeg(const Tensor& image, int quality) {
+// Gives a buffer of malloc, or nullptr with the reason in `error.text`.
+unsigned char* write_jpeg(const uint8_t* data, int64_t height, int64_t width, int64_t channels, int quality, JpegError& error,
+                          unsigned long& size) {
   jpeg_compress_struct info;
-  JpegError error;
-  unsigned char* buffer = nullptr;
-  unsigned long size = 0;
-  const Shape s = image.shape();
-  const uint8_t* data = image.data<uint8_t>();
+  unsigned char* volatile buffer = nullptr;
   info.err = jpeg_std_error(&error.manager);
   error.manager.error_exit = leave;
   if (setjmp(error.jump)) {
     jpeg_destroy_compress(&info);
     std::free(buffer);
-    raise<SystemError>("imencode: {}", static_cast<const char*>(error.text));
+    return nullptr;
   }
   jpeg_create_compress(&info);
-  jpeg_mem_dest(&info, &buffer, &size);
-  info.image_height = static_cast<JDIMENSION>(s[0]);
-  info.image_width = static_cast<JDIMENSION>(s[1]);
-  info.input_components = static_cast<int>(s[2]);
-  info.in_color_space = s[2] == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_mem_dest(&info, const_cast<unsigned char**>(&buffer), &size);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.input_components = static_cast<int>(channels);
+  info.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, quality, TRUE);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
-    auto* row = const_cast<JSAMPROW>(data + static_cast<int64_t>(info.next_scanline) * s[1] * s[2]);
+    auto* row = const_cast<JSAMPROW>(data + static_cast<int64_t>(info.next_scanline) * width * channels);
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);
   jpeg_destroy_compress(&info);
-  std::string bytes(reinterpret_cast<char*>(buffer), size);
-  std::free(buffer);
-  return bytes;
+  return buffer;
+}
+std::string encode_jpeg(const Tensor& image, int quality) {
+  JpegError error;
+  unsigned long size = 0;
+  const std::unique_ptr<unsigned char, void (*)(void*)> buffer(
+      write_jpeg(image.data<uint8_t>(), image.extent(0), image.extent(1), image.extent(2), quality, error, size), std::free);
+  if (!buffer) raise<SystemError>("imencode: {}", static_cast<const char*>(error.text));
+  return std::string(reinterpret_cast<char*>(buffer.get()), size);
 }
 
 Tensor decode_png(std::string_view bytes, Channels channels, const std::string& what) {
