@@ -43,6 +43,11 @@ bench: setup
 	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/bench.sh $(BUILD)
 
+# What to put on PYTHONPATH: the package, and the folder in which `import mxnet` finds it.
+.PHONY: pythonpath
+pythonpath:
+	@echo "$(abspath $(BUILD))/python:$(abspath python/compat)"
+
 .PHONY: lint-includes
 lint-includes:
 	@/usr/bin/python3 tools/check_includes.py

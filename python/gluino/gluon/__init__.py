@@ -1,0 +1,4 @@
+"""Gluon: blocks, parameters, layers, losses, training and data."""
+from .block import Block, HybridBlock, SymbolBlock  # noqa: F401
+from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict  # noqa: F401
+from . import nn
