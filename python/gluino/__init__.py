@@ -22,7 +22,7 @@ from .ndarray import NDArray, waitall  # noqa: F401,E402
 
 rnd = random
 __version__ = "1.9.1"
-from . import initializer, gluon  # noqa: E402
+from . import initializer, lr_scheduler, optimizer, gluon  # noqa: E402
 from .gluon.block import load_block  # noqa: F401,E402
 
 init = initializer

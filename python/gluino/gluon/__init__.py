@@ -1,4 +1,5 @@
 """Gluon: blocks, parameters, layers, losses, training and data."""
 from .block import Block, HybridBlock, SymbolBlock  # noqa: F401
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict  # noqa: F401
-from . import nn
+from .trainer import Trainer  # noqa: F401
+from . import loss, nn, utils
