@@ -2,4 +2,5 @@
 from .block import Block, HybridBlock, SymbolBlock  # noqa: F401
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict  # noqa: F401
 from .trainer import Trainer  # noqa: F401
-from . import loss, nn, utils
+from . import loss, nn, utils, rnn, data, contrib, model_zoo
+from .. import metric  # noqa: F401
