@@ -59,14 +59,14 @@ void add_autograd(py::module_& m) {
   m.def("is_tracing", &is_tracing);
 
   m.def("backward", [](const Tensors& heads, const Tensors& head_grads, bool retain, bool train) {
-    const py::gil_scoped_release release;
+    const ReleaseLock release;
     autograd::backward(heads, head_grads, options(retain, false, train));
   });
   m.def("grad",
         [](const Tensors& heads, const Tensors& variables, const Tensors& head_grads, bool retain, bool create, bool train, bool numpy) {
           Tensors result;
           {
-            const py::gil_scoped_release release;
+            const ReleaseLock release;
             result = autograd::grad(heads, variables, head_grads, options(retain, create, train));
           }
           return list_of(result, numpy ? kNumpy : kLegacy);

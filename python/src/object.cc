@@ -1,5 +1,7 @@
 #include "object.h"
 
+#include <unistd.h>
+
 #include "graph/trace.h"
 #include "op/mode.h"
 #include "tensor/impl.h"
@@ -72,6 +74,16 @@ std::shared_ptr<py::object> keep(py::object o) {
             const py::gil_scoped_acquire lock;
             delete p;
           }};
+}
+
+// When the interpreter ends, Python makes daemon threads that come back for its lock end by unwinding their stack, which
+// must not pass through destructors. Such a thread sleeps instead; the process is about to exit.
+void ReleaseLock::restore(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    while (true) ::pause();
+  }
 }
 
 static void set_error(const char* kind, const char* message) {

@@ -71,12 +71,13 @@ class ReleaseLock {
  public:
   explicit ReleaseLock(bool worthwhile = true) : state_(worthwhile ? PyEval_SaveThread() : nullptr) {}
   ~ReleaseLock() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (state_) restore(state_);
   }
   ReleaseLock(const ReleaseLock&) = delete;
   ReleaseLock& operator=(const ReleaseLock&) = delete;
 
  private:
+  static void restore(PyThreadState* state) noexcept;
   PyThreadState* state_;
 };
 

@@ -144,12 +144,12 @@ void add_symbols(py::module_& m) {
   py::class_<Executor>(m, "Executor")
       .def("forward",
            [](Executor& e, bool is_train) {
-             const py::gil_scoped_release release;
+             const ReleaseLock release;
              e.forward(is_train);
            })
       .def("backward",
            [](Executor& e, const Tensors& heads) {
-             const py::gil_scoped_release release;
+             const ReleaseLock release;
              e.backward(heads);
            })
       .def_property_readonly("outputs", [](const Executor& e) { return e.outputs(); })

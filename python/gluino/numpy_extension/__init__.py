@@ -17,7 +17,8 @@ def _snake_case(name):
     return words
 
 
-for _name, _operator in _core.operator_names():
+# Names spelled in small letters first: softmax is not the old alias Softmax.
+for _name, _operator in sorted(_core.operator_names(), key=lambda pair: pair[0] != pair[0].lower()):
     _place = _register.place_of(_name, {"_contrib_": "", "_npx__image_": "image", "_npx_": ""})
     if _place and _place[0] == "image":
         setattr(image, _place[1], _core.make_operator(_operator, _place[1], True, False))

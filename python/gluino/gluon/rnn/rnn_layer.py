@@ -1,5 +1,5 @@
 """RNN, LSTM and GRU: whole layers by the fused operator."""
-from ... import ndarray as nd
+from ... import _core, ndarray as nd
 from ..block import HybridBlock
 
 __all__ = ["RNN", "LSTM", "GRU"]
@@ -37,6 +37,14 @@ class _RNNLayer(HybridBlock):
         text += f", num_layers={self._num_layers}" if self._num_layers != 1 else ""
         text += f", dropout={self._dropout}" if self._dropout else ""
         return f"{type(self).__name__}({text}{', bidirectional' if self._dir == 2 else ''})"
+
+    def _complete(self, args):
+        # Weights are packed into one vector, so their shapes follow from the data by this rule only.
+        channels = _core.peek_shape(args[0])[2]
+        for name, parameter in self._reg_params.items():
+            if name.endswith("0_i2h_weight"):
+                parameter.shape = (self._gates * self._hidden_size, channels)
+            parameter._finish_deferred_init()
 
     def state_info(self, batch_size=0):
         """Shapes of the states."""
