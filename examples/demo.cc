@@ -48,7 +48,7 @@ static Result train(DigitNet& net, const Digits& d, int epochs) {
   constexpr int64_t kBatch = 64;
   loss::SoftmaxCrossEntropyLoss loss_of;
   net(d.train_x[Slice(0, kBatch)]);  // completes the shapes of the parameters
-  Trainer trainer(net.collect_params(), {.learning_rate = 0.1, .momentum = 0.9});
+  Trainer trainer(net.collect_params(), optimizer::sgd({.learning_rate = 0.1, .momentum = 0.9}));
   std::mt19937 engine(7);
   Result r;
   const int64_t live = memory_stats().live;

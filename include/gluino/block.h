@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -17,6 +18,7 @@ class HybridBlock;
 class Block {
  public:
   Block() = default;
+  // Names of parameters start with the prefix; "" makes the block see-through: what is below counts as the parent's.
   explicit Block(std::string prefix) : own_prefix_(std::move(prefix)) {}
   virtual ~Block();
   // A block may be moved while it has no member children: into a Sequential, for instance.
@@ -60,6 +62,8 @@ class Block {
 
   // "net0_dense1_": the prefix of the parent, the kind, and a number.
   std::string prefix() const;
+  void set_prefix(std::string prefix);
+  virtual std::string hint() const;  // what a generated prefix starts with: the kind in lower case
   std::string name() const;  // the prefix without its last underscore
   std::string kind() const;  // "Dense": the class's name
   std::string path() const;  // where it stands: "net.hidden"
@@ -68,6 +72,8 @@ class Block {
   ParameterDict collect_params(const std::string& pattern = "") const;  // names with prefixes
   ParameterDict collect_structural_params() const;                      // "0.weight"
   void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false);
+  void initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit = false);
+  void reset_devices(const std::vector<Device>& devices);
   // Completes deferred shapes without computing: as the first call would.
   void build(const std::vector<Shape>& input_shapes, DType dtype = DType::float32);
   void save_parameters(const std::string& path) const;
@@ -105,8 +111,11 @@ class Block {
   friend class Parameter;
   void attach(const std::string& name, Block& child);
   void collect(const std::string& path, ParameterDict& structural) const;
-  std::string own_prefix_;
-  mutable std::string given_prefix_;
+  void name_scope(const std::string& prefix) const;
+  std::optional<std::string> own_prefix_;
+  mutable std::string root_prefix_;  // given once, to a block without a parent
+  mutable std::string prefix_;       // as of prefix_version_, a count of the changes to any tree of blocks
+  mutable int64_t prefix_version_ = -1;
   Block* parent_ = nullptr;
   std::string name_in_parent_;
   std::vector<Child> children_;
@@ -114,7 +123,6 @@ class Block {
   std::vector<std::pair<int, PreHook>> pre_hooks_;
   std::vector<std::pair<int, Hook>> hooks_;
   int next_hook_ = 0;
-  mutable std::vector<std::pair<std::string, int>> child_counters_;
 };
 
 std::ostream& operator<<(std::ostream& os, const Block& block);

@@ -1,29 +1,226 @@
-// Losses: hybrid blocks of (prediction, label) that give one number per sample.
+// Losses: hybrid blocks of (prediction, label[, sample_weight]) that give one number per sample. `weight` scales the loss.
 #pragma once
 #include "gluino/block.h"
 
 namespace gluino::loss {
 
+// (prediction, label[, sample_weight]) unless said otherwise; sample_weight is broadcast to the loss.
+class Loss : public HybridBlock {
+ public:
+  Loss(std::optional<double> weight, int batch_axis) : weight_(weight), batch_axis_(batch_axis) {}
+  using Block::forward;
+  Tensor forward(const Tensor& prediction, const Tensor& label) override { return forward(Tensors{prediction, label}).at(0); }
+  Tensor forward(const Tensor& prediction, const Tensor& label, const Tensor& sample_weight) override {
+    return forward(Tensors{prediction, label, sample_weight}).at(0);
+  }
+  Tensors forward(const Tensors& inputs) override;
+
+ protected:
+  // The loss of every element; weights and the mean over all axes but the batch follow.
+  virtual Tensor elements(const Tensors& inputs) const = 0;
+  virtual Tensor finish(const Tensor& weighted) const;
+  virtual size_t arity() const { return 2; }
+  std::optional<double> weight_;
+  int batch_axis_;
+};
+
+#define GLUINO_LOSS_FIELDS      \
+  std::optional<double> weight; \
+  int batch_axis = 0;
+struct LossOptions {
+  GLUINO_LOSS_FIELDS
+};
+// The difference's absolute value.
+class L1Loss : public Loss {
+ public:
+  explicit L1Loss(LossOptions o = {}) : Loss(o.weight, o.batch_axis) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+};
+// Half the squared difference.
+class L2Loss : public Loss {
+ public:
+  explicit L2Loss(LossOptions o = {}) : Loss(o.weight, o.batch_axis) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+};
+
+struct SigmoidBinaryCrossEntropyOptions {
+  bool from_sigmoid = false;  // the prediction is already a probability
+  GLUINO_LOSS_FIELDS
+};
+// Labels are 0 or 1, or between. A fourth input weights the positive samples: (prediction, label, sample_weight, pos_weight).
+class SigmoidBinaryCrossEntropyLoss : public Loss {
+ public:
+  explicit SigmoidBinaryCrossEntropyLoss(SigmoidBinaryCrossEntropyOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  SigmoidBinaryCrossEntropyOptions options_;
+};
+using SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss;
+
 struct SoftmaxCrossEntropyOptions {
   int axis = -1;
   bool sparse_label = true;  // labels are class numbers, not distributions
   bool from_logits = false;  // the prediction is already log-probabilities
+  GLUINO_LOSS_FIELDS
 };
-class SoftmaxCrossEntropyLoss : public HybridBlock {
+class SoftmaxCrossEntropyLoss : public Loss {
  public:
-  explicit SoftmaxCrossEntropyLoss(SoftmaxCrossEntropyOptions options = {}) : options_(options) {}
-  using Block::forward;
-  Tensor forward(const Tensor& prediction, const Tensor& label) override;
+  explicit SoftmaxCrossEntropyLoss(SoftmaxCrossEntropyOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
 
  private:
   SoftmaxCrossEntropyOptions options_;
 };
+using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
-// Half the squared difference.
-class L2Loss : public HybridBlock {
- public:
-  using Block::forward;
-  Tensor forward(const Tensor& prediction, const Tensor& label) override;
+struct KLDivOptions {
+  bool from_logits = true;  // the prediction is already log-probabilities
+  int axis = -1;
+  GLUINO_LOSS_FIELDS
 };
+class KLDivLoss : public Loss {
+ public:
+  explicit KLDivLoss(KLDivOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  KLDivOptions options_;
+};
+
+struct HuberOptions {
+  double rho = 1;  // beyond it the loss grows linearly
+  GLUINO_LOSS_FIELDS
+};
+class HuberLoss : public Loss {
+ public:
+  explicit HuberLoss(HuberOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  HuberOptions options_;
+};
+
+struct MarginOptions {
+  double margin = 1;
+  GLUINO_LOSS_FIELDS
+};
+// Labels are -1 or 1.
+class HingeLoss : public Loss {
+ public:
+  explicit HingeLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  MarginOptions options_;
+};
+class SquaredHingeLoss : public Loss {
+ public:
+  explicit SquaredHingeLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  MarginOptions options_;
+};
+// (anchor, positive, negative[, sample_weight]): the positive must be nearer by the margin.
+class TripletLoss : public Loss {
+ public:
+  explicit TripletLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+  Tensor finish(const Tensor& weighted) const override { return weighted; }
+  size_t arity() const override { return 3; }
+
+ private:
+  MarginOptions options_;
+};
+
+struct LogisticOptions {
+  std::string label_format = "signed";  // labels are -1 and 1; "binary": 0 and 1
+  GLUINO_LOSS_FIELDS
+};
+class LogisticLoss : public Loss {
+ public:
+  explicit LogisticLoss(LogisticOptions o = {});
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  LogisticOptions options_;
+};
+
+struct CTCOptions {
+  std::string layout = "NTC", label_layout = "NT";
+  std::optional<double> weight;
+};
+// (prediction, label[, prediction_lengths, label_lengths[, sample_weight]]); the last class is the blank, labels are padded with -1.
+// Lengths are needed both or not at all.
+class CTCLoss : public Loss {
+ public:
+  explicit CTCLoss(CTCOptions o = {});
+  using Loss::forward;
+  Tensors forward(const Tensors& inputs) override;
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+
+ private:
+  CTCOptions options_;
+};
+
+struct CosineEmbeddingOptions {
+  double margin = 0;
+  GLUINO_LOSS_FIELDS
+};
+// (input1, input2, label[, sample_weight]): label 1 pulls together, -1 pushes apart until the cosine is below the margin.
+class CosineEmbeddingLoss : public Loss {
+ public:
+  explicit CosineEmbeddingLoss(CosineEmbeddingOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+  size_t arity() const override { return 3; }
+
+ private:
+  CosineEmbeddingOptions options_;
+};
+
+struct PoissonNLLOptions {
+  bool from_logits = true;    // the prediction is the logarithm of the rate
+  bool compute_full = false;  // with Stirling's term for the factorial of the label
+  double epsilon = 1e-8;
+  GLUINO_LOSS_FIELDS
+};
+// Gives one number, the mean over everything.
+class PoissonNLLLoss : public Loss {
+ public:
+  explicit PoissonNLLLoss(PoissonNLLOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+
+ protected:
+  Tensor elements(const Tensors& inputs) const override;
+  Tensor finish(const Tensor& weighted) const override;
+
+ private:
+  PoissonNLLOptions options_;
+};
+#undef GLUINO_LOSS_FIELDS
 
 }  // namespace gluino::loss

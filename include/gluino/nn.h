@@ -17,6 +17,8 @@ Tensors run_in_order(const std::vector<Block::Child>& children, Tensors x);
 template <class Base>
 class Chain : public Base {
  public:
+  Chain() = default;
+  explicit Chain(std::string prefix) : Base(std::move(prefix)) {}
   template <class... B>
   requires(std::is_base_of_v<Block, std::decay_t<B>>&&...) void add(B&&... blocks) {
     (this->own_child(std::to_string(size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
@@ -35,8 +37,14 @@ class Chain : public Base {
 }  // namespace detail
 
 // nn::Sequential net; net.add(nn::Dense(256), nn::Dense(2));
-class Sequential : public detail::Chain<Block> {};
-class HybridSequential : public detail::Chain<HybridBlock> {};
+class Sequential : public detail::Chain<Block> {
+ public:
+  using Chain::Chain;
+};
+class HybridSequential : public detail::Chain<HybridBlock> {
+ public:
+  using Chain::Chain;
+};
 
 // Gives the input to every child and joins the outputs along an axis.
 class Concurrent : public Sequential {
@@ -51,6 +59,7 @@ class Concurrent : public Sequential {
 class HybridConcurrent : public HybridSequential {
  public:
   explicit HybridConcurrent(int axis = -1) : axis_(axis) {}
+  HybridConcurrent(int axis, std::string prefix) : HybridSequential(std::move(prefix)), axis_(axis) {}
   using Block::forward;
   Tensors forward(const Tensors& inputs) override;
 
@@ -111,11 +120,60 @@ class Activation : public HybridBlock {
   explicit Activation(std::string function) : function_(std::move(function)) {}
   using Block::forward;
   Tensor forward(const Tensor& x) override;
+  std::string hint() const override { return function_; }
   std::string describe() const override { return function_; }
 
  private:
   std::string function_;
 };
+
+// Activation functions that are not flat below 0.
+class LeakyReLU : public HybridBlock {
+ public:
+  explicit LeakyReLU(double alpha);  // the slope below 0
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  double alpha_;
+};
+class PReLU : public HybridBlock {
+ public:
+  explicit PReLU(init::InitializerPtr alpha_initializer = init::constant(0.25), int64_t in_channels = 1);
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  const ParameterPtr alpha;  // the slope below 0: one, or one per channel
+};
+class ELU : public HybridBlock {
+ public:
+  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  double alpha_;
+};
+class SELU : public HybridBlock {
+ public:
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+};
+class GELU : public HybridBlock {
+ public:
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+};
+class Swish : public HybridBlock {
+ public:
+  explicit Swish(double beta = 1) : beta_(beta) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;  // x * sigmoid(beta * x)
+
+ private:
+  double beta_;
+};
+class SiLU : public Swish {};
 
 class Dropout : public HybridBlock {
  public:
@@ -133,6 +191,18 @@ class Flatten : public HybridBlock {
  public:
   using Block::forward;
   Tensor forward(const Tensor& x) override;
+};
+
+// MXNet's codes: 0 copies an extent, -1 infers it, -2 copies the rest, -3 merges two, -4 splits one.
+class Reshape : public HybridBlock {
+ public:
+  explicit Reshape(Shape shape) : shape_(std::move(shape)) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override { return x.reshape(shape_); }
+  std::string describe() const override { return shape_.str(); }
+
+ private:
+  Shape shape_;
 };
 
 class Embedding : public HybridBlock {
@@ -184,6 +254,42 @@ class LayerNorm : public HybridBlock {
   LayerNormOptions options_;
 };
 
+struct GroupNormOptions {
+  int64_t num_groups = 1;
+  double epsilon = 1e-5;
+  bool center = true, scale = true;
+  int64_t in_channels = 0;
+};
+class GroupNorm : public HybridBlock {
+ public:
+  explicit GroupNorm(GroupNormOptions options = {});
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr gamma, beta;
+
+ private:
+  GroupNormOptions options_;
+};
+
+struct InstanceNormOptions {
+  int axis = 1;
+  double epsilon = 1e-5;
+  bool center = true, scale = false;
+  int64_t in_channels = 0;
+};
+class InstanceNorm : public HybridBlock {
+ public:
+  explicit InstanceNorm(InstanceNormOptions options = {});
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+  const ParameterPtr gamma, beta;
+
+ private:
+  InstanceNormOptions options_;
+};
+
 // One number stands for all axes.
 struct Extents {
   Extents(int64_t all) : values{all} {}
@@ -206,6 +312,7 @@ class Conv : public HybridBlock {
   Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options);
   using Block::forward;
   Tensor forward(const Tensor& x) override;
+  std::string hint() const override { return "conv"; }
   std::string describe() const override;
   const ParameterPtr weight, bias;
 
@@ -228,6 +335,46 @@ class Conv3D : public Conv {
   Conv3D(int64_t channels, Extents kernel_size, ConvOptions options = {}) : Conv(3, channels, kernel_size, std::move(options)) {}
 };
 
+struct ConvTransposeOptions {
+  Extents strides = 1, padding = 0, output_padding = 0, dilation = 1;
+  int64_t groups = 1;
+  std::string activation;
+  bool use_bias = true;
+  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  int64_t in_channels = 0;
+};
+// The transpose of a convolution: its output is about `strides` times larger.
+class ConvTranspose : public HybridBlock {
+ public:
+  ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options);
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string hint() const override { return "conv"; }
+  std::string describe() const override;
+  const ParameterPtr weight, bias;
+
+ private:
+  int axes_;
+  int64_t channels_;
+  Shape kernel_;
+  ConvTransposeOptions options_;
+};
+class Conv1DTranspose : public ConvTranspose {
+ public:
+  Conv1DTranspose(int64_t channels, Extents kernel_size, ConvTransposeOptions options = {})
+      : ConvTranspose(1, channels, kernel_size, std::move(options)) {}
+};
+class Conv2DTranspose : public ConvTranspose {
+ public:
+  Conv2DTranspose(int64_t channels, Extents kernel_size, ConvTransposeOptions options = {})
+      : ConvTranspose(2, channels, kernel_size, std::move(options)) {}
+};
+class Conv3DTranspose : public ConvTranspose {
+ public:
+  Conv3DTranspose(int64_t channels, Extents kernel_size, ConvTransposeOptions options = {})
+      : ConvTranspose(3, channels, kernel_size, std::move(options)) {}
+};
+
 struct PoolOptions {
   std::optional<Extents> strides;  // as the window when absent
   Extents padding = 0;
@@ -236,6 +383,7 @@ struct PoolOptions {
 class Pool : public HybridBlock {
  public:
   Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options);  // no window: global
+  std::string hint() const override { return "pool"; }
   using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
@@ -262,5 +410,82 @@ GLUINO_POOL(AvgPool1D, 1, "avg")
 GLUINO_POOL(AvgPool2D, 2, "avg")
 GLUINO_POOL(AvgPool3D, 3, "avg")
 #undef GLUINO_POOL
+
+// Surrounds images with their mirror image: `padding` on all four sides, or {left, right, top, bottom}.
+class ReflectionPad2D : public HybridBlock {
+ public:
+  explicit ReflectionPad2D(Extents padding = 0);
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  Shape padding_;
+};
+
+// Moves channels into space: (N, C * f^axes, ...) becomes (N, C, f * extent, ...).
+class PixelShuffle : public HybridBlock {
+ public:
+  PixelShuffle(int axes, const Extents& factor) : factors_(factor.expand(axes)) {}
+  using Block::forward;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return factors_.str(); }
+
+ private:
+  Shape factors_;
+};
+class PixelShuffle1D : public PixelShuffle {
+ public:
+  explicit PixelShuffle1D(Extents factor) : PixelShuffle(1, factor) {}
+};
+class PixelShuffle2D : public PixelShuffle {
+ public:
+  explicit PixelShuffle2D(Extents factor) : PixelShuffle(2, factor) {}
+};
+class PixelShuffle3D : public PixelShuffle {
+ public:
+  explicit PixelShuffle3D(Extents factor) : PixelShuffle(3, factor) {}
+};
+
+struct AttentionOptions {
+  double dropout = 0;  // of the attention weights
+  bool use_bias = true;
+};
+// Scaled dot-product attention in num_heads parts: (query, key, value[, mask]), each (batch, time, units), or (x[, mask]) for
+// self-attention. The mask (batch, query time, key time) holds 1 where a query may look and 0 where it may not.
+class MultiHeadAttention : public HybridBlock {
+ public:
+  MultiHeadAttention(int64_t units, int64_t num_heads, AttentionOptions options = {});
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+  std::string describe() const override;
+
+ private:
+  Tensor split_heads(const Tensor& x) const;
+  int64_t units_, num_heads_;
+  Dense query_, key_, value_, output_;
+  Dropout dropout_;
+};
+
+struct TransformerOptions {
+  double dropout = 0.1;
+  std::string activation = "relu";
+  bool pre_norm = false;  // normalise before each part instead of after
+  double epsilon = 1e-5;
+};
+// Self-attention and two dense layers, each with a residual connection: (x[, mask]).
+class TransformerEncoderLayer : public HybridBlock {
+ public:
+  TransformerEncoderLayer(int64_t units, int64_t hidden_size, int64_t num_heads, TransformerOptions options = {});
+  using Block::forward;
+  Tensors forward(const Tensors& inputs) override;
+
+ private:
+  bool pre_norm_;
+  MultiHeadAttention attention_;
+  Dense expand_, shrink_;
+  Activation activation_;
+  LayerNorm attention_norm_, dense_norm_;
+  Dropout dropout_;
+};
 
 }  // namespace gluino::nn

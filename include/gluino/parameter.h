@@ -1,7 +1,7 @@
-// Parameter: a named tensor that a block learns. Its shape may be completed by the first call.
+// Parameter: a named tensor that a block learns. Its shape may be completed by the first call. For data parallel training
+// it has one copy per device.
 #pragma once
 #include <memory>
-#include <regex>
 
 #include "gluino/init.h"
 #include "gluino/tensor.h"
@@ -33,17 +33,25 @@ class Parameter {
   bool is_state() const { return options_.is_state; }
 
   void initialize(const init::InitializerPtr& default_init = nullptr, Device device = current_device(), bool force_reinit = false);
-  bool is_initialized() const { return data_.defined(); }
+  void initialize(const init::InitializerPtr& default_init, const std::vector<Device>& devices, bool force_reinit = false);
+  bool is_initialized() const { return !copies_.empty(); }
   bool is_deferred() const { return deferred_; }
   // The shape is known now: fills in unknown extents, and creates the value when initialize() waited for it.
   void complete(const Shape& shape);
 
+  // The only copy, or the one on the current device (a block's call makes its input's device current).
   Tensor data() const;  // raises UserError that says what to do when there is none
+  Tensor data(Device device) const;
   Tensor grad() const;
-  void set_data(const Tensor& value);
+  const Tensors& list_data() const;  // one per device
+  Tensors list_grad() const;
+  const std::vector<Device>& list_devices() const { return devices_; }
+  Tensor reduced() const;              // the mean of the copies
+  void set_data(const Tensor& value);  // of all copies
   void zero_grad();
   void cast(DType dtype);
   void reset_device(Device device);
+  void reset_devices(const std::vector<Device>& devices);
 
   GradReq grad_req() const { return options_.grad_req; }
   void set_grad_req(GradReq req);
@@ -59,11 +67,12 @@ class Parameter {
  private:
   friend class Block;
   void create(const Shape& shape);
+  void replace_copies(Tensors copies);
   std::string suffix_;
   ParameterOptions options_;
   const Block* owner_ = nullptr;
-  Tensor data_;
-  Device device_;
+  Tensors copies_;  // in the order of devices_; empty before there is a value
+  std::vector<Device> devices_;
   bool deferred_ = false;
   init::InitializerPtr default_init_;
   uint64_t identity_ = 0;
@@ -80,6 +89,8 @@ class ParameterDict {
   const ParameterPtr& operator[](const std::string& name) const;  // raises UserError with the nearest name
   bool contains(const std::string& name) const;
   void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false) const;
+  void initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit = false) const;
+  void reset_devices(const std::vector<Device>& devices) const;
   void zero_grad() const;
   void set_grad_req(GradReq req) const;
   void save(const std::string& path, const std::string& strip_prefix = "") const;

@@ -1,27 +1,46 @@
-// Trainer: applies an optimizer to parameters after backward.
+// Trainer: applies an optimizer to parameters after backward, on one device or several.
 #pragma once
+#include "gluino/optimizer.h"
 #include "gluino/parameter.h"
 
 namespace gluino {
 
-struct SGDOptions {
-  double learning_rate = 0.01, momentum = 0, wd = 0;
-  double clip_gradient = -1;  // negative: none
-};
-
-// Stochastic gradient descent with momentum, one fused operator per parameter.
 class Trainer {
  public:
-  Trainer(const ParameterDict& parameters, SGDOptions options);
-  // Gradients are divided by batch_size.
+  Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimizer);
+  Trainer(const ParameterDict& parameters, const std::string& optimizer, const optimizer::NamedOptions& options = {});
+
+  // allreduce_grads() and update(): gradients are summed over the devices and divided by batch_size.
   void step(double batch_size);
-  double learning_rate() const { return options_.learning_rate; }
-  void set_learning_rate(double lr) { options_.learning_rate = lr; }
+  void allreduce_grads();
+  void update(double batch_size);
+
+  double learning_rate() const { return optimizer_->learning_rate(num_update_); }
+  void set_learning_rate(double lr) { optimizer_->set_learning_rate(lr); }
+  optimizer::Optimizer& optimizer() { return *optimizer_; }
+  int64_t num_update() const { return num_update_; }  // steps taken so far
+
+  // What the optimizer has gathered: with the parameters' values, training goes on as if never interrupted.
+  void save_states(const std::string& path) const;
+  void load_states(const std::string& path);
 
  private:
+  void update_copy(Parameter& p, size_t index, size_t copy, double rescale_grad);
   std::vector<ParameterPtr> parameters_;
-  Tensors momenta_;
-  SGDOptions options_;
+  struct State {
+    bool is_created = false;
+    Tensors tensors;
+  };
+  std::vector<std::vector<State>> states_;  // by parameter and copy
+  optimizer::OptimizerPtr optimizer_;
+  int64_t num_update_ = 0;
 };
+
+// Cuts a batch into one part per device along batch_axis. With even_split the extent must be a multiple of the number of parts.
+Tensors split_data(const Tensor& data, int64_t parts, int batch_axis = 0, bool even_split = true);
+Tensors split_and_load(const Tensor& data, const std::vector<Device>& devices, int batch_axis = 0, bool even_split = true);
+
+// Scales the tensors in place so that the norm of all their elements is at most max_norm; returns the norm before.
+double clip_global_norm(const Tensors& tensors, double max_norm, bool check_isfinite = true);
 
 }  // namespace gluino

@@ -2,9 +2,11 @@
 
 #include <cxxabi.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <ostream>
+#include <regex>
 
 #include "base/format.h"
 #include "gluino/autograd.h"
@@ -19,11 +21,13 @@ std::string lower(std::string s) {
   return s;
 }
 
+// Names follow from the tree and are worked out when asked for.
+std::recursive_mutex naming;
+std::atomic<int64_t> tree_version = 0;
+
 // Numbers blocks of one kind that have no parent: dense0, dense1, ...
 int next_number(const std::string& kind) {
-  static std::mutex mutex;
   static std::map<std::string, int> counters;
-  const std::lock_guard lock(mutex);
   return counters[kind]++;
 }
 
@@ -33,7 +37,7 @@ Block::~Block() = default;
 
 Block::Block(Block&& other)
     : own_prefix_(std::move(other.own_prefix_)),
-      given_prefix_(std::move(other.given_prefix_)),
+      root_prefix_(std::move(other.root_prefix_)),
       children_(std::move(other.children_)),
       parameters_(std::move(other.parameters_)),
       pre_hooks_(std::move(other.pre_hooks_)),
@@ -45,6 +49,7 @@ Block::Block(Block&& other)
     c.block->parent_ = this;
   }
   for (auto& [name, p] : parameters_) p->owner_ = this;
+  ++tree_version;
 }
 
 // ---- forward and call
@@ -68,6 +73,9 @@ Tensors Block::forward(const Tensors& inputs) {
 }
 
 Tensors Block::run_with_hooks(const Tensors& inputs, const std::function<Tensors()>& body) {
+  // Parameters answer with their copy on the device of the input.
+  std::optional<DeviceScope> scope;
+  if (!inputs.empty() && inputs[0].defined() && inputs[0].device() != current_device()) scope.emplace(inputs[0].device());
   for (const auto& [number, hook] : pre_hooks_) hook(*this, inputs);
   Tensors outputs;
   try {
@@ -122,12 +130,7 @@ void Block::attach(const std::string& name, Block& child) {
     if (c.name == name) raise<UserError>("{} already has a child named '{}'", kind(), name);
   child.parent_ = this;
   child.name_in_parent_ = name;
-  const std::string hint = lower(child.kind());
-  int number = 0;
-  for (auto& [kind, count] : child_counters_)
-    if (kind == hint) number = ++count;
-  if (number == 0) child_counters_.emplace_back(hint, 0);
-  child.given_prefix_ = child.own_prefix_.empty() ? fmt::format("{}{}_", hint, number) : child.own_prefix_;
+  ++tree_version;
 }
 void Block::add_child(const std::string& name, Block& child) {
   attach(name, child);
@@ -146,7 +149,7 @@ void Block::replace_child(const std::string& name, std::shared_ptr<Block> child)
       c.block->parent_ = nullptr;
       child->parent_ = this;
       child->name_in_parent_ = name;
-      child->given_prefix_ = c.block->given_prefix_;
+      ++tree_version;
       c = {name, child.get(), child};
       return invalidate();
     }
@@ -170,14 +173,45 @@ std::string Block::kind() const {
   if (const size_t colon = name.rfind("::"); colon != std::string::npos) name = name.substr(colon + 2);
   return name;
 }
+void Block::set_prefix(std::string prefix) {
+  const std::lock_guard lock(naming);
+  own_prefix_ = std::move(prefix);
+  ++tree_version;
+}
+std::string Block::hint() const { return lower(kind()); }
+
+// Gives prefixes to everything in this block's scope: its children, and what is below those that are see-through.
+void Block::name_scope(const std::string& prefix) const {
+  std::map<std::string, int> counters;
+  const std::function<void(const Block&)> visit = [&](const Block& b) {
+    for (const Child& c : b.children_) {
+      const Block& child = *c.block;
+      child.prefix_version_ = tree_version;
+      child.prefix_ = prefix;
+      if (!child.own_prefix_) {
+        const std::string kind = child.hint();
+        child.prefix_ += fmt::format("{}{}_", kind, counters[kind]++);
+      } else if (child.own_prefix_->empty()) {
+        visit(child);
+      } else {
+        child.prefix_ += *child.own_prefix_;
+      }
+    }
+  };
+  visit(*this);
+}
 std::string Block::prefix() const {
-  if (parent_) return parent_->prefix() + given_prefix_;
-  if (!own_prefix_.empty()) return own_prefix_;
-  if (given_prefix_.empty()) {
-    const std::string hint = lower(kind());
-    given_prefix_ = fmt::format("{}{}_", hint, next_number(hint));
+  const std::lock_guard lock(naming);
+  if (parent_) {
+    if (prefix_version_ == tree_version) return prefix_;
+    const Block* scope = parent_;
+    while (scope->parent_ && scope->own_prefix_ == "") scope = scope->parent_;
+    scope->name_scope(scope->prefix());
+    return prefix_;
   }
-  return given_prefix_;
+  if (own_prefix_) return *own_prefix_;
+  if (root_prefix_.empty()) root_prefix_ = fmt::format("{}{}_", hint(), next_number(hint()));
+  return root_prefix_;
 }
 std::string Block::name() const {
   const std::string p = prefix();
@@ -222,6 +256,16 @@ void Block::initialize(const init::InitializerPtr& init, Device device, bool for
   clear_caches();
   invalidate();
 }
+void Block::initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit) {
+  collect_params().initialize(init, devices, force_reinit);
+  clear_caches();
+  invalidate();
+}
+void Block::reset_devices(const std::vector<Device>& devices) {
+  collect_params().reset_devices(devices);
+  clear_caches();
+  invalidate();
+}
 void Block::build(const std::vector<Shape>& input_shapes, DType dtype) {
   // A trace on symbols of these shapes: layers complete their parameters, nothing is computed.
   Tracer tracer;
@@ -232,18 +276,36 @@ void Block::build(const std::vector<Shape>& input_shapes, DType dtype) {
 }
 void Block::save_parameters(const std::string& path) const { collect_structural_params().save(path); }
 
+static std::string bare(const std::string& name) { return name.starts_with("arg:") || name.starts_with("aux:") ? name.substr(4) : name; }
+
+// The spelling that fits the most names of the file: by structure ("0.weight"), with the prefix ("net0_dense0_weight"), without it
+// ("dense0_weight"), or with the prefix of another block of the same kind.
+static ParameterDict spelled_as(const NamedTensors& file, const Block& block) {
+  const ParameterDict structural = block.collect_structural_params(), prefixed = block.collect_params();
+  std::vector<std::string> prefixes{block.prefix(), ""};
+  for (const auto& [name, p] : prefixed) {
+    const std::string relative = name.substr(block.prefix().size()), first = file.empty() ? "" : bare(file[0].first);
+    if (first.size() > relative.size() && first.ends_with("_" + relative)) prefixes.push_back(first.substr(0, first.size() - relative.size()));
+  }
+  auto fits = [&](const ParameterDict& names) {
+    return std::count_if(file.begin(), file.end(), [&](const auto& entry) { return names.contains(bare(entry.first)); });
+  };
+  ParameterDict best = structural;
+  for (const std::string& prefix : prefixes) {
+    ParameterDict candidate;
+    for (const auto& [name, p] : prefixed) candidate.add(prefix + name.substr(block.prefix().size()), p);
+    if (fits(candidate) > fits(best)) best = candidate;
+  }
+  return best;
+}
+
 void Block::load_parameters(const std::string& path, bool allow_missing, bool ignore_extra, bool cast_dtype) {
-  const ParameterDict structural = collect_structural_params(), prefixed = collect_params();
-  // Which spelling the file uses: the first name that fits decides.
-  bool by_path = false;
-  for (const auto& [full, t] : load_tensors(path)) by_path |= structural.contains(full);
+  const NamedTensors file = load_tensors(path);
+  const ParameterDict names = spelled_as(file, *this);
   if (cast_dtype)
-    for (const auto& [full, t] : load_tensors(path)) {
-      const ParameterDict& names = by_path ? structural : prefixed;
-      const std::string name = full.starts_with("arg:") || full.starts_with("aux:") ? full.substr(4) : full;
-      if (names.contains(name) && t.defined()) names[name]->cast(t.dtype());
-    }
-  (by_path ? structural : prefixed).load(path, allow_missing, ignore_extra);
+    for (const auto& [name, t] : file)
+      if (names.contains(bare(name)) && t.defined()) names[bare(name)]->cast(t.dtype());
+  names.load(path, allow_missing, ignore_extra);
   clear_caches();
   invalidate();
 }

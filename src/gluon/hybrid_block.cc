@@ -139,7 +139,8 @@ std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {
   };
   std::vector<std::string> inputs;
   try {
-    for (const auto& name : nlohmann::json::parse(entry("meta.json")).at("inputs")) inputs.push_back(name.get<std::string>());
+    const nlohmann::json meta = nlohmann::json::parse(entry("meta.json"));
+    for (const auto& name : meta.at("inputs")) inputs.push_back(name.get<std::string>());
   } catch (const nlohmann::json::exception& e) {
     raise<SystemError>("{}: meta.json is damaged: {}", path, e.what());
   }

@@ -1,6 +1,8 @@
-#include "base/format.h"
+// Layers without spatial axes: containers, dense layers, activations, normalisation. Samples for the tests stand below.
 #include "gluino/nn.h"
-#include "gluino/op.h"
+
+#include "base/format.h"
+#include "gluon/layers.h"
 
 namespace gluino::nn {
 namespace {
@@ -11,12 +13,17 @@ Tensors run_side_by_side(const std::vector<Block::Child>& children, const Tensor
   return {call("Concat", parts, {{"dim", int64_t{axis}}, {"num_args", static_cast<int64_t>(parts.size())}})};
 }
 
-Tensor activate(const Tensor& x, const std::string& function) {
-  return function.empty() ? x : call("Activation", {x}, {{"act_type", function}});
+// gamma or beta of a normalisation: fixed when it is not wanted.
+ParameterOptions scale_options(int64_t channels, bool is_learnt, const init::InitializerPtr& init) {
+  return {.shape = {channels}, .init = init, .grad_req = is_learnt ? GradReq::write : GradReq::null, .differentiable = is_learnt};
+}
+// A running average, which the forward pass updates.
+ParameterOptions average_options(int64_t channels, const init::InitializerPtr& init) {
+  return {.shape = {channels}, .init = init, .grad_req = GradReq::null, .is_state = true, .differentiable = false};
 }
 
-void complete_if_known(bool known, const ParameterPtr& p, const auto& shape) {
-  if (known && p) p->complete(shape());
+Tensor leaky(const Tensor& x, const char* function, double slope = 0.25) {
+  return call("LeakyReLU", {x}, {{"act_type", std::string(function)}, {"slope", slope}});
 }
 
 }  // namespace
@@ -59,7 +66,24 @@ std::string Dense::describe() const {
                      options_.activation.empty() ? "linear" : options_.activation);
 }
 
+// ---- activations
+
 Tensor Activation::forward(const Tensor& x) { return activate(x, function_); }
+
+LeakyReLU::LeakyReLU(double alpha) : alpha_(alpha) {
+  if (alpha < 0) raise<UserError>("LeakyReLU: alpha is {}, it must not be negative", alpha);
+}
+Tensor LeakyReLU::forward(const Tensor& x) { return leaky(x, "leaky", alpha_); }
+std::string LeakyReLU::describe() const { return fmt::format("{}", alpha_); }
+
+PReLU::PReLU(init::InitializerPtr alpha_initializer, int64_t in_channels)
+    : alpha(add_parameter("alpha", {.shape = {in_channels}, .init = std::move(alpha_initializer)})) {}
+Tensor PReLU::forward(const Tensor& x) { return gluino::call("LeakyReLU", {x, alpha->data()}, {{"act_type", std::string("prelu")}}); }
+
+Tensor ELU::forward(const Tensor& x) { return leaky(x, "elu", alpha_); }
+Tensor SELU::forward(const Tensor& x) { return leaky(x, "selu"); }
+Tensor GELU::forward(const Tensor& x) { return leaky(x, "gelu"); }
+Tensor Swish::forward(const Tensor& x) { return x * gluino::call("sigmoid", {x * beta_}); }
 
 Tensor Dropout::forward(const Tensor& x) {
   if (rate_ <= 0) return x;
@@ -84,20 +108,10 @@ std::string Embedding::describe() const { return fmt::format("{} -> {}, {}", inp
 // ---- normalisation
 
 BatchNorm::BatchNorm(BatchNormOptions options)
-    : gamma(add_parameter("gamma", {.shape = {options.in_channels},
-                                    .init = init::one(),
-                                    .grad_req = options.scale ? GradReq::write : GradReq::null,
-                                    .differentiable = options.scale})),
-      beta(add_parameter("beta", {.shape = {options.in_channels},
-                                  .init = init::zero(),
-                                  .grad_req = options.center ? GradReq::write : GradReq::null,
-                                  .differentiable = options.center})),
-      running_mean(add_parameter(
-          "running_mean",
-          {.shape = {options.in_channels}, .init = init::zero(), .grad_req = GradReq::null, .is_state = true, .differentiable = false})),
-      running_var(add_parameter(
-          "running_var",
-          {.shape = {options.in_channels}, .init = init::one(), .grad_req = GradReq::null, .is_state = true, .differentiable = false})),
+    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
+      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
+      running_mean(add_parameter("running_mean", average_options(options.in_channels, init::zero()))),
+      running_var(add_parameter("running_var", average_options(options.in_channels, init::one()))),
       options_(options) {}
 Tensor BatchNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta, running_mean, running_var})
@@ -118,14 +132,8 @@ std::string BatchNorm::describe() const {
 }
 
 LayerNorm::LayerNorm(LayerNormOptions options)
-    : gamma(add_parameter("gamma", {.shape = {options.in_channels},
-                                    .init = init::one(),
-                                    .grad_req = options.scale ? GradReq::write : GradReq::null,
-                                    .differentiable = options.scale})),
-      beta(add_parameter("beta", {.shape = {options.in_channels},
-                                  .init = init::zero(),
-                                  .grad_req = options.center ? GradReq::write : GradReq::null,
-                                  .differentiable = options.center})),
+    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
+      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
       options_(options) {}
 Tensor LayerNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta})
@@ -134,64 +142,73 @@ Tensor LayerNorm::forward(const Tensor& x) {
 }
 std::string LayerNorm::describe() const { return fmt::format("axis={}, eps={}", options_.axis, options_.epsilon); }
 
-// ---- convolution and pooling
+GroupNorm::GroupNorm(GroupNormOptions options)
+    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
+      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
+      options_(options) {}
+Tensor GroupNorm::forward(const Tensor& x) {
+  for (const ParameterPtr& p : {gamma, beta})
+    complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(1, peek_shape(x))]}; });
+  return gluino::call("GroupNorm", {x, gamma->data(), beta->data()}, {{"num_groups", options_.num_groups}, {"eps", options_.epsilon}});
+}
+std::string GroupNorm::describe() const { return fmt::format("num_groups={}, eps={}", options_.num_groups, options_.epsilon); }
 
-// (filters, channels per group, kernel extents)
-static Shape filter_shape(int64_t filters, int64_t channels, const Shape& kernel) {
-  Shape s{filters, channels};
-  for (int64_t k : kernel) s.push_back(k);
-  return s;
+InstanceNorm::InstanceNorm(InstanceNormOptions options)
+    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
+      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
+      options_(options) {}
+Tensor InstanceNorm::forward(const Tensor& in) {
+  for (const ParameterPtr& p : {gamma, beta})
+    complete_if_known(has_known_shape(in), p, [&] { return Shape{peek_shape(in)[normalize_axis(options_.axis, peek_shape(in))]}; });
+  // The operator normalises everything after axis 1.
+  auto swapped = [&](const Tensor& t) {
+    return options_.axis == 1 ? t : gluino::call("SwapAxis", {t}, {{"dim1", int64_t{1}}, {"dim2", int64_t{options_.axis}}});
+  };
+  return swapped(gluino::call("InstanceNorm", {swapped(in), gamma->data(), beta->data()}, {{"eps", options_.epsilon}}));
 }
-Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
-    : weight(add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
-                                      .init = options.weight_initializer})),
-      bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
-      axes_(axes),
-      channels_(channels),
-      kernel_(kernel_size.expand(axes)),
-      options_(std::move(options)) {}
-Tensor Conv::forward(const Tensor& x) {
-  complete_if_known(has_known_shape(x), weight, [&] {
-    const Shape& in = peek_shape(x);
-    if (in.ndim() != axes_ + 2)
-      raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", kind(), in, axes_ + 2, axes_);
-    return filter_shape(channels_, in[1] / options_.groups, kernel_);
-  });
-  Tensors inputs{x, weight->data()};
-  if (bias) inputs.push_back(bias->data());
-  const Tensor y = gluino::call("Convolution", inputs,
-                                {{"kernel", kernel_},
-                                 {"stride", options_.strides.expand(axes_)},
-                                 {"dilate", options_.dilation.expand(axes_)},
-                                 {"pad", options_.padding.expand(axes_)},
-                                 {"num_filter", channels_},
-                                 {"num_group", options_.groups},
-                                 {"no_bias", !bias}});
-  return activate(y, options_.activation);
+std::string InstanceNorm::describe() const { return fmt::format("axis={}, eps={}", options_.axis, options_.epsilon); }
+
+// ---- samples
+
+static std::shared_ptr<HybridSequential> small_chain() {
+  auto net = std::make_shared<HybridSequential>();
+  net->add(Dense(4, {.activation = "tanh"}), Dense(3, {.use_bias = false}));
+  return net;
 }
-std::string Conv::describe() const {
-  const int64_t in = weight->shape()[1] * options_.groups;
-  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", channels_, kernel_,
-                     options_.strides.expand(axes_));
+static std::shared_ptr<HybridConcurrent> two_branches() {
+  auto net = std::make_shared<HybridConcurrent>(1);
+  net->add(Dense(2), Identity());
+  return net;
 }
 
-Pool::Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options)
-    : axes_(axes), kind_(std::move(kind)), window_(std::move(window)), options_(std::move(options)) {}
-Tensor Pool::forward(const Tensor& x) {
-  const std::string convention = options_.ceil_mode ? "full" : "valid";
-  if (!window_)
-    return gluino::call(
-        "Pooling", {x},
-        {{"kernel", Shape::filled(axes_, 1)}, {"pool_type", kind_}, {"global_pool", true}, {"pooling_convention", convention}});
-  const Shape kernel = window_->expand(axes_);
-  return gluino::call("Pooling", {x},
-                      {{"kernel", kernel},
-                       {"stride", options_.strides ? options_.strides->expand(axes_) : kernel},
-                       {"pad", options_.padding.expand(axes_)},
-                       {"pool_type", kind_},
-                       {"pooling_convention", convention},
-                       {"count_include_pad", options_.count_include_pad}});
-}
-std::string Pool::describe() const { return window_ ? fmt::format("size={}", window_->expand(axes_)) : "global"; }
+static const LayerSamples samples{
+    {{{2, 3}}, small_chain},
+    {{{2, 3}}, two_branches},
+    sample<Identity>({{2, 3}}),
+    {{{2, 3}}, [] { return std::make_shared<HybridLambda>("sin"); }},
+    sample<Dense>({{2, 3, 4}}, 5),
+    sample<Dense>({{2, 3, 4}}, 5, DenseOptions{.activation = "sigmoid", .use_bias = false, .flatten = false}),
+    sample<Activation>({{2, 3}}, "softrelu"),
+    sample<LeakyReLU>({{2, 3}}, 0.1),
+    sample<PReLU>({{2, 3}}),
+    sample<PReLU>({{2, 3, 4}}, init::uniform(0.5), 3),
+    sample<ELU>({{2, 3}}, 0.7),
+    sample<SELU>({{2, 3}}),
+    sample<GELU>({{2, 3}}),
+    sample<Swish>({{2, 3}}, 1.5),
+    sample<SiLU>({{2, 3}}),
+    sample<Dropout>({{4, 5}}, 0.4),
+    sample<Dropout>({{4, 5}}, 0.4, Shape{1}),
+    sample<Flatten>({{2, 3, 4}}),
+    sample<Reshape>({{2, 6}}, Shape{0, -4, 2, -1}),
+    sample<Embedding>({index_sample({2, 3}, 5)}, 5, 4),
+    sample<BatchNorm>({{4, 3, 2}}),
+    sample<BatchNorm>({{4, 2, 3}}, BatchNormOptions{.axis = -1, .center = false, .scale = false}),
+    sample<LayerNorm>({{2, 3, 4}}),
+    sample<LayerNorm>({{2, 3, 4}}, LayerNormOptions{.axis = 1, .center = false}),
+    sample<GroupNorm>({{2, 4, 3}}, GroupNormOptions{.num_groups = 2}),
+    sample<InstanceNorm>({{2, 3, 5}}),
+    sample<InstanceNorm>({{2, 5, 3}}, InstanceNormOptions{.axis = 2, .scale = true}),
+};
 
 }  // namespace gluino::nn

@@ -20,17 +20,22 @@ std::shared_ptr<Parameter> Parameter::constant(std::string suffix, const Tensor&
   auto p = std::make_shared<Parameter>(
       std::move(suffix),
       ParameterOptions{.shape = value.shape(), .dtype = value.dtype(), .grad_req = GradReq::null, .differentiable = false});
-  p->data_ = value.copy();
+  p->copies_ = {value.copy()};
+  p->devices_ = {value.device()};
   return p;
 }
 
 std::string Parameter::name() const { return owner_ ? owner_->parameter_name(suffix_) : suffix_; }
 
 void Parameter::initialize(const init::InitializerPtr& default_init, Device device, bool force_reinit) {
-  if (data_.defined() && (!force_reinit || !options_.differentiable)) return;
+  initialize(default_init, std::vector{device}, force_reinit);
+}
+void Parameter::initialize(const init::InitializerPtr& default_init, const std::vector<Device>& devices, bool force_reinit) {
+  if (devices.empty()) throw UserError("initialize: the list of devices is empty");
+  if (is_initialized() && (!force_reinit || !options_.differentiable)) return;
   default_init_ = default_init;
-  device_ = device;
-  data_ = Tensor();
+  devices_ = devices;
+  copies_.clear();
   deferred_ = false;
   if (is_known(options_.shape))
     create(options_.shape);
@@ -39,7 +44,7 @@ void Parameter::initialize(const init::InitializerPtr& default_init, Device devi
 }
 
 void Parameter::complete(const Shape& shape) {
-  if (data_.defined()) return;
+  if (is_initialized()) return;
   if (options_.shape.ndim() != 0 && options_.shape.ndim() != shape.ndim())
     raise<ShapeError>("parameter '{}' has shape {}, but {} is needed", name(), options_.shape, shape);
   for (int i = 0; i < options_.shape.ndim(); ++i)
@@ -53,79 +58,119 @@ void Parameter::create(const Shape& shape) {
   // Runs for real even inside a trace, and off the tape.
   const PauseTracing pause;
   const autograd::Scope scope(false, std::nullopt);
-  Tensor value = empty(shape, {options_.dtype, device_});
+  if (devices_.empty()) devices_ = {current_device()};
+  Tensor value = empty(shape, {options_.dtype, devices_[0]});
   static const init::InitializerPtr fallback = init::uniform();
   const init::InitializerPtr& chosen = options_.init ? options_.init : default_init_ ? default_init_ : fallback;
   if (options_.init)
     options_.init->fill(name(), value);
   else
     (*chosen)(name(), value);
-  data_ = value;
   deferred_ = false;
-  ++identity_;
-  if (options_.grad_req != GradReq::null && options_.differentiable && is_floating(options_.dtype)) data_.attach_grad(options_.grad_req);
+  Tensors copies{value};
+  for (size_t i = 1; i < devices_.size(); ++i) copies.push_back(value.to(devices_[i]));
+  replace_copies(std::move(copies));
 }
 
-Tensor Parameter::data() const {
-  if (data_.defined()) return data_;
-  if (deferred_ && Tracer::current())
-    return tensor_of({[&] {
-                        auto node = make_ref<GraphNode>();
-                        node->name = name();
-                        return node;
-                      }(),
-                      0});
+void Parameter::replace_copies(Tensors copies) {
+  copies_ = std::move(copies);
+  ++identity_;
+  if (options_.grad_req == GradReq::null || !options_.differentiable || !is_floating(options_.dtype)) return;
+  for (Tensor& t : copies_) t.attach_grad(options_.grad_req);
+}
+
+const Tensors& Parameter::list_data() const {
+  if (is_initialized()) return copies_;
   if (deferred_)
     raise<UserError>(
         "parameter '{}' has shape {}, which is not complete yet: call the network once, or build(shapes), before its value is used", name(),
         options_.shape);
   raise<UserError>("parameter '{}' has not been initialised; call initialize() on the network first", name());
 }
+Tensor Parameter::data(Device device) const {
+  const Tensors& copies = list_data();
+  for (size_t i = 0; i < copies.size(); ++i)
+    if (devices_[i] == device) return copies[i];
+  raise<UserError>("parameter '{}' has no copy on {}; name all devices in initialize()", name(), device.str());
+}
+Tensor Parameter::data() const {
+  if (copies_.size() == 1) return copies_[0];
+  if (!is_initialized() && deferred_ && Tracer::current())
+    return tensor_of({[&] {
+                        auto node = make_ref<GraphNode>();
+                        node->name = name();
+                        return node;
+                      }(),
+                      0});
+  return data(current_device());
+}
 
-Tensor Parameter::grad() const {
-  const Tensor g = data().grad();
-  if (!g.defined()) raise<UserError>("parameter '{}' has no gradient: its grad_req is null", name());
+static Tensor gradient_of(const Parameter& p, const Tensor& value) {
+  const Tensor g = value.grad();
+  if (!g.defined()) raise<UserError>("parameter '{}' has no gradient: its grad_req is null", p.name());
   return g;
+}
+Tensor Parameter::grad() const { return gradient_of(*this, data()); }
+Tensors Parameter::list_grad() const {
+  Tensors gradients;
+  for (const Tensor& t : list_data()) gradients.push_back(gradient_of(*this, t));
+  return gradients;
+}
+
+Tensor Parameter::reduced() const {
+  const autograd::Scope scope(false, std::nullopt);
+  const Tensors& copies = list_data();
+  if (copies.size() == 1) return copies[0].detach();
+  Tensor sum = copies[0].detach().copy();
+  for (size_t i = 1; i < copies.size(); ++i) sum += copies[i].detach().to(sum.device());
+  return sum / static_cast<double>(copies.size());
 }
 
 void Parameter::set_data(const Tensor& value) {
   complete(value.shape());
-  if (!data_.defined()) {
+  if (!is_initialized()) {
     options_.shape = value.shape();
     default_init_ = init::zero();
     create(value.shape());
   }
-  if (!(value.shape() == data_.shape()))
-    raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), data_.shape(), value.shape());
   const autograd::Scope scope(false, std::nullopt);
-  data_.assign(value.detach());
+  for (Tensor& copy : copies_) {
+    if (!(value.shape() == copy.shape()))
+      raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), copy.shape(), value.shape());
+    copy.assign(value.detach().to(copy.device()));
+  }
 }
 
 void Parameter::zero_grad() {
-  if (data_.defined()) data_.zero_grad();
+  for (Tensor& copy : copies_) copy.zero_grad();
 }
 
 void Parameter::cast(DType dtype) {
   options_.dtype = dtype;
-  if (!data_.defined() || data_.dtype() == dtype) return;
+  if (!is_initialized() || copies_[0].dtype() == dtype) return;
   const autograd::Scope scope(false, std::nullopt);
-  data_ = data_.detach().astype(dtype);
-  ++identity_;
-  set_grad_req(options_.grad_req);
+  Tensors copies;
+  for (const Tensor& t : copies_) copies.push_back(t.detach().astype(dtype));
+  replace_copies(std::move(copies));
 }
 
-void Parameter::reset_device(Device device) {
-  device_ = device;
-  if (!data_.defined()) return;
-  data_ = data_.detach().to(device);
-  ++identity_;
-  set_grad_req(options_.grad_req);
+void Parameter::reset_device(Device device) { reset_devices({device}); }
+void Parameter::reset_devices(const std::vector<Device>& devices) {
+  if (devices.empty()) throw UserError("reset_devices: the list of devices is empty");
+  const Tensor value = is_initialized() ? reduced() : Tensor();
+  devices_ = devices;
+  if (!value.defined()) return;
+  const autograd::Scope scope(false, std::nullopt);
+  Tensors copies;
+  for (const Device& d : devices) copies.push_back(value.device() == d ? value.copy() : value.to(d));
+  replace_copies(std::move(copies));
 }
 
 void Parameter::set_grad_req(GradReq req) {
   if (!options_.differentiable) return;
   options_.grad_req = req;
-  if (data_.defined() && is_floating(options_.dtype)) data_.attach_grad(req);
+  if (!is_floating(options_.dtype)) return;
+  for (Tensor& copy : copies_) copy.attach_grad(req);
 }
 
 std::string Parameter::str() const { return fmt::format("Parameter {} (shape={}, dtype={})", name(), options_.shape, options_.dtype); }
@@ -146,6 +191,12 @@ bool ParameterDict::contains(const std::string& name) const {
 void ParameterDict::initialize(const init::InitializerPtr& init, Device device, bool force_reinit) const {
   for (const auto& [name, p] : items_) p->initialize(init, device, force_reinit);
 }
+void ParameterDict::initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit) const {
+  for (const auto& [name, p] : items_) p->initialize(init, devices, force_reinit);
+}
+void ParameterDict::reset_devices(const std::vector<Device>& devices) const {
+  for (const auto& [name, p] : items_) p->reset_devices(devices);
+}
 void ParameterDict::zero_grad() const {
   for (const auto& [name, p] : items_) p->zero_grad();
 }
@@ -155,7 +206,7 @@ void ParameterDict::set_grad_req(GradReq req) const {
 void ParameterDict::save(const std::string& path, const std::string& strip_prefix) const {
   NamedTensors tensors;
   for (const auto& [name, p] : items_)
-    tensors.emplace_back(name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name, p->data());
+    tensors.emplace_back(name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name, p->reduced());
   save_tensors(path, tensors);
 }
 void ParameterDict::load(const std::string& path, bool allow_missing, bool ignore_extra) const {

@@ -97,6 +97,7 @@ bool is_half(DType d) { return d == DType::float16 || d == DType::bfloat16; }
 }  // namespace
 
 void convert(const void* in, DType from, void* out, DType to, int64_t n) {
+  if (n == 0) return;  // there may be no memory at all
   const PrimitiveTable& t = primitives();
   if (from == to) {
     if (in != out) std::memcpy(out, in, static_cast<size_t>(n * dtype_bytes(from)));

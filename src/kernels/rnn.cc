@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
@@ -47,21 +48,34 @@ struct Cell {
   int64_t rows() const { return g.gates() * g.state; }
 };
 
-// One row of the batch: the gates hold the input's part and become the activations; `from_state` is the state's part with its bias.
+// sigmoid(x) = tanh(x / 2) / 2 + 1 / 2: halve before, bring back after the hyperbolic tangent of all gates at once.
+template <class T>
+void halve(T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= T(0.5);
+}
+template <class T>
+void half_plus_half(T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = x[i] * T(0.5) + T(0.5);
+}
+
+// One row of the batch: the gates hold their sums and become the activations. gru keeps the state's part of its third
+// gate apart, in `from_state`.
 template <class T>
 void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T* hidden_before, const T* extra_before, T* hidden,
               T* extra) {
   if (mode == RnnMode::lstm) {
-    for (int64_t i = 0; i < 4 * size; ++i) gates[i] = (gates[i] + from_state[i]) * (i / size == 2 ? T(1) : T(0.5));
-    vector_tanh(gates, 4 * size);  // sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
-    for (int64_t i = 0; i < 4 * size; ++i) gates[i] = i / size == 2 ? gates[i] : gates[i] * T(0.5) + T(0.5);
+    halve(gates, 2 * size);
+    halve(gates + 3 * size, size);
+    vector_tanh(gates, 4 * size);
+    half_plus_half(gates, 2 * size);
+    half_plus_half(gates + 3 * size, size);
     for (int64_t i = 0; i < size; ++i) hidden[i] = extra[i] = gates[size + i] * extra_before[i] + gates[i] * gates[2 * size + i];
     vector_tanh(hidden, size);
     for (int64_t i = 0; i < size; ++i) hidden[i] *= gates[3 * size + i];
   } else if (mode == RnnMode::gru) {
     for (int64_t i = 0; i < 2 * size; ++i) gates[i] = (gates[i] + from_state[i]) * T(0.5);
     vector_tanh(gates, 2 * size);
-    for (int64_t i = 0; i < 2 * size; ++i) gates[i] = gates[i] * T(0.5) + T(0.5);
+    half_plus_half(gates, 2 * size);
     T* n = gates + 2 * size;
     for (int64_t i = 0; i < size; ++i) {
       extra[i] = from_state[2 * size + i];
@@ -70,7 +84,6 @@ void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T
     vector_tanh(n, size);
     for (int64_t i = 0; i < size; ++i) hidden[i] = (1 - gates[size + i]) * n[i] + gates[size + i] * hidden_before[i];
   } else {
-    for (int64_t i = 0; i < size; ++i) gates[i] += from_state[i];
     if (mode == RnnMode::tanh)
       vector_tanh(gates, size);
     else
@@ -84,26 +97,49 @@ void fill_rows(T* out, const T* row, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) std::copy_n(row, columns, out + r * columns);
 }
 
+// out += x * weight^T, step after step with the same weight: rearranged once where the product gains from it.
+template <class T>
+class StateProduct {
+ public:
+  StateProduct(const T* weight, int64_t rows, int64_t size, int64_t batch) : weight_(weight), rows_(rows), size_(size), batch_(batch) {
+    if constexpr (std::is_same_v<T, float>)
+      if (batch > 1) packed_.emplace(true, size, rows, weight, size);
+  }
+  void add(const T* x, T* out) const {
+    if (packed_)
+      if constexpr (std::is_same_v<T, float>) return gemm_packed(false, batch_, rows_, size_, x, size_, packed_->data(), true, out, rows_);
+    gemm<T>(false, true, batch_, rows_, size_, 1, x, size_, weight_, size_, 1, out, rows_);
+  }
+
+ private:
+  const T* weight_;
+  int64_t rows_, size_, batch_;
+  std::optional<PackedFactor> packed_;
+};
+
 template <class T>
 void run_cell(const Cell<T, T>& c, const T* input, const T* hidden_start, const T* cell_start, T* hidden_end, T* cell_end) {
   const RnnGeometry& g = c.g;
   const int64_t size = g.state, rows = c.rows(), block = g.batch * size;
-  fill_rows(c.gates, c.input_bias, g.time * g.batch, rows);
+  const bool apart = g.mode == RnnMode::gru;  // the state's part is not simply added to the input's
+  std::vector<T> bias(c.input_bias, c.input_bias + rows), from_state(static_cast<size_t>(apart ? g.batch * rows : 0));
+  for (int64_t i = 0; i < rows && !apart; ++i) bias[static_cast<size_t>(i)] += c.state_bias[i];
+  fill_rows(c.gates, bias.data(), g.time * g.batch, rows);
   gemm<T>(false, true, g.time * g.batch, rows, g.layer_input(c.layer), 1, input, g.layer_input(c.layer), c.input_weight,
           g.layer_input(c.layer), 1, c.gates, rows);
-  std::vector<T> from_state(static_cast<size_t>(g.batch * rows));
+  const StateProduct<T> product(c.state_weight, rows, size, g.batch);
   const T *hidden_before = hidden_start, *extra_before = cell_start;
   for (int64_t step = 0; step < g.time; ++step) {
     const int64_t t = c.time_of(step);
-    fill_rows(from_state.data(), c.state_bias, g.batch, rows);
-    gemm<T>(false, true, g.batch, rows, size, 1, hidden_before, size, c.state_weight, size, 1, from_state.data(), rows);
+    if (apart) fill_rows(from_state.data(), c.state_bias, g.batch, rows);
+    product.add(hidden_before, apart ? from_state.data() : c.gates + t * g.batch * rows);
     parallel_for(g.batch, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         T *hidden = c.hidden + t * block + n * size, *extra = c.extra + t * block + n * size;
         T* out = c.layer_out + ((t * g.batch + n) * g.directions + c.direction) * size;
         if (c.is_active(t, n)) {
-          step_row(g.mode, size, c.gates + (t * g.batch + n) * rows, from_state.data() + n * rows, hidden_before + n * size,
-                   extra_before ? extra_before + n * size : nullptr, hidden, extra);
+          step_row(g.mode, size, c.gates + (t * g.batch + n) * rows, apart ? from_state.data() + n * rows : nullptr,
+                   hidden_before + n * size, extra_before ? extra_before + n * size : nullptr, hidden, extra);
           std::copy_n(hidden, size, out);
         } else {
           std::copy_n(hidden_before + n * size, size, hidden);

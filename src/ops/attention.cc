@@ -115,16 +115,34 @@ static void values_grad_kernel(const HeadsAttrs& a, KernelContext& k, Interleavi
 }
 
 constexpr const char* kSecond = "the second derivative of attention products is not implemented";
-static std::vector<Shape> shapes_after_head(const HeadsAttrs&, std::span<const Shape> in) { return {in.begin() + 1, in.end()}; }
+// Shapes of the four forward operators, and of their gradients: the inputs without the head, which must fit.
+template <Interleaving w>
+static Shape scores_shape(const HeadsAttrs& a, std::span<const Shape> in) {
+  const Shape &queries = in.front(), &keys = in.back();
+  check_projection(queries, a.heads, w.query_parts);
+  check_projection(keys, a.heads, w.key_parts);
+  if (queries[1] != keys[1] || queries[2] * w.key_parts != keys[2] * w.query_parts)
+    raise<ShapeError>("queries of shape {} do not fit keys_values of shape {}", queries, keys);
+  return {queries[1] * a.heads, queries[0], keys[0]};
+}
+template <Interleaving w>
+static Shape values_shape(const HeadsAttrs& a, std::span<const Shape> in) {
+  check_projection(in[0], a.heads, w.key_parts);
+  check_attention(in[1], in[0], a.heads);
+  return {in[1][1], in[0][1], in[0][2] / w.key_parts};
+}
+template <Shape (*forward)(const HeadsAttrs&, std::span<const Shape>)>
+static std::vector<Shape> shapes_after_head(const HeadsAttrs& a, std::span<const Shape> in) {
+  const Shape out = forward(a, in.subspan(1));
+  if (!(in[0] == out)) raise<ShapeError>("head has shape {}, but {} is needed", in[0], out);
+  return {in.begin() + 1, in.end()};
+}
 
 GLUINO_OP(_contrib_interleaved_matmul_selfatt_qk, HeadsAttrs) {
   op.doc("Scores of self-attention: scaled products of queries and keys, interleaved with values per head.")
       .input("queries_keys_values")
       .kernel_dtypes(real_dtypes())
-      .shape([](const HeadsAttrs& a, std::span<const Shape> in) {
-        check_projection(in[0], a.heads, 3);
-        return Shape{in[0][1] * a.heads, in[0][0], in[0][0]};
-      })
+      .shape(scores_shape<kSelf>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { scores_kernel(a, k, kSelf); })
       .gradient({{0}, {}},
                 [](const HeadsAttrs& a, const Gradient& g) -> Tensors {
@@ -137,7 +155,7 @@ GLUINO_OP(_interleaved_selfatt_qk_grad, HeadsAttrs) {
       .input("head")
       .input("queries_keys_values")
       .kernel_dtypes(real_dtypes())
-      .shape(shapes_after_head)
+      .shape(shapes_after_head<scores_shape<kSelf>>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { scores_grad_kernel(a, k, kSelf); })
       .not_differentiable(kSecond)
       .sample({{4, 3, 3}, {3, 2, 12}}, {.heads = 2});
@@ -147,11 +165,7 @@ GLUINO_OP(_contrib_interleaved_matmul_selfatt_valatt, HeadsAttrs) {
       .input("queries_keys_values")
       .input("attention")
       .kernel_dtypes(real_dtypes())
-      .shape([](const HeadsAttrs& a, std::span<const Shape> in) {
-        check_projection(in[0], a.heads, 3);
-        check_attention(in[1], in[0], a.heads);
-        return Shape{in[1][1], in[0][1], in[0][2] / 3};
-      })
+      .shape(values_shape<kSelf>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { values_kernel(a, k, kSelf); })
       .gradient({{0, 1}, {}},
                 [](const HeadsAttrs& a, const Gradient& g) {
@@ -166,7 +180,7 @@ GLUINO_OP(_interleaved_selfatt_valatt_grad, HeadsAttrs) {
       .input("attention")
       .kernel_dtypes(real_dtypes())
       .outputs({"values_grad", "attention_grad"})
-      .shape(shapes_after_head)
+      .shape(shapes_after_head<values_shape<kSelf>>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { values_grad_kernel(a, k, kSelf); })
       .not_differentiable(kSecond)
       .sample({{3, 2, 4}, {3, 2, 12}, {4, 3, 3}}, {.heads = 2});
@@ -176,13 +190,7 @@ GLUINO_OP(_contrib_interleaved_matmul_encdec_qk, HeadsAttrs) {
       .input("queries")
       .input("keys_values")
       .kernel_dtypes(real_dtypes())
-      .shape([](const HeadsAttrs& a, std::span<const Shape> in) {
-        check_projection(in[0], a.heads, 1);
-        check_projection(in[1], a.heads, 2);
-        if (in[0][1] != in[1][1] || 2 * in[0][2] != in[1][2])
-          raise<ShapeError>("queries of shape {} do not fit keys_values of shape {}", in[0], in[1]);
-        return Shape{in[0][1] * a.heads, in[0][0], in[1][0]};
-      })
+      .shape(scores_shape<kCross>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { scores_kernel(a, k, kCross); })
       .gradient({{0, 1}, {}},
                 [](const HeadsAttrs& a, const Gradient& g) {
@@ -197,7 +205,7 @@ GLUINO_OP(_interleaved_encdec_qk_grad, HeadsAttrs) {
       .input("keys_values")
       .kernel_dtypes(real_dtypes())
       .outputs({"queries_grad", "keys_grad"})
-      .shape(shapes_after_head)
+      .shape(shapes_after_head<scores_shape<kCross>>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { scores_grad_kernel(a, k, kCross); })
       .not_differentiable(kSecond)
       .sample({{4, 3, 5}, {3, 2, 4}, {5, 2, 8}}, {.heads = 2});
@@ -207,11 +215,7 @@ GLUINO_OP(_contrib_interleaved_matmul_encdec_valatt, HeadsAttrs) {
       .input("keys_values")
       .input("attention")
       .kernel_dtypes(real_dtypes())
-      .shape([](const HeadsAttrs& a, std::span<const Shape> in) {
-        check_projection(in[0], a.heads, 2);
-        check_attention(in[1], in[0], a.heads);
-        return Shape{in[1][1], in[0][1], in[0][2] / 2};
-      })
+      .shape(values_shape<kCross>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { values_kernel(a, k, kCross); })
       .gradient({{0, 1}, {}},
                 [](const HeadsAttrs& a, const Gradient& g) {
@@ -226,7 +230,7 @@ GLUINO_OP(_interleaved_encdec_valatt_grad, HeadsAttrs) {
       .input("attention")
       .kernel_dtypes(real_dtypes())
       .outputs({"values_grad", "attention_grad"})
-      .shape(shapes_after_head)
+      .shape(shapes_after_head<values_shape<kCross>>)
       .kernel([](const HeadsAttrs& a, KernelContext& k) { values_grad_kernel(a, k, kCross); })
       .not_differentiable(kSecond)
       .sample({{3, 2, 4}, {5, 2, 8}, {4, 3, 5}}, {.heads = 2});

@@ -50,6 +50,7 @@ static ConvGeometry geometry_of(const ConvolutionAttrs& a, const Shape& data) {
     if (g.kernel[s] < 1 || g.stride[s] < 1 || g.dilate[s] < 1 || g.pad[s] < 0)
       raise<AttrError>("kernel {}, stride {} and dilate {} must be positive and pad {} not negative", a.kernel, a.stride, a.dilate, a.pad);
     g.in[s] = data[g.channels_last ? 1 + i : 2 + i];
+    check_extent(g.in[s], data);
     const int64_t window = g.dilate[s] * (g.kernel[s] - 1) + 1, room = g.in[s] + 2 * g.pad[s] - window;
     if (room < 0 && g.in[s] >= 0)
       raise<ShapeError>("the window of {} is larger than the padded extent {} of spatial axis {} of data {}", window,

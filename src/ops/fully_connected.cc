@@ -43,6 +43,9 @@ static void fully_connected_kernel(const FullyConnectedAttrs& a, KernelContext& 
   visit_real(k.out().dtype(), [&]<class T>(T*) {
     const int64_t features = k.in(1).extent(1), rows = k.out().size() / std::max<int64_t>(a.num_hidden, 1);
     T* out = k.out_data<T>();
+    if constexpr (std::is_same_v<T, float>)
+      return kernels::gemm_with_epilogue(false, true, rows, a.num_hidden, features, k.data<T>(0), features, k.data<T>(1), features, out,
+                                         a.num_hidden, {.bias = a.no_bias ? nullptr : k.data<T>(2)});
     if (!a.no_bias)
       for (int64_t i = 0; i < rows; ++i) std::copy_n(k.data<T>(2), a.num_hidden, out + i * a.num_hidden);
     kernels::gemm<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out,

@@ -169,6 +169,7 @@ static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
   const ImageLayout l = image_layout(s);
   if (a.size.ndim() < 1 || a.size.ndim() > 2 || a.size[0] < 1 || a.size.back() < 1)
     raise<AttrError>("size = {}, but one or two positive numbers are needed", a.size);
+  if (l.height == 0 || l.width == 0) raise<ShapeError>("an image of shape {} has no pixels to resize", s);
   if (a.interp != 0 && a.interp != 1) raise<AttrError>("interp = {}, but only 0 and 1 are supported", a.interp);
   int64_t width = a.size[0], height = a.size.back();
   if (a.size.ndim() == 1 && a.keep_ratio && l.height < l.width)

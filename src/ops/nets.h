@@ -28,6 +28,11 @@ void visit_real(DType dtype, F&& f) {
 }
 inline std::vector<DType> real_dtypes() { return {DType::float32, DType::float64}; }
 
+// Extents that windows move over; sums with the tuples below must not overflow.
+inline void check_extent(int64_t extent, const Shape& data) {
+  if (extent > (int64_t{1} << 60)) raise<ShapeError>("data of shape {} is absurd", data);
+}
+
 // A tuple over the spatial axes: one number per axis, or empty for the fallback everywhere.
 inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fallback, const char* name) {
   kernels::Spatial s;

@@ -46,6 +46,7 @@ static ConvGeometry window_geometry(const Im2colAttrs& a, const Shape& image) {
   for (int i = 0; i < g.rank; ++i) {
     const auto s = static_cast<size_t>(i);
     g.in[s] = image[2 + i];
+    check_extent(g.in[s], image);
     const int64_t room = g.in[s] + 2 * g.pad[s] - g.dilate[s] * (g.kernel[s] - 1) - 1;
     if (room < 0 || g.stride[s] < 1) raise<ShapeError>("kernel = {} does not fit into the padded image {}", a.kernel, image);
     g.out[s] = room / g.stride[s] + 1;
@@ -112,7 +113,11 @@ GLUINO_OP(_im2col_grad, Im2colAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const Im2colAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const Im2colAttrs& a, std::span<const Shape> in) {
+        const Shape columns = column_shape(window_geometry(a, in[1]));
+        if (!(in[0] == columns)) raise<ShapeError>("head has shape {}, but {} is needed", in[0], columns);
+        return in[1];
+      })
       .kernel([](const Im2colAttrs& a, KernelContext& k) { fold_columns(window_geometry(a, k.out().shape()), k); })
       .gradient({},
                 [](const Im2colAttrs& a, const Gradient& g) -> Tensors {

@@ -20,6 +20,7 @@ int size_class(int64_t bytes) {
   const int quarter = static_cast<int>((n - 1 - (uint64_t{1} << log)) >> (log - 2));
   return log * 4 + quarter;
 }
+constexpr int kFirstClass = 5 * 4 + 3;  // of kAlignment bytes
 int64_t class_bytes(int c) { return (int64_t{4} + c % 4 + 1) << (c / 4 - 2); }
 constexpr int kClasses = 64 * 4;
 constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
@@ -40,7 +41,7 @@ Pool& pool(Device device) {
 // A small stack of free blocks per size class; what does not fit goes to the pool, what a dying thread holds is freed.
 struct ThreadCache {
   void release() {
-    for (int c = 0; c < kSmallClasses; ++c) {
+    for (int c = kFirstClass; c < kSmallClasses; ++c) {
       const auto k = static_cast<size_t>(c);
       pool(Device()).cached.fetch_sub(class_bytes(c) * count[k], std::memory_order_relaxed);
       while (count[k] > 0) std::free(blocks[k][--count[k]]);
@@ -116,7 +117,7 @@ void release_cached_memory(Device device) {
   Pool& p = pool(device);
   if (device.id() == 0) thread_cache.release();
   std::lock_guard lock(p.mutex);
-  for (int c = 0; c < kClasses; ++c) {
+  for (int c = kFirstClass; c < kClasses; ++c) {
     auto& blocks = p.free[static_cast<size_t>(c)];
     p.cached.fetch_sub(class_bytes(c) * static_cast<int64_t>(blocks.size()));
     for (void* block : blocks) std::free(block);

@@ -23,6 +23,8 @@ void* counted_new(size_t size) {
 // Replaced for the whole program, the library included: sees what readers ask of the heap besides tensors.
 void* operator new(size_t size) { return counted_new(size); }
 void* operator new[](size_t size) { return counted_new(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

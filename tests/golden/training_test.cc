@@ -30,7 +30,7 @@ TEST_P(RecordedTraining, IsFollowedLossByLoss) {
   net.load_parameters(*shared + "/golden/models/lenet-train-init.params");
   if (GetParam()) net.hybridize();
   loss::SoftmaxCrossEntropyLoss loss_of;
-  Trainer trainer(net.collect_params(), {.learning_rate = 0.05, .momentum = 0.9});
+  Trainer trainer(net.collect_params(), optimizer::sgd({.learning_rate = 0.05, .momentum = 0.9}));
   for (size_t i = 0; i < want.size(); ++i) {
     Tensor loss;
     {

@@ -179,12 +179,7 @@ TEST(Block, SavesAndLoadsParametersUnderAllNames) {
   net.save_parameters(folder / "structural.params");
   net.collect_params().save(folder / "prefixed.params");
   for (const char* file : {"structural.params", "prefixed.params"}) {
-    Net other;
-    if (std::string(file) == "prefixed.params") {
-      // Prefixed names belong to one network.
-      GLUINO_EXPECT_ERROR(UserError, "which the network does not have", other.load_parameters(folder / file));
-      continue;
-    }
+    Net other;  // another prefix: net1_ for net0_
     other.load_parameters(folder / file);
     EXPECT_TRUE(same_bits(other(x), want));
   }

@@ -105,7 +105,7 @@ TEST(Import, TrainsFurther) {
   net.export_model(path);
   auto loaded = SymbolBlock::imports(path + "-symbol.json", {"data"}, path + "-0000.params");
   loss::SoftmaxCrossEntropyLoss loss_of;
-  Trainer trainer(loaded->collect_params(), {.learning_rate = 0.1});
+  Trainer trainer(loaded->collect_params(), optimizer::sgd({.learning_rate = 0.1}));
   std::vector<double> losses;
   for (int step = 0; step < 20; ++step) {
     if (step == 10) loaded->hybridize();

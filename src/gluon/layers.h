@@ -1,0 +1,30 @@
+// What the layers' sources share.
+#pragma once
+#include "gluino/catalogue.h"
+#include "gluino/op.h"
+
+namespace gluino {
+
+inline Tensor activate(const Tensor& x, const std::string& function) {
+  return function.empty() ? x : call("Activation", {x}, {{"act_type", function}});
+}
+
+inline void complete_if_known(bool known, const ParameterPtr& p, const auto& shape) {
+  if (known && p) p->complete(shape());
+}
+
+// sample<Dense>({{2, 3}}, 4): a Dense(4) and the shapes of its inputs.
+template <class B, class... A>
+catalogue::BlockSample sample(std::vector<SampleInput> inputs, A... arguments) {
+  return {std::move(inputs), [=] { return std::make_shared<B>(arguments...); }};
+}
+
+// Enters samples into the catalogue when the library is loaded.
+struct LayerSamples {
+  LayerSamples(std::initializer_list<catalogue::BlockSample> samples) { catalogue::layers().insert(catalogue::layers().end(), samples); }
+};
+struct LossSamples {
+  LossSamples(std::initializer_list<catalogue::BlockSample> samples) { catalogue::losses().insert(catalogue::losses().end(), samples); }
+};
+
+}  // namespace gluino

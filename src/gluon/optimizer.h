@@ -1,0 +1,74 @@
+// How an optimizer is defined: its options' fields, its states and its step, in one place of optimizers.cc.
+#pragma once
+#include <functional>
+#include <map>
+
+#include "gluino/op.h"
+#include "gluino/optimizer.h"
+
+namespace gluino::optimizer::detail {
+
+using Create = std::function<OptimizerPtr(const NamedOptions&)>;
+std::map<std::string, Create>& registry();
+
+// Sets the fields of `options` by name; `who` starts error messages.
+void set_fields(const std::string& who, const std::vector<AttrField>& fields, void* options, const NamedOptions& values);
+
+template <class O>
+struct Definition {
+  std::string name;
+  void (*fields)(AttrFields<O>&);  // those of its own, besides the common ones
+  Tensors (*state)(const O&, const Tensor& weight);
+  void (*update)(const O&, Update&);
+};
+
+template <class O>
+class Defined final : public Optimizer {
+ public:
+  Defined(O options, const Definition<O>& d) : options_(std::move(options)), definition_(d) {
+    learning_rate_ = options_.learning_rate;
+    wd_ = options_.wd;
+    rescale_grad_ = options_.rescale_grad;
+    multi_precision_ = options_.multi_precision;
+    scheduler_ = options_.lr_scheduler;
+  }
+  std::string name() const override { return definition_.name; }
+  Tensors create_state(const Tensor& weight) const override { return definition_.state(options_, weight); }
+  void update(Update& u) const override { definition_.update(options_, u); }
+
+ private:
+  O options_;
+  const Definition<O>& definition_;
+};
+
+template <class O>
+std::vector<AttrField> all_fields(const Definition<O>& d) {
+  AttrFields<O> f;
+  f.field("learning_rate", &O::learning_rate, "size of a step")
+      .field("wd", &O::wd, "weight decay")
+      .field("rescale_grad", &O::rescale_grad, "factor of the gradient")
+      .field("clip_gradient", &O::clip_gradient, "bound of the gradient; negative for none")
+      .field("multi_precision", &O::multi_precision, "keep a float32 copy of 16-bit weights");
+  d.fields(f);
+  return f.take();
+}
+
+template <class O>
+bool add(const Definition<O>& d) {
+  registry()[d.name] = [&d](const NamedOptions& values) -> OptimizerPtr {
+    O options;
+    set_fields("optimizer " + d.name, all_fields(d), &options, values);
+    return std::make_shared<Defined<O>>(std::move(options), d);
+  };
+  return true;
+}
+
+}  // namespace gluino::optimizer::detail
+
+// GLUINO_OPTIMIZER(sgd, SGDOptions, fields, states, step): defines sgd(SGDOptions) and registers it.
+#define GLUINO_OPTIMIZER(name, Options, ...)                                            \
+  static const detail::Definition<Options> name##_definition{#name, __VA_ARGS__};       \
+  OptimizerPtr name(Options options) {                                                  \
+    return std::make_shared<detail::Defined<Options>>(std::move(options), name##_definition); \
+  }                                                                                     \
+  static const bool name##_is_registered = detail::add(name##_definition);

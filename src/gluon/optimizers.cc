@@ -1,0 +1,323 @@
+// The optimizers. Steps that exist as operators call them; the others are written with operators.
+#include <cmath>
+
+#include "base/format.h"
+#include "gluino/random.h"
+#include "gluon/optimizer.h"
+
+namespace gluino::optimizer {
+
+std::map<std::string, detail::Create>& detail::registry() {
+  static std::map<std::string, Create> all;
+  return all;
+}
+void detail::set_fields(const std::string& who, const std::vector<AttrField>& fields, void* options, const NamedOptions& values) {
+  std::vector<std::string> known;
+  for (const AttrField& f : fields) known.push_back(f.name);
+  for (const auto& [name, value] : values) {
+    const auto at = std::find(known.begin(), known.end(), name);
+    if (at == known.end()) raise<UserError>("{} has no option '{}'{}", who, name, did_you_mean(name, known));
+    fields[static_cast<size_t>(at - known.begin())].set(options, fmt::format("{}: option '{}'", who, name), value);
+  }
+}
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const auto& [name, create] : detail::registry()) out.push_back(name);
+  return out;
+}
+OptimizerPtr create(const std::string& name, const NamedOptions& options) {
+  const auto found = detail::registry().find(name);
+  if (found == detail::registry().end()) raise<UserError>("no optimizer is named '{}'{}", name, did_you_mean(name, names()));
+  return found->second(options);
+}
+void Optimizer::set_learning_rate(double lr) {
+  if (scheduler_) throw UserError("set_learning_rate: a scheduler decides the learning rate; remove it with set_lr_scheduler(nullptr) first");
+  learning_rate_ = lr;
+}
+
+namespace {
+
+using StepAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// Runs an update operator on (weight, grad, states...), in place.
+void run(std::string_view name, Update& u, size_t states, StepAttrs attrs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  Tensors inputs{u.weight, u.grad};
+  inputs.insert(inputs.end(), u.state.begin(), u.state.begin() + static_cast<ptrdiff_t>(states));
+  Tensor outputs[] = {u.weight};
+  apply_into(op, inputs, op.make_attrs(attrs), outputs);
+}
+template <class O>
+StepAttrs common(const O& o, const Update& u, double lr) {
+  return {{"lr", lr}, {"wd", u.wd}, {"rescale_grad", u.rescale_grad}, {"clip_gradient", o.clip_gradient}};
+}
+StepAttrs with(StepAttrs attrs, const StepAttrs& more) {
+  attrs.insert(attrs.end(), more.begin(), more.end());
+  return attrs;
+}
+
+Tensor clipped(const Tensor& x, double bound) { return bound < 0 ? x : call("clip", {x}, {{"a_min", -bound}, {"a_max", bound}}); }
+Tensor root(const Tensor& x) { return call("sqrt", {x}); }
+Tensor squared(const Tensor& x) { return call("square", {x}); }
+double norm_of(const Tensor& x) { return call("norm", {x.astype(DType::float32)}).item<double>(); }
+
+template <int N, class O>
+Tensors zero_states(const O&, const Tensor& weight) {
+  Tensors states;
+  for (int i = 0; i < N; ++i) states.push_back(zeros_like(weight));
+  return states;
+}
+template <class O>
+Tensors momentum_state(const O& o, const Tensor& weight) {
+  return o.momentum != 0 ? Tensors{zeros_like(weight)} : Tensors{};
+}
+template <class O>
+void no_fields(AttrFields<O>&) {}
+template <class O>
+void momentum_field(AttrFields<O>& f) {
+  f.field("momentum", &O::momentum, "how much of the last step is kept");
+}
+template <class O>
+void moment_fields(AttrFields<O>& f) {
+  f.field("beta1", &O::beta1, "how much of the mean is kept")
+      .field("beta2", &O::beta2, "how much of the variance is kept")
+      .field("epsilon", &O::epsilon, "added to the standard deviation");
+}
+
+template <class O>
+void sgd_step(const O& o, Update& u, double lr, double momentum) {
+  if (u.state.empty())
+    run("sgd_update", u, 0, common(o, u, lr));
+  else
+    run("sgd_mom_update", u, 1, with(common(o, u, lr), {{"momentum", momentum}}));
+}
+
+// The learning rate that makes up for means that start at 0.
+double corrected(double lr, double beta1, double beta2, int64_t t) {
+  const auto n = static_cast<double>(t);
+  return lr * std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n));
+}
+
+}  // namespace
+
+GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state,
+                 [](const SGDOptions& o, Update& u) { sgd_step(o, u, u.lr, o.momentum); })
+
+GLUINO_OPTIMIZER(nag, NAGOptions, momentum_field, momentum_state, [](const NAGOptions& o, Update& u) {
+  if (u.state.empty()) return run("sgd_update", u, 0, common(o, u, u.lr));
+  run("nag_mom_update", u, 1, with(common(o, u, u.lr), {{"momentum", o.momentum}}));
+})
+
+GLUINO_OPTIMIZER(adam, AdamOptions, moment_fields, zero_states<2>, [](const AdamOptions& o, Update& u) {
+  run("adam_update", u, 2,
+      with(common(o, u, corrected(u.lr, o.beta1, o.beta2, u.t)), {{"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}}));
+})
+
+GLUINO_OPTIMIZER(
+    adamw, AdamWOptions,
+    [](AttrFields<AdamWOptions>& f) {
+      moment_fields(f);
+      f.field("correct_bias", &AdamWOptions::correct_bias, "make up for means that start at 0");
+    },
+    zero_states<2>,
+    [](const AdamWOptions& o, Update& u) {
+      const OpDef& op = OpRegistry::global().get("_adamw_update");
+      const Tensor scale = full({1}, u.rescale_grad, {DType::float32, u.weight.device()});
+      const Tensor inputs[] = {u.weight, u.grad, u.state[0], u.state[1], scale};
+      const StepAttrs attrs{{"lr", 1.0},
+                            {"eta", o.correct_bias ? corrected(u.lr, o.beta1, o.beta2, u.t) : u.lr},
+                            {"wd", u.wd},
+                            {"beta1", o.beta1},
+                            {"beta2", o.beta2},
+                            {"epsilon", o.epsilon},
+                            {"clip_gradient", o.clip_gradient}};
+      Tensor outputs[] = {u.weight};
+      apply_into(op, inputs, op.make_attrs(attrs), outputs);
+    })
+
+GLUINO_OPTIMIZER(
+    adagrad, AdaGradOptions, [](AttrFields<AdaGradOptions>& f) { f.field("eps", &AdaGradOptions::eps, "added under the square root"); },
+    zero_states<1>,
+    [](const AdaGradOptions& o, Update& u) {
+      run("_sparse_adagrad_update", u, 1, with(common(o, u, u.lr), {{"epsilon", o.eps}}));
+    })
+
+GLUINO_OPTIMIZER(
+    adadelta, AdaDeltaOptions,
+    [](AttrFields<AdaDeltaOptions>& f) {
+      f.field("rho", &AdaDeltaOptions::rho, "how much of the averages is kept")
+          .field("epsilon", &AdaDeltaOptions::epsilon, "added under the square roots");
+    },
+    zero_states<2>,
+    [](const AdaDeltaOptions& o, Update& u) {
+      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
+      u.state[0].assign(u.state[0] * o.rho + squared(g) * (1 - o.rho));
+      const Tensor delta = root(u.state[1] + o.epsilon) / root(u.state[0] + o.epsilon) * g;
+      u.state[1].assign(u.state[1] * o.rho + squared(delta) * (1 - o.rho));
+      u.weight -= delta + u.weight * u.wd;
+    })
+
+GLUINO_OPTIMIZER(
+    rmsprop, RMSPropOptions,
+    [](AttrFields<RMSPropOptions>& f) {
+      f.field("gamma1", &RMSPropOptions::gamma1, "how much of the averages is kept")
+          .field("gamma2", &RMSPropOptions::gamma2, "how much of the last step is kept, when centred")
+          .field("epsilon", &RMSPropOptions::epsilon, "added under the square root")
+          .field("centered", &RMSPropOptions::centered, "subtract the square of the mean gradient")
+          .field("clip_weights", &RMSPropOptions::clip_weights, "bound of the weights; negative for none");
+    },
+    [](const RMSPropOptions& o, const Tensor& w) { return o.centered ? zero_states<3>(o, w) : zero_states<1>(o, w); },
+    [](const RMSPropOptions& o, Update& u) {
+      StepAttrs attrs = with(common(o, u, u.lr), {{"gamma1", o.gamma1}, {"epsilon", o.epsilon}, {"clip_weights", o.clip_weights}});
+      if (!o.centered) return run("rmsprop_update", u, 1, attrs);
+      run("rmspropalex_update", u, 3, with(attrs, {{"gamma2", o.gamma2}}));
+    })
+
+GLUINO_OPTIMIZER(
+    ftrl, FtrlOptions,
+    [](AttrFields<FtrlOptions>& f) {
+      f.field("lamda1", &FtrlOptions::lamda1, "weight of the absolute values")
+          .field("beta", &FtrlOptions::beta, "added to the root of the sum of squares");
+    },
+    zero_states<2>,
+    [](const FtrlOptions& o, Update& u) { run("ftrl_update", u, 2, with(common(o, u, u.lr), {{"lamda1", o.lamda1}, {"beta", o.beta}})); })
+
+GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u) {
+  const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
+  u.state[0].assign(u.state[0] * o.beta1 + g * (1 - o.beta1));
+  u.state[1].assign(call("broadcast_maximum", {u.state[1] * o.beta2, call("abs", {g})}));
+  u.weight -= u.state[0] * (u.lr / (1 - std::pow(o.beta1, static_cast<double>(u.t)))) / (u.state[1] + o.epsilon);
+})
+
+// The third state is the product of the momenta so far.
+GLUINO_OPTIMIZER(
+    nadam, NadamOptions,
+    [](AttrFields<NadamOptions>& f) {
+      moment_fields(f);
+      f.field("schedule_decay", &NadamOptions::schedule_decay, "how fast the momentum grows to beta1");
+    },
+    [](const NadamOptions& o, const Tensor& w) {
+      Tensors states = zero_states<2>(o, w);
+      states.push_back(ones({1}, {DType::float64, w.device()}));
+      return states;
+    },
+    [](const NadamOptions& o, Update& u) {
+      const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
+      auto momentum_at = [&](int64_t t) { return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay)); };
+      const double momentum = momentum_at(u.t), next = momentum_at(u.t + 1);
+      const double schedule = u.state[2].item<double>() * momentum;
+      u.state[2].assign(schedule);
+      u.state[0].assign(u.state[0] * o.beta1 + g * (1 - o.beta1));
+      u.state[1].assign(u.state[1] * o.beta2 + squared(g) * (1 - o.beta2));
+      const Tensor mean = g * ((1 - momentum) / (1 - schedule)) + u.state[0] * (next / (1 - schedule * next));
+      const Tensor variance = u.state[1] / (1 - std::pow(o.beta2, static_cast<double>(u.t)));
+      u.weight -= mean * u.lr / (root(variance) + o.epsilon);
+    })
+
+GLUINO_OPTIMIZER(ftml, FTMLOptions, moment_fields, zero_states<3>, [](const FTMLOptions& o, Update& u) {
+  run("ftml_update", u, 3,
+      {{"lr", u.lr},
+       {"wd", u.wd},
+       {"rescale_grad", u.rescale_grad},
+       {"clip_grad", o.clip_gradient},
+       {"beta1", o.beta1},
+       {"beta2", o.beta2},
+       {"epsilon", o.epsilon},
+       {"t", u.t}});
+})
+
+GLUINO_OPTIMIZER(
+    lamb, LAMBOptions,
+    [](AttrFields<LAMBOptions>& f) {
+      moment_fields(f);
+      f.field("lower_bound", &LAMBOptions::lower_bound, "least norm of the weight; negative for none")
+          .field("upper_bound", &LAMBOptions::upper_bound, "largest norm of the weight; negative for none")
+          .field("bias_correction", &LAMBOptions::bias_correction, "make up for means that start at 0");
+    },
+    zero_states<2>,
+    [](const LAMBOptions& o, Update& u) {
+      const Tensor direction = call("lamb_update_phase1", {u.weight, u.grad, u.state[0], u.state[1]},
+                                    {{"t", u.t},
+                                     {"wd", u.wd},
+                                     {"beta1", o.beta1},
+                                     {"beta2", o.beta2},
+                                     {"epsilon", o.epsilon},
+                                     {"bias_correction", o.bias_correction},
+                                     {"rescale_grad", u.rescale_grad},
+                                     {"clip_gradient", o.clip_gradient}});
+      u.weight.assign(call("lamb_update_phase2", {u.weight, direction, call("norm", {u.weight}), call("norm", {direction})},
+                           {{"lr", u.lr}, {"lower_bound", o.lower_bound}, {"upper_bound", o.upper_bound}}));
+    })
+
+// The last state is the learning rate of the step before.
+GLUINO_OPTIMIZER(
+    lars, LARSOptions,
+    [](AttrFields<LARSOptions>& f) {
+      momentum_field(f);
+      f.field("eta", &LARSOptions::eta, "trust in the ratio of the norms")
+          .field("eps", &LARSOptions::eps, "added to the norm of the gradient")
+          .field("momentum_correction", &LARSOptions::momentum_correction, "a new learning rate also scales the momentum");
+    },
+    [](const LARSOptions& o, const Tensor& w) {
+      return o.momentum != 0 ? Tensors{zeros_like(w), zeros({1}, {DType::float64, w.device()})} : Tensors{};
+    },
+    [](const LARSOptions& o, Update& u) {
+      double ratio = 1;
+      const bool is_scaled = !u.name.ends_with("gamma") && !u.name.ends_with("beta") && !u.name.ends_with("bias");
+      if (is_scaled) {
+        const double weight = norm_of(u.weight), gradient = norm_of(u.grad) * u.rescale_grad;
+        if (weight > 0 && gradient > 0) ratio = o.eta * weight / (gradient + u.wd * weight + o.eps);
+      }
+      double momentum = o.momentum;
+      if (!u.state.empty()) {
+        const double last = u.state[1].item<double>();
+        if (o.momentum_correction && last != 0) momentum *= u.lr / last;
+        u.state[1].assign(u.lr);
+      }
+      sgd_step(o, u, u.lr * ratio, momentum);
+    })
+
+GLUINO_OPTIMIZER(
+    signum, SignumOptions,
+    [](AttrFields<SignumOptions>& f) {
+      momentum_field(f);
+      f.field("wd_lh", &SignumOptions::wd_lh, "weight decay outside of the momentum");
+    },
+    momentum_state,
+    [](const SignumOptions& o, Update& u) {
+      if (u.state.empty()) return run("signsgd_update", u, 0, common(o, u, u.lr));
+      run("signum_update", u, 1, with(common(o, u, u.lr), {{"momentum", o.momentum}, {"wd_lh", o.wd_lh}}));
+    })
+
+// The last state is the weight before the last step.
+GLUINO_OPTIMIZER(
+    dcasgd, DCASGDOptions,
+    [](AttrFields<DCASGDOptions>& f) {
+      momentum_field(f);
+      f.field("lamda", &DCASGDOptions::lamda, "how much of the delay is made up for");
+    },
+    [](const DCASGDOptions& o, const Tensor& w) {
+      Tensors states = momentum_state(o, w);
+      states.push_back(w.copy());
+      return states;
+    },
+    [](const DCASGDOptions& o, Update& u) {
+      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
+      Tensor step = (g + u.weight * u.wd + g * g * (u.weight - u.state.back()) * o.lamda) * -u.lr;
+      if (o.momentum != 0) {
+        step = u.state[0] * o.momentum + step;
+        u.state[0].assign(step);
+      }
+      u.state.back().assign(u.weight);
+      u.weight += step;
+    })
+
+GLUINO_OPTIMIZER(
+    sgld, SGLDOptions, no_fields, zero_states<0>,
+    [](const SGLDOptions& o, Update& u) {
+      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
+      const Tensor noise = random::normal(0, std::sqrt(u.lr), u.weight.shape(), {u.weight.dtype(), u.weight.device()});
+      u.weight += noise - (g + u.weight * u.wd) * (u.lr / 2);
+    })
+
+}  // namespace gluino::optimizer

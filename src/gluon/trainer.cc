@@ -1,0 +1,149 @@
+#include "gluino/trainer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/format.h"
+#include "gluino/autograd.h"
+#include "gluino/io.h"
+#include "gluino/op.h"
+
+namespace gluino {
+
+Trainer::Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimizer) : optimizer_(std::move(optimizer)) {
+  if (!optimizer_) throw UserError("Trainer: the optimizer is null");
+  for (const auto& [name, p] : parameters)
+    if (p->grad_req() != GradReq::null) parameters_.push_back(p);
+  states_.resize(parameters_.size());
+}
+Trainer::Trainer(const ParameterDict& parameters, const std::string& name, const optimizer::NamedOptions& options)
+    : Trainer(parameters, optimizer::create(name, options)) {}
+
+void Trainer::step(double batch_size) {
+  allreduce_grads();
+  update(batch_size);
+}
+
+void Trainer::allreduce_grads() {
+  const autograd::Scope scope(false, std::nullopt);
+  for (const ParameterPtr& p : parameters_) {
+    if (p->list_data().size() == 1) continue;
+    Tensors gradients = p->list_grad();
+    Tensor sum = gradients[0].copy();
+    for (size_t i = 1; i < gradients.size(); ++i) sum += gradients[i].to(sum.device());
+    for (Tensor& g : gradients) g.assign(sum.to(g.device()));
+  }
+}
+
+void Trainer::update(double batch_size) {
+  if (!(batch_size > 0)) raise<UserError>("Trainer: batch_size is {}, a positive number is needed", batch_size);
+  const autograd::Scope scope(false, std::nullopt);
+  ++num_update_;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const size_t copies = parameters_[i]->list_data().size();
+    states_[i].resize(copies);
+    for (size_t c = 0; c < copies; ++c) update_copy(*parameters_[i], i, c, optimizer_->rescale_grad() / batch_size);
+  }
+}
+
+void Trainer::update_copy(Parameter& p, size_t index, size_t copy, double rescale_grad) {
+  Tensor weight = p.list_data()[copy].detach();
+  const Tensor grad = p.list_data()[copy].grad();
+  if (!grad.defined()) raise<UserError>("Trainer: parameter '{}' has no gradient; call backward() before step()", p.name());
+  Tensors& state = states_[index][copy].tensors;
+  const DeviceScope device(weight.device());
+  const bool is_narrow = weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16;
+  const bool has_master = optimizer_->multi_precision() && is_narrow;
+  if (!std::exchange(states_[index][copy].is_created, true)) {
+    const Tensor wide = has_master ? weight.astype(DType::float32) : weight;
+    state = optimizer_->create_state(wide);
+    if (has_master) state.push_back(wide);  // the copy that is updated, after the optimizer's own states
+  }
+  const Tensor master = has_master ? state.back() : weight;
+  optimizer::Update u{p.name(),
+                      master,
+                      has_master ? grad.astype(DType::float32) : grad,
+                      state,
+                      optimizer_->learning_rate(num_update_) * p.lr_mult(),
+                      optimizer_->wd() * p.wd_mult(),
+                      rescale_grad,
+                      num_update_};
+  if (has_master) state.pop_back();
+  optimizer_->update(u);
+  if (!has_master) return;
+  state.push_back(master);
+  weight.assign(master.astype(weight.dtype()));
+}
+
+// ---- files: the states as "parameter.copy.state", and how many updates there were
+
+void Trainer::save_states(const std::string& path) const {
+  NamedTensors file{{"num_update", full({1}, static_cast<double>(num_update_), {.dtype = DType::float64})},
+                    {"optimizer:" + optimizer_->name(), zeros({1})}};
+  for (size_t i = 0; i < states_.size(); ++i)
+    for (size_t c = 0; c < states_[i].size(); ++c)
+      for (size_t s = 0; s < states_[i][c].tensors.size(); ++s)
+        file.emplace_back(fmt::format("{}.{}.{}", i, c, s), states_[i][c].tensors[s]);
+  save_tensors(path, file);
+}
+
+void Trainer::load_states(const std::string& path) {
+  const NamedTensors file = load_tensors(path);
+  const Tensor* count = find_tensor(file, "num_update");
+  if (!count || !find_tensor(file, "optimizer:" + optimizer_->name()))
+    raise<UserError>("'{}' does not hold states of the optimizer {}", path, optimizer_->name());
+  std::vector<std::vector<State>> states(parameters_.size());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::vector<Device>& devices = parameters_[i]->list_devices();
+    states[i].resize(devices.size());
+    for (size_t c = 0; c < devices.size(); ++c)
+      for (size_t s = 0;; ++s) {
+        const Tensor* t = find_tensor(file, fmt::format("{}.{}.{}", i, c, s));
+        if (!t) break;
+        states[i][c].tensors.push_back(t->to(devices[c]));
+        states[i][c].is_created = true;
+      }
+  }
+  if (find_tensor(file, fmt::format("{}.0.0", parameters_.size())))
+    raise<UserError>("'{}' holds states of more than the {} parameters of this trainer", path, parameters_.size());
+  states_ = std::move(states);
+  num_update_ = count->item<int64_t>();
+}
+
+// ---- batches over devices, norms
+
+Tensors split_data(const Tensor& data, int64_t parts, int batch_axis, bool even_split) {
+  const int axis = normalize_axis(batch_axis, data.shape());
+  const int64_t extent = data.extent(axis);
+  if (parts < 1 || parts > extent) raise<UserError>("split_data: {} rows cannot be cut into {} parts", extent, parts);
+  if (even_split && extent % parts != 0)
+    raise<UserError>("split_data: {} rows cannot be cut evenly into {} parts; use a batch size that is a multiple, or even_split = false", extent,
+                     parts);
+  Tensors out;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = extent * i / parts, end = extent * (i + 1) / parts;
+    out.push_back(call("slice_axis", {data}, {{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}}));
+  }
+  return out;
+}
+Tensors split_and_load(const Tensor& data, const std::vector<Device>& devices, int batch_axis, bool even_split) {
+  Tensors parts = split_data(data, static_cast<int64_t>(devices.size()), batch_axis, even_split);
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i].to(devices[i]);
+  return parts;
+}
+
+double clip_global_norm(const Tensors& tensors, double max_norm, bool check_isfinite) {
+  const autograd::Scope scope(false, std::nullopt);
+  double sum = 0;
+  for (const Tensor& t : tensors) {
+    const double norm = call("norm", {t.astype(DType::float64)}).item<double>();
+    sum += norm * norm;
+  }
+  const double norm = std::sqrt(sum);
+  if (check_isfinite && !std::isfinite(norm)) raise<UserError>("clip_global_norm: the norm is {}; lower the learning rate", norm);
+  if (const double scale = max_norm / (norm + 1e-8); scale < 1)
+    for (Tensor t : tensors) t *= scale;
+  return norm;
+}
+
+}  // namespace gluino

@@ -1,0 +1,83 @@
+// Metrics by hand-checked arithmetic: the formula on a few numbers, over two batches.
+#include <cmath>
+
+#include "gluino/metric.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+TEST(Metrics, AccuracyAndTopK) {
+  metric::Accuracy accuracy;
+  metric::TopKAccuracy top2(2);
+  EXPECT_TRUE(std::isnan(accuracy.value()));
+  for (metric::Metric* m : {static_cast<metric::Metric*>(&accuracy), static_cast<metric::Metric*>(&top2)}) {
+    m->update(tensor({0, 1}), tensor({{0.6, 0.3, 0.1}, {0.5, 0.4, 0.1}}));
+    m->update(tensor({2}), tensor({{0.6, 0.3, 0.1}}));
+  }
+  EXPECT_DOUBLE_EQ(accuracy.value(), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(top2.value(), 2.0 / 3);
+  EXPECT_EQ(top2.name(), "top_k_accuracy_2");
+  accuracy.reset();
+  accuracy.update(tensor({3, 4}), tensor({3, 5}));  // classes, not scores
+  EXPECT_DOUBLE_EQ(accuracy.value(), 0.5);
+  GLUINO_EXPECT_ERROR(ShapeError, "do not fit", accuracy.update(tensor({1, 2, 3}), ones({2, 4})));
+}
+
+TEST(Metrics, F1AndMCC) {
+  // Batch 1: tp 1, fp 1, tn 0, fn 0. Batch 2: tp 1, fp 0, tn 1, fn 1.
+  auto feed = [](metric::Metric&& m) {
+    m.update(tensor({1, 0}), tensor({{0.1, 0.9}, {0.2, 0.8}}));
+    m.update(tensor({1, 1, 0}), tensor({0.9, 0.1, 0.3}));
+    return m.value();
+  };
+  EXPECT_DOUBLE_EQ(feed(metric::F1()), (2.0 / 3 + 2.0 / 3) / 2);
+  EXPECT_DOUBLE_EQ(feed(metric::F1("micro")), 4.0 / 6);
+  EXPECT_DOUBLE_EQ(feed(metric::MCC("micro")), (2 * 1 - 1 * 1) / std::sqrt(3.0 * 3 * 2 * 2));
+  metric::F1 f;
+  GLUINO_EXPECT_ERROR(UserError, "the two classes are 0 and 1", f.update(tensor({2}), tensor({0.5})));
+}
+
+TEST(Metrics, RegressionIsAveragedOverElementsNotBatches) {
+  auto feed = [](const std::string& name) {
+    const metric::MetricPtr m = metric::create(name);
+    m->update(tensor({1, 2, 3}), tensor({1, 3, 5}));
+    m->update(tensor({0}), tensor({-5}));
+    return m->value();
+  };
+  EXPECT_DOUBLE_EQ(feed("mae"), (0 + 1 + 2 + 5) / 4.0);
+  EXPECT_DOUBLE_EQ(feed("mse"), (0 + 1 + 4 + 25) / 4.0);
+  EXPECT_DOUBLE_EQ(feed("rmse"), std::sqrt(30 / 4.0));
+  metric::PearsonCorrelation p;
+  p.update(tensor({1, 2}), tensor({3, 5}));
+  p.update(tensor({3}), tensor({7}));
+  EXPECT_NEAR(p.value(), 1, 1e-12);  // y = 2 x + 1
+}
+
+TEST(Metrics, CrossEntropyAndPerplexity) {
+  metric::CrossEntropy ce;
+  metric::Perplexity perplexity(0);
+  ce.update(tensor({1, 0}), tensor({{0.5, 0.5}, {0.25, 0.75}}));
+  perplexity.update(tensor({1, 0}), tensor({{0.5, 0.5}, {0.25, 0.75}}));
+  EXPECT_NEAR(ce.value(), (std::log(2) + std::log(4)) / 2, 1e-9);
+  EXPECT_NEAR(perplexity.value(), 2, 1e-9);
+  GLUINO_EXPECT_ERROR(IndexError, "label 2 is not one of 2 classes", ce.update(tensor({2}), tensor({{0.5, 0.5}})));
+}
+
+TEST(Metrics, CompositeCustomLossAndNames) {
+  metric::CompositeMetric all({metric::create("acc"), std::make_shared<metric::CustomMetric>(
+                                                          [](const Tensor& l, const Tensor& p) { return (l - p.max(Shape{1})).sum().item<double>(); }, "mine")});
+  all.update(tensor({1}), tensor({{0.25, 0.75}}));
+  const auto values = all.get();
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(values[0], (std::pair<std::string, double>{"accuracy", 1}));
+  EXPECT_EQ(values[1], (std::pair<std::string, double>{"mine", 0.25}));
+  metric::Loss loss;
+  loss.update({}, tensor({1, 2}));
+  loss.update({}, tensor({6}));
+  EXPECT_DOUBLE_EQ(loss.value(), 3);
+  GLUINO_EXPECT_ERROR(UserError, "did you mean 'accuracy'?", metric::create("acuracy"));
+}
+
+}  // namespace
+}  // namespace gluino::test
