@@ -50,3 +50,13 @@ def methods(symbolic):
             continue
         result[name] = _core.make_operator(op, name, False, symbolic)
     return result
+
+
+def missing(package):
+    """The __getattr__ of a namespace of operators: an AttributeError with the nearest name."""
+    def __getattr__(name):
+        import difflib
+        near = difflib.get_close_matches(name, [n for n in vars(package) if not n.startswith("_")], 1) if not name.startswith("_") else []
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise AttributeError(f"module '{package.__name__}' has no attribute '{name}'{hint}")
+    return __getattr__

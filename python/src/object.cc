@@ -86,9 +86,22 @@ void ReleaseLock::restore(PyThreadState* state) noexcept {
   }
 }
 
-static void set_error(const char* kind, const char* message) {
+// "script.py:12": the innermost line that is not of this package, because that is the one to mend.
+static std::string user_line() {
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame && !frame.is_none()) {
+    const auto file = py::cast<std::string>(frame.attr("f_code").attr("co_filename"));
+    if (file.find("/gluino/") == std::string::npos)
+      return file.substr(file.rfind('/') + 1) + ':' + std::to_string(py::cast<int>(frame.attr("f_lineno")));
+    frame = frame.attr("f_back");
+  }
+  return "";
+}
+
+static void set_error(const char* kind, const std::string& message) {
   PyObject* type = PyDict_GetItemString(registered.errors, kind);
-  PyErr_SetString(type ? type : PyExc_RuntimeError, message);
+  const std::string line = user_line();
+  PyErr_SetString(type ? type : PyExc_RuntimeError, (line.empty() ? message : message + " [" + line + "]").c_str());
 }
 
 void set_python_error() {

@@ -167,6 +167,8 @@ def test_numpy_interface():
     (lambda: nd.Convolution(nd.ones((1, 1, 4, 4)), nd.ones((1, 1, 3, 3)), kernal=(3, 3), num_filter=1, no_bias=True), TypeError, ["kernal", "kernel"]),
     (lambda: nd.Pooling(nd.ones((1, 1, 4, 4)), kernel=(2, 2), pool_type="median"), mx.MXNetError, ["pool_type", "median"]),
     (lambda: nd.relu(np.ones(3)), TypeError, ["mx.nd.array"]),
+    (lambda: nd.sofmax, AttributeError, ["did you mean 'softmax'"]),
+    (lambda: gluon.nn.Dense(2)(np.ones(3)), ValueError, ["ndarray", "mx.nd.array"]),
     (lambda: nd.relu(), TypeError, ["data", "missing"]),
     (lambda: nd.relu(nd.ones(2), 3, 4), TypeError, ["too many"]),
     (lambda: nd.zeros((2, -1)), mx.MXNetError, ["(2, ?)"]),
@@ -183,7 +185,7 @@ def test_numpy_interface():
     (lambda: gluon.SymbolBlock.imports("x.json", ["data"]), OSError, ["x.json"]),
     (lambda: nd.ones((2,)).backward(), mx.MXNetError, []),
     (lambda: nd.ones((2, 2)).asscalar(), ValueError, ["scalar"]),
-], ids=range(20))
+], ids=range(22))
 def test_errors_say_what_is_wrong(call, error, parts):
     with pytest.raises(error) as raised:
         call()
@@ -200,8 +202,19 @@ def test_errors_of_a_compiled_call_name_the_line():
     net(nd.ones((2, 3)))
     with pytest.raises(ValueError) as raised:
         net(nd.ones((2, 4)))
-    lines = [line for entry in raised.traceback for line in str(entry).splitlines()]
-    assert any("the line to find" in line for line in lines)
+    line = next(n for n, text in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1) if "# the line to find" in text)
+    assert f"[test_interface.py:{line}]" in str(raised.value)
+
+
+def test_errors_name_the_block():
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(gluon.nn.Dense(2, in_units=3))
+    net.initialize()
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        with pytest.raises(ValueError, match=r"\(in net_dense0, a Dense\)"):
+            net(nd.ones((1, 4)))
 
 
 def test_small_modules(capsys):

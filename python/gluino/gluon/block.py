@@ -248,7 +248,10 @@ class Block:
 
     def __call__(self, *args, **kwargs):
         if not self._forward_pre_hooks and not self._forward_hooks:
-            return self.forward(*args, **kwargs)
+            try:
+                return self.forward(*args, **kwargs)
+            except MXNetError as error:
+                raise _located(error, self)
         for hook in list(self._forward_pre_hooks):
             hook(self, args)
         out = self.forward(*args, **kwargs)
@@ -269,6 +272,13 @@ class Block:
         """Prints output shapes and parameter counts, layer by layer."""
         from ._summary import summarize
         summarize(self, inputs)
+
+
+def _located(error, block):
+    """The same error, saying in which block it happened: the innermost names itself."""
+    if error.args and isinstance(error.args[0], str) and " (in " not in error.args[0]:
+        error.args = (f"{error.args[0]} (in {block.name}, a {type(block).__name__})", *error.args[1:])
+    return error
 
 
 _FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "verify", "strict", "max_plans"}
@@ -385,7 +395,8 @@ class HybridBlock(Block):
             return self._run_forward(*args, **kwargs)
         first = next(_values_in(args), None)
         if first is None:
-            raise ValueError(f"In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args of {self.name}.")
+            raise ValueError(f"In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args of {self.name}: "
+                             f"{', '.join(type(a).__name__ for a in args)}; mx.nd.array makes an NDArray")
         traced = _core.is_traced(first) or _core.is_tracing()
         symbolic = isinstance(first, sym_module.Symbol) and not traced
         if symbolic:
