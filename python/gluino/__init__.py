@@ -25,7 +25,7 @@ from . import initializer, lr_scheduler, optimizer, metric  # noqa: E402
 from . import callback, engine, image, io, kvstore, model, monitor, profiler, recordio, runtime, visualization  # noqa: E402
 from . import gluon, module, test_utils  # noqa: E402
 from .executor import Executor  # noqa: F401,E402
-from .gluon.block import load_block  # noqa: F401,E402
+from .gluon.symbol_block import load_block  # noqa: F401,E402
 from ._hybrid import hybrid  # noqa: F401,E402
 from . import contrib  # noqa: E402
 

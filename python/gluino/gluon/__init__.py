@@ -1,5 +1,6 @@
 """Gluon: blocks, parameters, layers, losses, training and data."""
-from .block import Block, HybridBlock, SymbolBlock  # noqa: F401
+from .block import Block, HybridBlock  # noqa: F401
+from .symbol_block import SymbolBlock  # noqa: F401
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict  # noqa: F401
 from .trainer import Trainer  # noqa: F401
 from . import loss, nn, utils, rnn, data, contrib, model_zoo
