@@ -185,14 +185,10 @@ void add_arrays(py::module_& m) {
   m.def("array", &array_from, py::arg("data"), py::arg("device"), py::arg("numpy"), "A new array with the values of a NumPy array.");
   m.def("asnumpy", &to_numpy);
   m.def("as_flavour", [](const Tensor& t, bool numpy) { return py::reinterpret_steal<py::object>(wrap(t, numpy ? kNumpy : kLegacy)); });
-  m.def(
-      "view", [](const Tensor& t) { return t.detach(); }, "Another handle on the same memory, off the tape.");
   m.def("copy_into", [](const Tensor& source, Tensor target) { target.assign(source); });
   m.def("to_device", [](const Tensor& t, int device) { return t.to(cpu(device)); });
   m.def(
       "peek_shape", [](const Tensor& t) { return from_shape(impl_of(t).shape); }, "The shape, without making it a guard of a trace.");
-  m.def("peek_dtype", [](const Tensor& t) { return std::string(dtype_name(impl_of(t).dtype)); });
-  m.def("text_of", [](const Tensor& t) { return t.str(); });
   m.def("is_traced", [](py::handle o) { return is_symbol(o.ptr()) && as_symbol(o.ptr())->traced.defined(); });
   m.def("share_grad", [](const Tensor& t, const std::string& req) {
     Tensor target = t;

@@ -58,12 +58,6 @@ TensorMap to_tensors(const py::dict& d) {
     if (!value.is_none()) map[py::cast<std::string>(name)] = unwrap(value.ptr());
   return map;
 }
-py::dict from_tensors(const TensorMap& map, Flavour flavour) {
-  py::dict d;
-  for (const auto& [name, t] : map) d[name.c_str()] = py::reinterpret_steal<py::object>(wrap(t, flavour));
-  return d;
-}
-
 GradReq to_grad_req(const std::string& text) {
   if (text == "write") return GradReq::write;
   if (text == "add") return GradReq::add;
@@ -152,10 +146,7 @@ void add_symbols(py::module_& m) {
              const ReleaseLock release;
              e.backward(heads);
            })
-      .def_property_readonly("outputs", [](const Executor& e) { return e.outputs(); })
-      .def_property_readonly("arg_dict", [](Executor& e) { return from_tensors(e.arguments(), kLegacy); })
-      .def_property_readonly("grad_dict", [](Executor& e) { return from_tensors(e.gradients(), kLegacy); })
-      .def_property_readonly("aux_dict", [](Executor& e) { return from_tensors(e.auxiliary_states(), kLegacy); });
+      .def_property_readonly("outputs", [](const Executor& e) { return e.outputs(); });
   m.def("sym_bind", [](const Symbol& s, const py::dict& args, const py::dict& grads, const std::map<std::string, std::string>& req,
                        const py::dict& aux) {
     std::map<std::string, GradReq> grad_req;

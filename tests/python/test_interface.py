@@ -259,3 +259,11 @@ def test_public_functions_have_pages():
         for name, thing in vars(module).items():
             if not name.startswith("_") and inspect.isclass(thing) and thing.__module__.startswith("gluino"):
                 assert thing.__doc__, f"{module.__name__}.{name} has no docstring"
+
+
+def test_the_code_of_the_documentation_runs():
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
+    names = {}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    assert pathlib.Path("mlp-symbol.json").exists() and isinstance(mx.load_block("mlp.gluino"), gluon.SymbolBlock)
+    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2
