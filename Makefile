@@ -19,7 +19,7 @@ build: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build
-	@cd $(BUILD)/examples && ./demo && echo "the files are in $(BUILD)/examples"
+	@$(BUILD)/src/gluino demo --folder $(BUILD)/demo
 
 test: test-release
 

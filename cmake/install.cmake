@@ -6,6 +6,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gluino)
 install(TARGETS gluino EXPORT gluino-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/gluino DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/generated/gluino/ops.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gluino)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gluino)
 install(EXPORT gluino-targets NAMESPACE gluino:: DESTINATION ${package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/gluino-config.cmake.in ${PROJECT_BINARY_DIR}/gluino-config.cmake

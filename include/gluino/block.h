@@ -64,9 +64,9 @@ class Block {
   std::string prefix() const;
   void set_prefix(std::string prefix);
   virtual std::string hint() const;  // what a generated prefix starts with: the kind in lower case
-  std::string name() const;  // the prefix without its last underscore
-  std::string kind() const;  // "Dense": the class's name
-  std::string path() const;  // where it stands: "net.hidden"
+  std::string name() const;          // the prefix without its last underscore
+  std::string kind() const;          // "Dense": the class's name
+  std::string path() const;          // where it stands: "net.hidden"
   std::string parameter_name(const std::string& suffix) const { return prefix() + suffix; }
 
   ParameterDict collect_params(const std::string& pattern = "") const;  // names with prefixes

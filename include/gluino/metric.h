@@ -20,7 +20,8 @@ class Metric {
     sum_ = 0;
     count_ = 0;
   }
-  virtual double value() const;  // NaN before the first update
+  virtual double value() const;                       // NaN before the first update
+  virtual std::shared_ptr<Metric> fresh() const = 0;  // another of the same kind that has seen nothing
   virtual std::vector<std::pair<std::string, double>> get() const { return {{name_, value()}}; }
   const std::string& name() const { return name_; }
 
@@ -34,9 +35,19 @@ class Metric {
 };
 using MetricPtr = std::shared_ptr<Metric>;
 
+namespace detail {
+template <class M>
+std::shared_ptr<Metric> reset_copy(const M& metric) {
+  auto copy = std::make_shared<M>(metric);
+  copy->reset();
+  return copy;
+}
+}  // namespace detail
+
 // The share of samples whose largest prediction along `axis` is the label. Predictions of the label's shape are classes.
 class Accuracy : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit Accuracy(int axis = 1, std::string name = "accuracy") : Metric(std::move(name)), axis_(axis) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 
@@ -46,6 +57,7 @@ class Accuracy : public Metric {
 // The share of samples whose label is among the top_k largest predictions.
 class TopKAccuracy : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit TopKAccuracy(int64_t top_k = 1, const std::string& name = "top_k_accuracy");
   void update(const Tensor& label, const Tensor& prediction) override;
 
@@ -73,6 +85,7 @@ class BinaryMetric : public Metric {
 };
 class F1 : public BinaryMetric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit F1(std::string average = "macro", std::string name = "f1") : BinaryMetric(std::move(name), std::move(average)) {}
 
  protected:
@@ -80,6 +93,7 @@ class F1 : public BinaryMetric {
 };
 class MCC : public BinaryMetric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit MCC(std::string average = "macro", std::string name = "mcc") : BinaryMetric(std::move(name), std::move(average)) {}
 
  protected:
@@ -89,16 +103,19 @@ class MCC : public BinaryMetric {
 // Errors of a regression, averaged over all elements seen.
 class MAE : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit MAE(std::string name = "mae") : Metric(std::move(name)) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 };
 class MSE : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit MSE(std::string name = "mse") : Metric(std::move(name)) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 };
 class RMSE : public MSE {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit RMSE(std::string name = "rmse") : MSE(std::move(name)) {}
   double value() const override;
 };
@@ -106,6 +123,7 @@ class RMSE : public MSE {
 // -log of the probability given to the label, per sample. Predictions are probabilities along the last axis.
 class CrossEntropy : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit CrossEntropy(double eps = 1e-12, std::string name = "cross-entropy", std::optional<int64_t> ignore_label = {})
       : Metric(std::move(name)), eps_(eps), ignore_label_(ignore_label) {}
   void update(const Tensor& label, const Tensor& prediction) override;
@@ -116,6 +134,7 @@ class CrossEntropy : public Metric {
 };
 class Perplexity : public CrossEntropy {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit Perplexity(std::optional<int64_t> ignore_label = {}, const std::string& name = "perplexity")
       : CrossEntropy(1e-10, name, ignore_label) {}
   double value() const override;
@@ -124,6 +143,7 @@ class Perplexity : public CrossEntropy {
 // Pearson's correlation of all labels and predictions seen.
 class PearsonCorrelation : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit PearsonCorrelation(std::string name = "pearsonr") : Metric(std::move(name)) {}
   void update(const Tensor& label, const Tensor& prediction) override;
   void reset() override;
@@ -136,6 +156,7 @@ class PearsonCorrelation : public Metric {
 // The mean of a loss: update({}, losses).
 class Loss : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit Loss(std::string name = "loss") : Metric(std::move(name)) {}
   void update(const Tensor& label, const Tensor& losses) override;
 };
@@ -143,6 +164,7 @@ class Loss : public Metric {
 // The mean over batches of a function of (label, prediction).
 class CustomMetric : public Metric {
  public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   using Function = std::function<double(const Tensor& label, const Tensor& prediction)>;
   explicit CustomMetric(Function f, std::string name = "custom") : Metric(std::move(name)), f_(std::move(f)) {}
   void update(const Tensor& label, const Tensor& prediction) override { add(f_(label, prediction), 1); }
@@ -155,6 +177,7 @@ class CompositeMetric : public Metric {
  public:
   explicit CompositeMetric(std::vector<MetricPtr> metrics = {}) : Metric("composite"), metrics_(std::move(metrics)) {}
   void add(MetricPtr metric) { metrics_.push_back(std::move(metric)); }
+  std::shared_ptr<Metric> fresh() const override;
   void update(const Tensor& label, const Tensor& prediction) override;
   void reset() override;
   double value() const override;  // of the first
@@ -164,7 +187,8 @@ class CompositeMetric : public Metric {
   std::vector<MetricPtr> metrics_;
 };
 
-// By name: "accuracy" ("acc"), "top_k_accuracy", "f1", "mcc", "mae", "mse", "rmse", "cross-entropy" ("ce"), "perplexity", "pearsonr", "loss".
+// By name: "accuracy" ("acc"), "top_k_accuracy", "f1", "mcc", "mae", "mse", "rmse", "cross-entropy" ("ce"), "perplexity", "pearsonr",
+// "loss".
 MetricPtr create(const std::string& name);
 
 }  // namespace gluino::metric

@@ -14,7 +14,10 @@ namespace {
 thread_local Device tls_device;
 
 int default_threads() {
-  if (const auto n = env_int("GLUINO_NUM_THREADS")) return std::max(1, *n);
+  if (const auto n = env_int("GLUINO_NUM_THREADS")) {
+    omp_set_num_threads(std::max(1, *n));  // oneDNN and OpenBLAS follow
+    return std::max(1, *n);
+  }
   return std::max(1, omp_get_max_threads());  // honours OMP_NUM_THREADS
 }
 std::atomic<int>& threads() {

@@ -138,11 +138,13 @@ void Block::add_child(const std::string& name, Block& child) {
   invalidate();
 }
 void Block::own_child(const std::string& name, std::shared_ptr<Block> child) {
+  if (!child) raise<UserError>("{}: the child '{}' is null", kind(), name);
   attach(name, *child);
   children_.push_back({name, child.get(), child});
   invalidate();
 }
 void Block::replace_child(const std::string& name, std::shared_ptr<Block> child) {
+  if (!child) raise<UserError>("{}: the new child '{}' is null", kind(), name);
   for (Child& c : children_)
     if (c.name == name) {
       check_child(name, *child);
@@ -285,7 +287,8 @@ static ParameterDict spelled_as(const NamedTensors& file, const Block& block) {
   std::vector<std::string> prefixes{block.prefix(), ""};
   for (const auto& [name, p] : prefixed) {
     const std::string relative = name.substr(block.prefix().size()), first = file.empty() ? "" : bare(file[0].first);
-    if (first.size() > relative.size() && first.ends_with("_" + relative)) prefixes.push_back(first.substr(0, first.size() - relative.size()));
+    if (first.size() > relative.size() && first.ends_with("_" + relative))
+      prefixes.push_back(first.substr(0, first.size() - relative.size()));
   }
   auto fits = [&](const ParameterDict& names) {
     return std::count_if(file.begin(), file.end(), [&](const auto& entry) { return names.contains(bare(entry.first)); });

@@ -13,14 +13,28 @@ static Shape filter_shape(int64_t filters, int64_t channels, const Shape& kernel
 }
 static void check_axes(const Block& layer, const Shape& in, int axes) {
   if (in.ndim() != axes + 2)
-    raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", layer.kind(), in, axes + 2, axes);
+    raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", layer.kind(), in, axes + 2,
+                      axes);
+}
+
+// One number, or one per axis.
+static Shape per_axis(const Extents& e, int axes, const char* what) {
+  if (const int given = e.values.ndim(); given != 1 && given != axes)
+    raise<UserError>("{} is {}, but one number or {} are needed", what, e.values, axes);
+  return e.expand(axes);
+}
+static void check_filters(int axes, int64_t channels, const Extents& kernel, int64_t groups) {
+  if (channels < 1 || groups < 1 || channels % groups != 0)
+    raise<UserError>("a convolution of {} channels cannot have {} groups", channels, groups);
+  per_axis(kernel, axes, "kernel_size");
 }
 
 // ---- convolutions
 
 Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
-    : weight(add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
-                                      .init = options.weight_initializer})),
+    : weight((check_filters(axes, channels, kernel_size, options.groups),
+              add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
+                                       .init = options.weight_initializer}))),
       bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
       axes_(axes),
       channels_(channels),
@@ -35,9 +49,9 @@ Tensor Conv::forward(const Tensor& x) {
   if (bias) inputs.push_back(bias->data());
   const Tensor y = gluino::call("Convolution", inputs,
                                 {{"kernel", kernel_},
-                                 {"stride", options_.strides.expand(axes_)},
-                                 {"dilate", options_.dilation.expand(axes_)},
-                                 {"pad", options_.padding.expand(axes_)},
+                                 {"stride", per_axis(options_.strides, axes_, "strides")},
+                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
+                                 {"pad", per_axis(options_.padding, axes_, "padding")},
                                  {"num_filter", channels_},
                                  {"num_group", options_.groups},
                                  {"no_bias", !bias}});
@@ -52,8 +66,9 @@ std::string Conv::describe() const {
 // ---- transposes: the weight is (channels in, channels out per group, kernel extents)
 
 ConvTranspose::ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options)
-    : weight(add_parameter("weight", {.shape = filter_shape(options.in_channels, channels / options.groups, kernel_size.expand(axes)),
-                                      .init = options.weight_initializer})),
+    : weight((check_filters(axes, channels, kernel_size, options.groups),
+              add_parameter("weight", {.shape = filter_shape(options.in_channels, channels / options.groups, kernel_size.expand(axes)),
+                                       .init = options.weight_initializer}))),
       bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
       axes_(axes),
       channels_(channels),
@@ -68,10 +83,10 @@ Tensor ConvTranspose::forward(const Tensor& x) {
   if (bias) inputs.push_back(bias->data());
   const Tensor y = gluino::call("Deconvolution", inputs,
                                 {{"kernel", kernel_},
-                                 {"stride", options_.strides.expand(axes_)},
-                                 {"dilate", options_.dilation.expand(axes_)},
-                                 {"pad", options_.padding.expand(axes_)},
-                                 {"adj", options_.output_padding.expand(axes_)},
+                                 {"stride", per_axis(options_.strides, axes_, "strides")},
+                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
+                                 {"pad", per_axis(options_.padding, axes_, "padding")},
+                                 {"adj", per_axis(options_.output_padding, axes_, "output_padding")},
                                  {"num_filter", channels_},
                                  {"num_group", options_.groups},
                                  {"no_bias", !bias}});
@@ -93,19 +108,18 @@ Tensor Pool::forward(const Tensor& x) {
     return gluino::call(
         "Pooling", {x},
         {{"kernel", Shape::filled(axes_, 1)}, {"pool_type", kind_}, {"global_pool", true}, {"pooling_convention", convention}});
-  const Shape kernel = window_->expand(axes_);
+  const Shape kernel = per_axis(*window_, axes_, "pool_size");
   return gluino::call("Pooling", {x},
                       {{"kernel", kernel},
-                       {"stride", options_.strides ? options_.strides->expand(axes_) : kernel},
-                       {"pad", options_.padding.expand(axes_)},
+                       {"stride", options_.strides ? per_axis(*options_.strides, axes_, "strides") : kernel},
+                       {"pad", per_axis(options_.padding, axes_, "padding")},
                        {"pool_type", kind_},
                        {"pooling_convention", convention},
                        {"count_include_pad", options_.count_include_pad}});
 }
 std::string Pool::describe() const { return window_ ? fmt::format("size={}", window_->expand(axes_)) : "global"; }
 
-
-ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(padding.expand(4)) {}
+ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(per_axis(padding, 4, "padding")) {}
 Tensor ReflectionPad2D::forward(const Tensor& x) {
   const Shape& p = padding_;
   return gluino::call("Pad", {x}, {{"mode", std::string("reflect")}, {"pad_width", Shape{0, 0, 0, 0, p[2], p[3], p[0], p[1]}}});

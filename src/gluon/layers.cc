@@ -98,7 +98,10 @@ Tensor Flatten::forward(const Tensor& x) { return gluino::call("Flatten", {x}); 
 Embedding::Embedding(int64_t input_dim, int64_t output_dim, DType dtype, init::InitializerPtr weight_initializer)
     : weight(add_parameter("weight", {.shape = {input_dim, output_dim}, .dtype = dtype, .init = std::move(weight_initializer)})),
       input_dim_(input_dim),
-      output_dim_(output_dim) {}
+      output_dim_(output_dim) {
+  if (input_dim < 1 || output_dim < 1)
+    raise<UserError>("Embedding: {} rows of {} numbers were asked for, at least 1 is needed", input_dim, output_dim);
+}
 Tensor Embedding::forward(const Tensor& x) {
   return gluino::call("Embedding", {x, weight->data()},
                       {{"input_dim", input_dim_}, {"output_dim", output_dim_}, {"dtype", weight->dtype()}});

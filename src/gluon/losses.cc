@@ -83,13 +83,13 @@ Tensor TripletLoss::elements(const Tensors& in) const {
 }
 
 CTCLoss::CTCLoss(CTCOptions o) : Loss(o.weight, o.label_layout == "NT" ? 0 : 1), options_(std::move(o)) {
-  if (options_.layout != "NTC" && options_.layout != "TNC") raise<UserError>("CTCLoss: layout is '{}'; it must be NTC or TNC", options_.layout);
+  if (options_.layout != "NTC" && options_.layout != "TNC")
+    raise<UserError>("CTCLoss: layout is '{}'; it must be NTC or TNC", options_.layout);
   if (options_.label_layout != "NT" && options_.label_layout != "TN")
     raise<UserError>("CTCLoss: label_layout is '{}'; it must be NT or TN", options_.label_layout);
 }
 Tensors CTCLoss::forward(const Tensors& inputs) {
-  if (inputs.size() == 3)
-    throw UserError("CTCLoss: 3 inputs were given; lengths are needed of both predictions and labels, or of neither");
+  if (inputs.size() == 3) throw UserError("CTCLoss: 3 inputs were given; lengths are needed of both predictions and labels, or of neither");
   Tensor loss = elements(inputs);
   if (inputs.size() > 4) loss = gluino::call("broadcast_mul", {loss, inputs[4]});
   return {weight_ ? loss * *weight_ : loss};
@@ -106,7 +106,8 @@ Tensor CTCLoss::elements(const Tensors& in) const {
 Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
   const Tensor a = gluino::call("reshape_like", {in[0], in[1]}), b = in[1];
   const Tensor sizes = gluino::call("sqrt", {sum_along(squared(a), -1, true) * sum_along(squared(b), -1, true)});
-  const Tensor cosine = gluino::call("broadcast_div", {sum_along(a * b, -1, true), gluino::call("_maximum_scalar", {sizes}, {{"scalar", 1e-12}})});
+  const Tensor cosine =
+      gluino::call("broadcast_div", {sum_along(a * b, -1, true), gluino::call("_maximum_scalar", {sizes}, {{"scalar", 1e-12}})});
   const Tensor label = gluino::call("reshape_like", {in[2], cosine});
   const Tensor apart = gluino::call("clip", {cosine - options_.margin}, {{"a_min", 0.0}, {"a_max", 1 - options_.margin}});
   return gluino::call("where", {label == 1.0, 1.0 - cosine, apart});
@@ -114,7 +115,8 @@ Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
 
 Tensor PoissonNLLLoss::elements(const Tensors& in) const {
   const Tensor target = label_like(in);
-  const Tensor loss = options_.from_logits ? gluino::call("exp", {in[0]}) - target * in[0] : in[0] - target * logarithm(in[0] + options_.epsilon);
+  const Tensor loss =
+      options_.from_logits ? gluino::call("exp", {in[0]}) - target * in[0] : in[0] - target * logarithm(in[0] + options_.epsilon);
   if (!options_.compute_full) return loss;
   // n log n - n + log(2 pi n) / 2, for counts above 1
   const Tensor safe = gluino::call("_maximum_scalar", {target}, {{"scalar", 1.0}});
@@ -129,11 +131,13 @@ static const LossSamples samples{
     sample<L1Loss>({{3, 4}, {3, 4}}),
     sample<L2Loss>({{3, 4}, {3, 4}, uniform_sample({3, 1}, 0.1, 1)}),
     sample<SigmoidBinaryCrossEntropyLoss>({{3, 4}, uniform_sample({3, 4}, 0, 1)}),
-    sample<SigmoidBinaryCrossEntropyLoss>({{3, 4}, uniform_sample({3, 4}, 0, 1), uniform_sample({3, 1}, 0.1, 1), uniform_sample({1, 4}, 0.5, 2)}),
+    sample<SigmoidBinaryCrossEntropyLoss>(
+        {{3, 4}, uniform_sample({3, 4}, 0, 1), uniform_sample({3, 1}, 0.1, 1), uniform_sample({1, 4}, 0.5, 2)}),
     sample<SigmoidBinaryCrossEntropyLoss>({uniform_sample({3, 4}, 0.1, 0.9), uniform_sample({3, 4}, 0, 1)},
                                           SigmoidBinaryCrossEntropyOptions{.from_sigmoid = true, .weight = 2}),
     sample<SoftmaxCrossEntropyLoss>({{3, 4}, index_sample({3}, 4)}),
-    sample<SoftmaxCrossEntropyLoss>({{3, 4, 2}, uniform_sample({3, 4, 2}, 0, 1)}, SoftmaxCrossEntropyOptions{.axis = 1, .sparse_label = false, .weight = 0.5}),
+    sample<SoftmaxCrossEntropyLoss>({{3, 4, 2}, uniform_sample({3, 4, 2}, 0, 1)},
+                                    SoftmaxCrossEntropyOptions{.axis = 1, .sparse_label = false, .weight = 0.5}),
     sample<SoftmaxCrossEntropyLoss>({{3, 4}, index_sample({3}, 4), uniform_sample({3, 1}, 0.1, 1)}),
     sample<KLDivLoss>({{3, 4}, uniform_sample({3, 4}, 0.1, 1)}),
     sample<KLDivLoss>({{3, 4}, uniform_sample({3, 4}, 0.1, 1)}, KLDivOptions{.from_logits = false}),
@@ -144,10 +148,12 @@ static const LossSamples samples{
     sample<LogisticLoss>({{3, 4}, uniform_sample({3, 4}, 0, 1)}, LogisticOptions{.label_format = "binary"}),
     sample<TripletLoss>({{3, 4}, {3, 4}, {3, 4}}),
     sample<CTCLoss>({{2, 5, 4}, index_sample({2, 2}, 3)}),
-    sample<CTCLoss>({{5, 2, 4}, index_sample({2, 2}, 3), SampleInput({2}, 4, 6, true), SampleInput({2}, 1, 3, true)}, CTCOptions{.layout = "TNC"}),
+    sample<CTCLoss>({{5, 2, 4}, index_sample({2, 2}, 3), SampleInput({2}, 4, 6, true), SampleInput({2}, 1, 3, true)},
+                    CTCOptions{.layout = "TNC"}),
     sample<CosineEmbeddingLoss>({{3, 4}, {3, 4}, SampleInput({3}, 0, 2, true)}),
     sample<PoissonNLLLoss>({{3, 4}, index_sample({3, 4}, 6)}),
-    sample<PoissonNLLLoss>({uniform_sample({3, 4}, 0.5, 2), index_sample({3, 4}, 6)}, PoissonNLLOptions{.from_logits = false, .compute_full = true}),
+    sample<PoissonNLLLoss>({uniform_sample({3, 4}, 0.5, 2), index_sample({3, 4}, 6)},
+                           PoissonNLLOptions{.from_logits = false, .compute_full = true}),
 };
 
 }  // namespace gluino::loss

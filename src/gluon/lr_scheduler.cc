@@ -15,7 +15,11 @@ class Schedule final : public LRScheduler {
  public:
   template <class O>
   Schedule(const O& o, std::function<double(int64_t)> after)
-      : base_lr_(o.base_lr), begin_(o.warmup_begin_lr), steps_(o.warmup_steps), constant_(o.warmup_mode == "constant"), after_(std::move(after)) {
+      : base_lr_(o.base_lr),
+        begin_(o.warmup_begin_lr),
+        steps_(o.warmup_steps),
+        constant_(o.warmup_mode == "constant"),
+        after_(std::move(after)) {
     if (o.warmup_steps < 0) raise<UserError>("lr_scheduler: warmup_steps is {}, it must not be negative", o.warmup_steps);
     if (o.warmup_begin_lr > o.base_lr)
       raise<UserError>("lr_scheduler: warmup_begin_lr {} is above base_lr {}, but a warm-up goes up", o.warmup_begin_lr, o.base_lr);
@@ -67,9 +71,8 @@ LRSchedulerPtr multi_factor(std::vector<int64_t> steps, MultiFactorOptions o) {
 }
 
 LRSchedulerPtr poly(int64_t max_update, PolyOptions o) {
-  return std::make_shared<Schedule>(o, [o, done = progress(max_update, o)](int64_t n) {
-    return o.final_lr + (o.base_lr - o.final_lr) * std::pow(1 - done(n), o.pwr);
-  });
+  return std::make_shared<Schedule>(
+      o, [o, done = progress(max_update, o)](int64_t n) { return o.final_lr + (o.base_lr - o.final_lr) * std::pow(1 - done(n), o.pwr); });
 }
 
 LRSchedulerPtr cosine(int64_t max_update, CosineOptions o) {

@@ -35,7 +35,8 @@ TopKAccuracy::TopKAccuracy(int64_t top_k, const std::string& name) : Metric(fmt:
   if (top_k < 1) raise<UserError>("TopKAccuracy: top_k is {}, at least 1 is needed", top_k);
 }
 void TopKAccuracy::update(const Tensor& label, const Tensor& prediction) {
-  if (prediction.ndim() != 2) raise<ShapeError>("metric {}: predictions have shape {}, but (batch, classes) is needed", name_, prediction.shape());
+  if (prediction.ndim() != 2)
+    raise<ShapeError>("metric {}: predictions have shape {}, but (batch, classes) is needed", name_, prediction.shape());
   const autograd::Scope scope(false, std::nullopt);
   const std::vector<double> want = numbers(label);
   check_sizes(name_, label, prediction, static_cast<int64_t>(want.size()), prediction.extent(0));
@@ -148,6 +149,11 @@ void Loss::update(const Tensor&, const Tensor& losses) {
 
 void CompositeMetric::update(const Tensor& label, const Tensor& prediction) {
   for (const MetricPtr& m : metrics_) m->update(label, prediction);
+}
+std::shared_ptr<Metric> CompositeMetric::fresh() const {
+  std::vector<MetricPtr> copies;
+  for (const MetricPtr& m : metrics_) copies.push_back(m->fresh());
+  return std::make_shared<CompositeMetric>(copies);
 }
 void CompositeMetric::reset() {
   for (const MetricPtr& m : metrics_) m->reset();

@@ -45,8 +45,8 @@ ClassifierPtr vgg(int layers, bool batch_norm, Options o) {
   const int64_t filters[] = {64, 128, 256, 512, 512};
   for (size_t stage = 0; stage < 5; ++stage) {
     for (int i = 0; i < convolutions[stage]; ++i) {
-      net->features.add(nn::Conv2D(
-          filters[stage], 3, {.padding = 1, .weight_initializer = init::xavier(init::Distribution::gaussian, init::Factor::out, 2)}));
+      net->features.add(nn::Conv2D(filters[stage], 3,
+                                   {.padding = 1, .weight_initializer = init::xavier(init::Distribution::gaussian, init::Factor::out, 2)}));
       if (batch_norm) net->features.add(nn::BatchNorm());
       relu(net->features);
     }
@@ -100,13 +100,16 @@ static const std::vector<std::pair<std::string, Maker>>& all_models() {
   static const auto models = [] {
     std::vector<std::pair<std::string, Maker>> m{{"mlp", mlp}, {"lenet", lenet}, {"alexnet", alexnet}, {"inceptionv3", inception_v3}};
     for (const int n : {11, 13, 16, 19})
-      for (const bool bn : {false, true}) m.emplace_back(fmt::format("vgg{}{}", n, bn ? "_bn" : ""), [=](Options o) { return vgg(n, bn, o); });
+      for (const bool bn : {false, true})
+        m.emplace_back(fmt::format("vgg{}{}", n, bn ? "_bn" : ""), [=](Options o) { return vgg(n, bn, o); });
     for (const int version : {1, 2})
       for (const int n : {18, 34, 50, 101, 152})
         m.emplace_back(fmt::format("resnet{}_v{}", n, version), [=](Options o) { return resnet(version, n, o); });
     for (const int n : {121, 161, 169, 201}) m.emplace_back(fmt::format("densenet{}", n), [=](Options o) { return densenet(n, o); });
-    for (const std::string version : {"1.0", "1.1"}) m.emplace_back("squeezenet" + version, [=](Options o) { return squeezenet(version, o); });
-    for (const auto& [text, width] : std::vector<std::pair<std::string, double>>{{"1.0", 1}, {"0.75", 0.75}, {"0.5", 0.5}, {"0.25", 0.25}}) {
+    for (const std::string version : {"1.0", "1.1"})
+      m.emplace_back("squeezenet" + version, [=](Options o) { return squeezenet(version, o); });
+    for (const auto& [text, width] :
+         std::vector<std::pair<std::string, double>>{{"1.0", 1}, {"0.75", 0.75}, {"0.5", 0.5}, {"0.25", 0.25}}) {
       m.emplace_back("mobilenet" + text, [w = width](Options o) { return mobilenet(w, o); });
       m.emplace_back("mobilenetv2_" + text, [w = width](Options o) { return mobilenet_v2(w, o); });
     }

@@ -6,7 +6,9 @@
 namespace gluino::model_zoo {
 
 // A see-through sequence: what it holds is named as if it stood in the scope around it.
-inline std::shared_ptr<nn::HybridSequential> sequence(const std::string& prefix = "") { return std::make_shared<nn::HybridSequential>(prefix); }
+inline std::shared_ptr<nn::HybridSequential> sequence(const std::string& prefix = "") {
+  return std::make_shared<nn::HybridSequential>(prefix);
+}
 inline void append(nn::HybridSequential& to, std::shared_ptr<Block> block) { to.own_child(std::to_string(to.size()), std::move(block)); }
 
 inline nn::ConvOptions bare(nn::Extents strides = 1, nn::Extents padding = 0, int64_t groups = 1) {

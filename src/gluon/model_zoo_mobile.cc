@@ -37,7 +37,8 @@ class LinearBottleneck : public HybridBlock {
 };
 
 void check_multiplier(double multiplier) {
-  if (!(multiplier > 0 && multiplier <= 4)) raise<UserError>("model zoo: MobileNet's multiplier is {}; it must be above 0 and at most 4", multiplier);
+  if (!(multiplier > 0 && multiplier <= 4))
+    raise<UserError>("model zoo: MobileNet's multiplier is {}; it must be above 0 and at most 4", multiplier);
 }
 
 }  // namespace
@@ -108,7 +109,8 @@ std::shared_ptr<nn::HybridSequential> branch(const std::vector<Convolution>& con
   for (const Convolution& c : convolutions) append(*out, basic(c));
   return out;
 }
-std::shared_ptr<nn::HybridConcurrent> side_by_side(const std::string& prefix, const std::vector<std::shared_ptr<nn::HybridSequential>>& branches) {
+std::shared_ptr<nn::HybridConcurrent> side_by_side(const std::string& prefix,
+                                                   const std::vector<std::shared_ptr<nn::HybridSequential>>& branches) {
   auto out = std::make_shared<nn::HybridConcurrent>(1, prefix);
   for (const auto& b : branches) append(*out, b);
   return out;
@@ -124,17 +126,16 @@ std::shared_ptr<Block> block_b() {
   return side_by_side("B_", {branch({{384, 3, 2}}), branch({{64, 1}, {96, 3, 1, 1}, {96, 3, 2}}), branch({}, Pool::max)});
 }
 std::shared_ptr<Block> block_c(const std::string& prefix, int64_t n) {
-  return side_by_side(prefix, {branch({{192, 1}}), branch({{n, 1}, {n, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}}),
-                               branch({{n, 1},
-                                       {n, kColumn, 1, kAlongColumn},
-                                       {n, kRow, 1, kAlongRow},
-                                       {n, kColumn, 1, kAlongColumn},
-                                       {192, kRow, 1, kAlongRow}}),
-                               branch({{192, 1}}, Pool::average)});
+  return side_by_side(
+      prefix,
+      {branch({{192, 1}}), branch({{n, 1}, {n, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}}),
+       branch({{n, 1}, {n, kColumn, 1, kAlongColumn}, {n, kRow, 1, kAlongRow}, {n, kColumn, 1, kAlongColumn}, {192, kRow, 1, kAlongRow}}),
+       branch({{192, 1}}, Pool::average)});
 }
 std::shared_ptr<Block> block_d() {
-  return side_by_side("D_", {branch({{192, 1}, {320, 3, 2}}),
-                             branch({{192, 1}, {192, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}, {192, 3, 2}}), branch({}, Pool::max)});
+  return side_by_side(
+      "D_", {branch({{192, 1}, {320, 3, 2}}), branch({{192, 1}, {192, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}, {192, 3, 2}}),
+             branch({}, Pool::max)});
 }
 // Ends in a row filter and a column filter side by side.
 std::shared_ptr<nn::HybridSequential> forked(const std::vector<Convolution>& first) {
@@ -144,7 +145,8 @@ std::shared_ptr<nn::HybridSequential> forked(const std::vector<Convolution>& fir
   return out;
 }
 std::shared_ptr<Block> block_e(const std::string& prefix) {
-  return side_by_side(prefix, {branch({{320, 1}}), forked({{384, 1}}), forked({{448, 1}, {384, 3, 1, 1}}), branch({{192, 1}}, Pool::average)});
+  return side_by_side(prefix,
+                      {branch({{320, 1}}), forked({{384, 1}}), forked({{448, 1}, {384, 3, 1, 1}}), branch({{192, 1}}, Pool::average)});
 }
 
 }  // namespace

@@ -112,8 +112,10 @@ ClassifierPtr densenet(int layers, Options o) {
     int64_t first, growth;
     std::vector<int> blocks;
   };
-  static const std::vector<std::pair<int, Spec>> specs{
-      {121, {64, 32, {6, 12, 24, 16}}}, {161, {96, 48, {6, 12, 36, 24}}}, {169, {64, 32, {6, 12, 32, 32}}}, {201, {64, 32, {6, 12, 48, 32}}}};
+  static const std::vector<std::pair<int, Spec>> specs{{121, {64, 32, {6, 12, 24, 16}}},
+                                                       {161, {96, 48, {6, 12, 36, 24}}},
+                                                       {169, {64, 32, {6, 12, 32, 32}}},
+                                                       {201, {64, 32, {6, 12, 48, 32}}}};
   const Spec& spec = look_up(specs, layers, "DenseNet");
   auto net = std::make_unique<Classifier>("densenet");
   nn::HybridSequential& f = net->features;

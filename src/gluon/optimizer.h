@@ -66,9 +66,7 @@ bool add(const Definition<O>& d) {
 }  // namespace gluino::optimizer::detail
 
 // GLUINO_OPTIMIZER(sgd, SGDOptions, fields, states, step): defines sgd(SGDOptions) and registers it.
-#define GLUINO_OPTIMIZER(name, Options, ...)                                            \
-  static const detail::Definition<Options> name##_definition{#name, __VA_ARGS__};       \
-  OptimizerPtr name(Options options) {                                                  \
-    return std::make_shared<detail::Defined<Options>>(std::move(options), name##_definition); \
-  }                                                                                     \
+#define GLUINO_OPTIMIZER(name, Options, ...)                                                                                       \
+  static const detail::Definition<Options> name##_definition{#name, __VA_ARGS__};                                                  \
+  OptimizerPtr name(Options options) { return std::make_shared<detail::Defined<Options>>(std::move(options), name##_definition); } \
   static const bool name##_is_registered = detail::add(name##_definition);

@@ -31,7 +31,8 @@ OptimizerPtr create(const std::string& name, const NamedOptions& options) {
   return found->second(options);
 }
 void Optimizer::set_learning_rate(double lr) {
-  if (scheduler_) throw UserError("set_learning_rate: a scheduler decides the learning rate; remove it with set_lr_scheduler(nullptr) first");
+  if (scheduler_)
+    throw UserError("set_learning_rate: a scheduler decides the learning rate; remove it with set_lr_scheduler(nullptr) first");
   learning_rate_ = lr;
 }
 
@@ -100,8 +101,7 @@ double corrected(double lr, double beta1, double beta2, int64_t t) {
 
 }  // namespace
 
-GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state,
-                 [](const SGDOptions& o, Update& u) { sgd_step(o, u, u.lr, o.momentum); })
+GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state, [](const SGDOptions& o, Update& u) { sgd_step(o, u, u.lr, o.momentum); })
 
 GLUINO_OPTIMIZER(nag, NAGOptions, momentum_field, momentum_state, [](const NAGOptions& o, Update& u) {
   if (u.state.empty()) return run("sgd_update", u, 0, common(o, u, u.lr));
@@ -180,7 +180,9 @@ GLUINO_OPTIMIZER(
           .field("beta", &FtrlOptions::beta, "added to the root of the sum of squares");
     },
     zero_states<2>,
-    [](const FtrlOptions& o, Update& u) { run("ftrl_update", u, 2, with(common(o, u, u.lr), {{"lamda1", o.lamda1}, {"beta", o.beta}})); })
+    [](const FtrlOptions& o, Update& u) {
+      run("ftrl_update", u, 2, with(common(o, u, u.lr), {{"lamda1", o.lamda1}, {"beta", o.beta}}));
+    })
 
 GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u) {
   const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
@@ -312,12 +314,10 @@ GLUINO_OPTIMIZER(
       u.weight += step;
     })
 
-GLUINO_OPTIMIZER(
-    sgld, SGLDOptions, no_fields, zero_states<0>,
-    [](const SGLDOptions& o, Update& u) {
-      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
-      const Tensor noise = random::normal(0, std::sqrt(u.lr), u.weight.shape(), {u.weight.dtype(), u.weight.device()});
-      u.weight += noise - (g + u.weight * u.wd) * (u.lr / 2);
-    })
+GLUINO_OPTIMIZER(sgld, SGLDOptions, no_fields, zero_states<0>, [](const SGLDOptions& o, Update& u) {
+  const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
+  const Tensor noise = random::normal(0, std::sqrt(u.lr), u.weight.shape(), {u.weight.dtype(), u.weight.device()});
+  u.weight += noise - (g + u.weight * u.wd) * (u.lr / 2);
+})
 
 }  // namespace gluino::optimizer

@@ -9,8 +9,7 @@ namespace gluino::nn {
 inline Tensor zero_column(const Tensor& x, int batch_axis) {
   Tensor column = x;
   for (int axis = 0; axis < x.ndim(); ++axis)
-    if (axis != batch_axis)
-      column = call("slice_axis", {column}, {{"axis", int64_t{axis}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
+    if (axis != batch_axis) column = call("slice_axis", {column}, {{"axis", int64_t{axis}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
   return call("zeros_like", {column});
 }
 

@@ -45,8 +45,9 @@ Tensors RecurrentCell::begin_state(const Tensor& x) const {
 Unrolled RecurrentCell::unroll(int64_t length, const Tensor& inputs, UnrollOptions options) {
   if (length < 1) raise<UserError>("unroll: length is {}, at least 1 is needed", length);
   const Tensor sequence[] = {time_first(inputs, options.layout)};
-  const Tensors steps = length == 1 ? Tensors{sequence[0].reshape({-3, -2})}
-                                    : gluino::call_all("SliceChannel", sequence, {{"num_outputs", length}, {"axis", int64_t{0}}, {"squeeze_axis", true}});
+  const Tensors steps =
+      length == 1 ? Tensors{sequence[0].reshape({-3, -2})}
+                  : gluino::call_all("SliceChannel", sequence, {{"num_outputs", length}, {"axis", int64_t{0}}, {"squeeze_axis", true}});
   Tensors states = options.begin_state.empty() ? begin_state(steps[0]) : options.begin_state, outputs;
   std::vector<Tensors> history(states.size());
   for (const Tensor& x : steps) {
@@ -77,8 +78,8 @@ GatedCell::GatedCell(int64_t gates, int64_t hidden_size, CellOptions o)
 }
 void GatedCell::check_inputs(const Tensors& inputs) const {
   if (const size_t needed = 1 + state_extents().size(); inputs.size() != needed)
-    raise<UserError>("{}: {} inputs were given, {} are needed: x and the states; begin_state(x) gives the first ones", kind(), inputs.size(),
-                     needed);
+    raise<UserError>("{}: {} inputs were given, {} are needed: x and the states; begin_state(x) gives the first ones", kind(),
+                     inputs.size(), needed);
 }
 Tensor GatedCell::from_input(const Tensor& x) {
   complete_if_known(has_known_shape(x), i2h_weight, [&] {
@@ -136,7 +137,8 @@ Tensors SequentialRNNCell::forward(const Tensors& inputs) {
   auto next = inputs.begin() + 1;
   for (const CellPtr& c : cells_) {
     const auto end = next + static_cast<ptrdiff_t>(c->state_extents().size());
-    if (end > inputs.end()) raise<UserError>("SequentialRNNCell: {} states were given, {} are needed", inputs.size() - 1, state_extents().size());
+    if (end > inputs.end())
+      raise<UserError>("SequentialRNNCell: {} states were given, {} are needed", inputs.size() - 1, state_extents().size());
     const Tensors result = (*c)(joined(x, Tensors(next, end)));
     x = result[0];
     states.insert(states.end(), result.begin() + 1, result.end());
@@ -145,7 +147,8 @@ Tensors SequentialRNNCell::forward(const Tensors& inputs) {
   return joined(x, states);
 }
 
-BidirectionalCell::BidirectionalCell(CellPtr forward_cell, CellPtr backward_cell) : left_(std::move(forward_cell)), right_(std::move(backward_cell)) {
+BidirectionalCell::BidirectionalCell(CellPtr forward_cell, CellPtr backward_cell)
+    : left_(std::move(forward_cell)), right_(std::move(backward_cell)) {
   own_child("l_cell", left_);
   own_child("r_cell", right_);
 }
@@ -166,7 +169,8 @@ Unrolled BidirectionalCell::unroll(int64_t length, const Tensor& inputs, UnrollO
     right.begin_state.assign(options.begin_state.begin() + split, options.begin_state.end());
   }
   Unrolled a = left_->unroll(length, forwards, left), b = right_->unroll(length, reversed(forwards, options.valid_length), right);
-  const Tensor both = gluino::call("Concat", {a.outputs, reversed(b.outputs, options.valid_length)}, {{"dim", int64_t{2}}, {"num_args", int64_t{2}}});
+  const Tensor both =
+      gluino::call("Concat", {a.outputs, reversed(b.outputs, options.valid_length)}, {{"dim", int64_t{2}}, {"num_args", int64_t{2}}});
   a.states.insert(a.states.end(), b.states.begin(), b.states.end());
   return {time_first(both, options.layout), a.states};
 }
@@ -234,7 +238,10 @@ static const LayerSamples samples{
     sample<RNNCell>({{2, 3}, {2, 4}}, 4),
     sample<LSTMCell>({{2, 3}, {2, 4}, {2, 4}}, 4),
     sample<GRUCell>({{2, 3}, {2, 4}}, 4),
-    {{{2, 3}, {2, 4}, {2, 4}, {2, 4}}, [] { return std::make_shared<SequentialRNNCell>(std::vector<CellPtr>{lstm_cell(), gru_cell()}); }},
+    {{{2, 3}, {2, 4}, {2, 4}, {2, 4}},
+     [] {
+       return std::make_shared<SequentialRNNCell>(std::vector<CellPtr>{lstm_cell(), gru_cell()});
+     }},
     {{{2, 4}, {2, 4}}, [] { return std::make_shared<ResidualCell>(gru_cell()); }},
     {{{2, 3}, {2, 4}, {2, 4}}, [] { return std::make_shared<ZoneoutCell>(gru_cell(), 0.3, 0.2); }},
     sample<DropoutCell>({{2, 3}}, 0.5),

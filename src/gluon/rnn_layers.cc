@@ -10,7 +10,8 @@ RecurrentLayer::RecurrentLayer(std::string mode, int64_t gates, int64_t hidden_s
     : mode_(std::move(mode)), gates_(gates), hidden_size_(hidden_size), options_(std::move(options)) {
   if (hidden_size < 1) raise<UserError>("{}: hidden_size is {}, at least 1 is needed", mode_, hidden_size);
   if (options_.num_layers < 1) raise<UserError>("{}: num_layers is {}, at least 1 is needed", mode_, options_.num_layers);
-  if (options_.layout != "TNC" && options_.layout != "NTC") raise<UserError>("{}: layout is '{}'; it must be TNC or NTC", mode_, options_.layout);
+  if (options_.layout != "TNC" && options_.layout != "NTC")
+    raise<UserError>("{}: layout is '{}'; it must be TNC or NTC", mode_, options_.layout);
   const int64_t rows = gates * hidden_size, directions = options_.bidirectional ? 2 : 1;
   for (int64_t layer = 0; layer < options_.num_layers; ++layer)
     for (const char* direction : {"l", "r"}) {
@@ -27,7 +28,8 @@ RecurrentLayer::RecurrentLayer(std::string mode, int64_t gates, int64_t hidden_s
 Tensor RecurrentLayer::packed_parameters(const Tensor& x) {
   for (size_t i = 0; i < weights_.size(); i += 2)
     complete_if_known(has_known_shape(x), weights_[i], [&] {
-      if (peek_shape(x).ndim() != 3) raise<ShapeError>("{}: the input has shape {}, but {} is needed", kind(), peek_shape(x), options_.layout);
+      if (peek_shape(x).ndim() != 3)
+        raise<ShapeError>("{}: the input has shape {}, but {} is needed", kind(), peek_shape(x), options_.layout);
       Shape shape = weights_[i]->shape();
       if (shape[1] == 0) shape[1] = peek_shape(x)[2];
       return shape;
@@ -58,7 +60,8 @@ Tensors RecurrentLayer::forward(const Tensors& inputs) {
     return batch_first ? gluino::call("SwapAxis", {t}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}}) : t;
   };
   Tensors arguments{swapped(inputs[0]), packed_parameters(inputs[0])};
-  const Tensors begin = has_states ? Tensors(inputs.begin() + 1, inputs.begin() + 1 + static_cast<ptrdiff_t>(states)) : begin_state(inputs[0]);
+  const Tensors begin =
+      has_states ? Tensors(inputs.begin() + 1, inputs.begin() + 1 + static_cast<ptrdiff_t>(states)) : begin_state(inputs[0]);
   arguments.insert(arguments.end(), begin.begin(), begin.end());
   if (lengths) arguments.push_back(inputs.back());
   Tensors out = gluino::call_all("RNN", arguments,

@@ -117,8 +117,8 @@ Tensors split_data(const Tensor& data, int64_t parts, int batch_axis, bool even_
   const int64_t extent = data.extent(axis);
   if (parts < 1 || parts > extent) raise<UserError>("split_data: {} rows cannot be cut into {} parts", extent, parts);
   if (even_split && extent % parts != 0)
-    raise<UserError>("split_data: {} rows cannot be cut evenly into {} parts; use a batch size that is a multiple, or even_split = false", extent,
-                     parts);
+    raise<UserError>("split_data: {} rows cannot be cut evenly into {} parts; use a batch size that is a multiple, or even_split = false",
+                     extent, parts);
   Tensors out;
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = extent * i / parts, end = extent * (i + 1) / parts;

@@ -61,9 +61,11 @@ static void normalize(const ImageNormalizeAttrs& a, KernelContext& k) {
   const int64_t channels = s[s.ndim() - 3], area = s[s.ndim() - 2] * s[s.ndim() - 1];
   const auto pick = [](const Floats& v, int64_t c) { return v[v.size() == 1 ? 0 : static_cast<size_t>(c)]; };
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    for (int64_t i = 0; i < k.out().size(); ++i) {
-      const int64_t c = i / area % channels;
-      k.out_data<T>()[i] = (k.data<T>(0)[i] - static_cast<T>(pick(a.mean, c))) / static_cast<T>(pick(a.std, c));
+    const T* in = k.data<T>(0);
+    T* out = k.out_data<T>();
+    for (int64_t plane = 0; area > 0 && plane < k.out().size() / area; ++plane, in += area, out += area) {
+      const T mean = static_cast<T>(pick(a.mean, plane % channels)), std = static_cast<T>(pick(a.std, plane % channels));
+      for (int64_t i = 0; i < area; ++i) out[i] = (in[i] - mean) / std;
     }
   });
 }

@@ -64,7 +64,8 @@ Result run(HybridBlock& block, const BlockSample& sample, Tensors inputs, bool t
   autograd::backward(r.outputs, heads, {.train_mode = training});
   for (size_t i = 0; i < inputs.size(); ++i) r.input_grads.push_back(sample.inputs[i].integer ? Tensor() : inputs[i].grad().copy());
   for (const auto& [name, p] : block.collect_params())
-    (p->grad_req() == GradReq::null ? r.states : r.parameter_grads).push_back(p->grad_req() == GradReq::null ? p->data().copy() : p->grad().copy());
+    (p->grad_req() == GradReq::null ? r.states : r.parameter_grads)
+        .push_back(p->grad_req() == GradReq::null ? p->data().copy() : p->grad().copy());
   return r;
 }
 
@@ -167,7 +168,8 @@ TEST(Catalogue, HoldsEveryClassOfTheHeaders) {
       if ((*it)[2] != "Block" && (*it)[2] != "Sequential") classes.insert((*it)[1]);  // those two are not hybrid
       bases.insert((*it)[2]);
     }
-    for (std::sregex_iterator it(text.begin(), text.end(), pool), end; it != end; ++it) classes.insert({(*it)[1], "Global" + (*it)[1].str()});
+    for (std::sregex_iterator it(text.begin(), text.end(), pool), end; it != end; ++it)
+      classes.insert({(*it)[1], "Global" + (*it)[1].str()});
     EXPECT_GE(classes.size(), 10u) << header;
     for (const std::string& name : classes) EXPECT_TRUE(bases.contains(name) || sampled.contains(name)) << name << " has no sample";
   }

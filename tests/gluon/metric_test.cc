@@ -65,8 +65,9 @@ TEST(Metrics, CrossEntropyAndPerplexity) {
 }
 
 TEST(Metrics, CompositeCustomLossAndNames) {
-  metric::CompositeMetric all({metric::create("acc"), std::make_shared<metric::CustomMetric>(
-                                                          [](const Tensor& l, const Tensor& p) { return (l - p.max(Shape{1})).sum().item<double>(); }, "mine")});
+  metric::CompositeMetric all(
+      {metric::create("acc"), std::make_shared<metric::CustomMetric>(
+                                  [](const Tensor& l, const Tensor& p) { return (l - p.max(Shape{1})).sum().item<double>(); }, "mine")});
   all.update(tensor({1}), tensor({{0.25, 0.75}}));
   const auto values = all.get();
   ASSERT_EQ(values.size(), 2u);

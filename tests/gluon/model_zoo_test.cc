@@ -10,15 +10,15 @@ namespace {
 
 // The table of pretrained models in MXNet 1.x's documentation of gluon.model_zoo.vision; running averages are counted.
 const std::vector<std::pair<std::string, int64_t>> kPublished{
-    {"alexnet", 61100840},        {"densenet121", 8062504},      {"densenet161", 28900936},    {"densenet169", 14307880},
-    {"densenet201", 20242984},    {"inceptionv3", 23869000},     {"mobilenet0.25", 475544},    {"mobilenet0.5", 1342536},
-    {"mobilenet0.75", 2601976},   {"mobilenet1.0", 4253864},     {"mobilenetv2_0.25", 1526856}, {"mobilenetv2_0.5", 1983104},
-    {"mobilenetv2_0.75", 2653864}, {"mobilenetv2_1.0", 3539136}, {"resnet18_v1", 11699112},    {"resnet34_v1", 21814696},
-    {"resnet50_v1", 25629032},    {"resnet101_v1", 44695144},    {"resnet152_v1", 60404072},   {"resnet18_v2", 11695796},
-    {"resnet34_v2", 21811380},    {"resnet50_v2", 25595060},     {"resnet101_v2", 44639412},   {"resnet152_v2", 60329140},
-    {"squeezenet1.0", 1248424},   {"squeezenet1.1", 1235496},    {"vgg11", 132863336},         {"vgg11_bn", 132874344},
-    {"vgg13", 133047848},         {"vgg13_bn", 133059624},       {"vgg16", 138357544},         {"vgg16_bn", 138374440},
-    {"vgg19", 143667240},         {"vgg19_bn", 143689256}};
+    {"alexnet", 61100840},         {"densenet121", 8062504},     {"densenet161", 28900936},     {"densenet169", 14307880},
+    {"densenet201", 20242984},     {"inceptionv3", 23869000},    {"mobilenet0.25", 475544},     {"mobilenet0.5", 1342536},
+    {"mobilenet0.75", 2601976},    {"mobilenet1.0", 4253864},    {"mobilenetv2_0.25", 1526856}, {"mobilenetv2_0.5", 1983104},
+    {"mobilenetv2_0.75", 2653864}, {"mobilenetv2_1.0", 3539136}, {"resnet18_v1", 11699112},     {"resnet34_v1", 21814696},
+    {"resnet50_v1", 25629032},     {"resnet101_v1", 44695144},   {"resnet152_v1", 60404072},    {"resnet18_v2", 11695796},
+    {"resnet34_v2", 21811380},     {"resnet50_v2", 25595060},    {"resnet101_v2", 44639412},    {"resnet152_v2", 60329140},
+    {"squeezenet1.0", 1248424},    {"squeezenet1.1", 1235496},   {"vgg11", 132863336},          {"vgg11_bn", 132874344},
+    {"vgg13", 133047848},          {"vgg13_bn", 133059624},      {"vgg16", 138357544},          {"vgg16_bn", 138374440},
+    {"vgg19", 143667240},          {"vgg19_bn", 143689256}};
 
 TEST(ModelZoo, HasAsManyParametersAsPublished) {
   for (const auto& [name, want] : kPublished) {
@@ -62,7 +62,8 @@ TEST(ModelZoo, TakesAFileOfMXNetAndGivesWhatItRecorded) {
   const std::string golden = *shared_folder() + "/golden/models/mobilenet0_25";
   const NamedTensors io = load_tensors(golden + "-io.npz");
   const NamedTensors params = load_tensors(golden + "-0001.params");
-  const model_zoo::ClassifierPtr net = model_zoo::mobilenet(0.25, {.classes = find_tensor(params, "arg:mobilenet0_dense0_weight")->extent(0)});
+  const model_zoo::ClassifierPtr net =
+      model_zoo::mobilenet(0.25, {.classes = find_tensor(params, "arg:mobilenet0_dense0_weight")->extent(0)});
   net->load_parameters(golden + "-0001.params");
   EXPECT_TRUE(close((*net)(*find_tensor(io, "in0")), *find_tensor(io, "out0"), 1e-3, 1e-4));
   net->hybridize();

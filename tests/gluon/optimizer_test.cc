@@ -170,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryOptimizer, ::testing::ValuesIn(optimizer
 TEST(Optimizers, TheRegistryHoldsAllThatTheHeaderDeclares) {
   std::ifstream header(std::string(GLUINO_SOURCE_DIR) + "/include/gluino/optimizer.h");
   size_t declared = 0;
-  for (std::string line; std::getline(header, line);) declared += line.starts_with("OptimizerPtr ") && line.find("Options options") != std::string::npos;
+  for (std::string line; std::getline(header, line);)
+    declared += line.starts_with("OptimizerPtr ") && line.find("Options options") != std::string::npos;
   EXPECT_EQ(optimizer::names().size(), declared);
   GLUINO_EXPECT_ERROR(UserError, "did you mean 'adam'?", optimizer::create("adan"));
   GLUINO_EXPECT_ERROR(UserError, "did you mean 'momentum'?", optimizer::create("sgd", {{"momentun", 0.9}}));
@@ -199,7 +200,8 @@ TEST(Schedules, PolyAndCosineWithWarmUp) {
   EXPECT_DOUBLE_EQ((*p)(10), 1.1);
   EXPECT_DOUBLE_EQ((*p)(60), 0.35);
   EXPECT_DOUBLE_EQ((*p)(1000), 0.1);
-  const auto c = lr_scheduler::cosine(100, {.final_lr = 0, .base_lr = 1, .warmup_steps = 20, .warmup_begin_lr = 0.3, .warmup_mode = "constant"});
+  const auto c =
+      lr_scheduler::cosine(100, {.final_lr = 0, .base_lr = 1, .warmup_steps = 20, .warmup_begin_lr = 0.3, .warmup_mode = "constant"});
   EXPECT_DOUBLE_EQ((*c)(19), 0.3);
   EXPECT_NEAR((*c)(60), 0.5, 1e-12);
   EXPECT_NEAR((*c)(100), 0, 1e-12);

@@ -1,0 +1,59 @@
+// RecordIO: MXNet's packed files (.rec) with their index (.idx), and the header that image records carry.
+#pragma once
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gluino/data.h"
+#include "gluino/image.h"
+
+namespace gluino::recordio {
+
+// Reads records one after the other, or those that the index names.
+class Reader {
+ public:
+  explicit Reader(const std::string& path);
+  std::optional<std::string> read();  // nullopt at the end
+  std::string read_at(int64_t offset);
+  int64_t tell() const { return position_; }
+  void reset() { position_ = 0; }
+
+ private:
+  std::string read_bytes(int64_t count);
+  std::string path_;
+  std::ifstream file_;
+  int64_t position_ = 0, size_ = 0;
+};
+
+// Writes to temporary names; close() (or the destructor) gives the files their names. With an index path also writes that.
+class Writer {
+ public:
+  explicit Writer(std::string path, std::string index_path = "");
+  ~Writer();
+  void write(std::string_view record, std::optional<int64_t> key = {});  // key: counts up when absent
+  void close();
+
+ private:
+  std::string path_, index_path_, index_;
+  std::ofstream file_;
+  int64_t position_ = 0, next_key_ = 0;
+};
+
+using IndexEntries = std::vector<std::pair<int64_t, int64_t>>;  // key, offset
+IndexEntries read_index(const std::string& path);
+
+struct Header {
+  std::vector<float> label;
+  uint64_t id = 0, id2 = 0;
+};
+std::string pack(const Header& header, std::string_view content);
+std::pair<Header, std::string> unpack(const std::string& record, const std::string& what = "record");
+std::string pack_img(const Header& header, const Tensor& image, int quality = 95, const std::string& format = ".jpg");
+
+// Images and labels of path.rec, found through path.idx, or by one pass over the file when there is none.
+data::DatasetPtr image_record_dataset(const std::string& rec_path, image::Channels channels = image::Channels::colour);
+
+}  // namespace gluino::recordio

@@ -1,0 +1,16 @@
+// gluino demo: the whole job on real digits.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace gluino::cli {
+
+struct DemoOptions {
+  int64_t epochs = 20;
+  std::string folder = ".";  // where its files go
+};
+int demo(const DemoOptions& options);
+// Its second process: loads an exported model and compares its answers with recorded ones.
+int check_model(const std::string& model, const std::string& vectors);
+
+}  // namespace gluino::cli

@@ -1,0 +1,183 @@
+// A record: magic, (3 bits which part of a record, 29 bits length), bytes, padding to 4. A record that holds the magic at an
+// aligned place is split there; readers put the magic back.
+#include "gluino/recordio.h"
+
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <sstream>
+
+#include "base/file.h"
+#include "base/format.h"
+
+namespace gluino::recordio {
+namespace {
+
+constexpr uint32_t kMagic = 0xced7230a;
+constexpr uint32_t kLongest = (1u << 29) - 1;
+enum Part : uint32_t { whole = 0, first = 1, middle = 2, last = 3 };
+
+std::string word(uint32_t v) { return std::string(reinterpret_cast<const char*>(&v), 4); }
+uint32_t word_at(const std::string& bytes, size_t at) {
+  uint32_t v;
+  std::memcpy(&v, bytes.data() + at, 4);
+  return v;
+}
+
+}  // namespace
+
+Reader::Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  if (!file_) raise<SystemError>("cannot open '{}'", path);
+  size_ = static_cast<int64_t>(std::filesystem::file_size(path));
+}
+std::string Reader::read_bytes(int64_t count) {
+  if (position_ + count > size_)
+    raise<SystemError>("'{}' is cut off: a record at {} ends beyond the file's {} bytes", path_, position_, size_);
+  std::string bytes(static_cast<size_t>(count), '\0');
+  file_.clear();
+  file_.seekg(position_);
+  if (!file_.read(bytes.data(), count)) raise<SystemError>("cannot read '{}'", path_);
+  position_ += count;
+  return bytes;
+}
+std::optional<std::string> Reader::read() {
+  if (position_ == size_) return std::nullopt;
+  std::string record;
+  for (bool more = true, begun = false; more;) {
+    const std::string head = read_bytes(8);
+    if (word_at(head, 0) != kMagic) raise<SystemError>("'{}' is damaged or no RecordIO file: no record starts at {}", path_, position_ - 8);
+    const uint32_t part = word_at(head, 4) >> 29, length = word_at(head, 4) & kLongest;
+    if (begun != (part == middle || part == last))
+      raise<SystemError>("'{}' is damaged: parts of a record are missing at {}", path_, position_ - 8);
+    if (begun) record += word(kMagic);
+    record += read_bytes(length);
+    position_ = std::min(size_, position_ + (4 - length % 4) % 4);
+    begun = true;
+    more = part == first || part == middle;
+  }
+  return record;
+}
+std::string Reader::read_at(int64_t offset) {
+  position_ = offset;
+  if (offset < 0 || offset >= size_) raise<SystemError>("'{}': the index names offset {}, but the file has {} bytes", path_, offset, size_);
+  return *read();
+}
+
+Writer::Writer(std::string path, std::string index_path)
+    : path_(std::move(path)), index_path_(std::move(index_path)), file_(path_ + ".part", std::ios::binary) {
+  if (!file_) raise<SystemError>("cannot write '{}'", path_);
+}
+Writer::~Writer() {
+  try {
+    close();
+  } catch (const Error&) {  // a destructor must not throw; close() tells those who ask
+  }
+}
+void Writer::write(std::string_view record, std::optional<int64_t> key) {
+  if (record.size() > kLongest) raise<UserError>("a record of {} bytes is too long: at most {}", record.size(), kLongest);
+  next_key_ = key.value_or(next_key_);
+  index_ += fmt::format("{}\t{}\n", next_key_++, position_);
+  // Where the magic stands in the record itself.
+  std::vector<size_t> cuts;
+  for (size_t at = 0; at + 4 <= record.size(); at += 4)
+    if (std::memcmp(record.data() + at, &kMagic, 4) == 0) cuts.push_back(at);
+  size_t begin = 0;
+  for (size_t i = 0; i <= cuts.size(); ++i) {
+    const size_t end = i < cuts.size() ? cuts[i] : record.size();
+    const uint32_t part = cuts.empty() ? whole : i == 0 ? first : i == cuts.size() ? last : middle;
+    const auto length = static_cast<uint32_t>(end - begin);
+    std::string bytes = word(kMagic) + word(part << 29 | length) + std::string(record.substr(begin, length));
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+    file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    position_ += static_cast<int64_t>(bytes.size());
+    begin = end + 4;
+  }
+}
+void Writer::close() {
+  if (!file_.is_open()) return;
+  file_.close();
+  if (!file_) raise<SystemError>("cannot write '{}'", path_);
+  if (!index_path_.empty()) write_file(index_path_, index_);
+  std::filesystem::rename(path_ + ".part", path_);
+}
+
+IndexEntries read_index(const std::string& path) {
+  IndexEntries entries;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) continue;
+    int64_t key = 0, offset = 0;
+    if (!(std::istringstream(line) >> key >> offset))
+      raise<SystemError>("'{}', line {}: '{}' is not a key and an offset", path, entries.size() + 1, line);
+    entries.emplace_back(key, offset);
+  }
+  return entries;
+}
+
+// ---- image records: u32 flag, f32 label, u64 id, u64 id2; a flag above 0 counts the labels that follow
+
+std::string pack(const Header& h, std::string_view content) {
+  const bool is_single = h.label.size() == 1;
+  const float label = is_single ? h.label[0] : 0;
+  std::string bytes = word(is_single ? 0 : static_cast<uint32_t>(h.label.size()));
+  bytes.append(reinterpret_cast<const char*>(&label), 4)
+      .append(reinterpret_cast<const char*>(&h.id), 8)
+      .append(reinterpret_cast<const char*>(&h.id2), 8);
+  if (!is_single) bytes.append(reinterpret_cast<const char*>(h.label.data()), h.label.size() * 4);
+  return bytes.append(content);
+}
+std::pair<Header, std::string> unpack(const std::string& record, const std::string& what) {
+  if (record.size() < 24) raise<SystemError>("{}: {} bytes are too few for the header of a record", what, record.size());
+  const size_t count = word_at(record, 0);
+  Header h;
+  h.label.resize(std::max<size_t>(count, 1));
+  std::memcpy(&h.id, record.data() + 8, 8);
+  std::memcpy(&h.id2, record.data() + 16, 8);
+  if (count > (record.size() - 24) / 4) raise<SystemError>("{}: the header announces {} labels, more than the record holds", what, count);
+  std::memcpy(h.label.data(), record.data() + (count > 0 ? 24 : 4), h.label.size() * 4);
+  return {h, record.substr(24 + count * 4)};
+}
+std::string pack_img(const Header& header, const Tensor& image, int quality, const std::string& format) {
+  return pack(header, image::imencode(image, format, quality));
+}
+
+namespace {
+
+class ImageRecordDataset final : public data::Dataset {
+ public:
+  ImageRecordDataset(const std::string& path, image::Channels channels) : path_(path), channels_(channels), reader_(path) {
+    const std::string index = std::filesystem::path(path).replace_extension(".idx").string();
+    if (std::filesystem::exists(index)) {
+      for (const auto& [key, offset] : read_index(index)) offsets_.push_back(offset);
+      return;
+    }
+    for (int64_t at = 0; reader_.read(); at = reader_.tell()) offsets_.push_back(at);
+  }
+  int64_t size() const override { return static_cast<int64_t>(offsets_.size()); }
+  Tensors get(int64_t i) const override {
+    if (i < 0 || i >= size()) raise<IndexError>("'{}': record {} of {} was asked for", path_, i, size());
+    std::string record;
+    {
+      const std::lock_guard lock(mutex_);
+      record = reader_.read_at(offsets_[static_cast<size_t>(i)]);
+    }
+    const auto [header, content] = unpack(record, fmt::format("'{}', record {}", path_, i));
+    const Shape shape = header.label.size() == 1 ? Shape{} : Shape{static_cast<int64_t>(header.label.size())};
+    return {image::imdecode(content, channels_, fmt::format("'{}', record {}", path_, i)), from_vector(header.label, shape)};
+  }
+
+ private:
+  std::string path_;
+  image::Channels channels_;
+  mutable std::mutex mutex_;
+  mutable Reader reader_;
+  std::vector<int64_t> offsets_;
+};
+
+}  // namespace
+
+data::DatasetPtr image_record_dataset(const std::string& rec_path, image::Channels channels) {
+  return std::make_shared<ImageRecordDataset>(rec_path, channels);
+}
+
+}  // namespace gluino::recordio
