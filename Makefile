@@ -42,6 +42,12 @@ bench: setup
 	@cmake --preset release -DGLUINO_BENCH=ON > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/bench.sh $(BUILD)
+	@PYTHONPATH=$(abspath $(BUILD))/python /usr/bin/python3 bench/python_bench.py
+
+# What to put on PYTHONPATH: the package, and the folder in which `import mxnet` finds it.
+.PHONY: pythonpath
+pythonpath:
+	@echo "$(abspath $(BUILD))/python:$(abspath python/compat)"
 
 .PHONY: lint-includes
 lint-includes:

@@ -8,6 +8,7 @@ namespace gluino {
 namespace {
 
 thread_local Tracer* current_tracer = nullptr;
+thread_local std::string next_call_name;
 
 // A Tensor's link to the value it stands for.
 class SymbolicNode final : public SymbolicValue {
@@ -51,7 +52,9 @@ class GraphRecorder final : public TraceHook {
     auto node = make_ref<GraphNode>();
     node->op = &op;
     node->attrs = attrs;
-    node->name = current_tracer ? current_tracer->name_for_call(op) : unique_name(op.name);
+    node->name = !next_call_name.empty() ? std::exchange(next_call_name, {})
+                 : current_tracer        ? current_tracer->name_for_call(op)
+                                         : unique_name(op.name);
     node->user_attrs = current_attr_scope();
     bool has_shapes = true;
     for (const Tensor& t : inputs) {
@@ -104,6 +107,8 @@ class GraphRecorder final : public TraceHook {
 const GraphRecorder recorder;
 
 }  // namespace
+
+void name_next_call(std::string name) { next_call_name = std::move(name); }
 
 Value value_of(const Tensor& t) {
   if (t.defined() && impl_of(t).view) refresh_view(t);

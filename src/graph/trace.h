@@ -10,6 +10,9 @@ Value value_of(const Tensor& symbolic);  // raises UserError for a concrete tens
 Tensor tensor_of(const Value& value);    // without known shape
 Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device device);
 
+// The next call that this thread records gets this name: for front ends that name operators by rules of their own.
+void name_next_call(std::string name);
+
 // Operators run for real while it lives, even inside a trace.
 class [[nodiscard]] PauseTracing {
  public:

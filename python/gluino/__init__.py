@@ -1,0 +1,33 @@
+"""Gluino: deep learning by hybrid programming, with MXNet's Python interface.
+
+>>> import gluino as mx
+>>> mx.nd.ones((2, 3)).shape
+(2, 3)
+"""
+from . import _core, base, context, name, util
+from .base import ERRORS as _errors, MXNetError, dtype_name as _dtype_name  # noqa: F401
+from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus  # noqa: F401
+from . import attribute, executor
+from .attribute import AttrScope  # noqa: F401
+from . import ndarray, symbol, numpy, numpy_extension
+
+nd, sym, np, npx = ndarray, symbol, numpy, numpy_extension
+# The engine makes objects of these classes and asks these functions.
+_core.register_package(ndarray.NDArray, numpy.ndarray, symbol.Symbol, numpy._Symbol, name.name_of_call, _dtype_name, _errors)
+for _module in (ndarray, symbol):
+    _module.np, _module.npx = _module.numpy, _module.numpy_extension = numpy, numpy_extension
+del _module
+
+from . import autograd, random  # noqa: E402
+from .ndarray import NDArray, waitall  # noqa: F401,E402
+from .symbol import Symbol  # noqa: F401,E402
+from . import initializer, lr_scheduler, optimizer, metric  # noqa: E402
+from . import callback, engine, image, io, kvstore, model, monitor, profiler, recordio, runtime, visualization  # noqa: E402
+from . import gluon, module, test_utils  # noqa: E402
+from .executor import Executor  # noqa: F401,E402
+from .gluon.symbol_block import load_block  # noqa: F401,E402
+from ._hybrid import hybrid  # noqa: F401,E402
+from . import contrib  # noqa: E402
+
+init, opt, mod, kv, viz, mon, rnd, device = initializer, optimizer, module, kvstore, visualization, monitor, random, context
+__version__ = "1.9.1"

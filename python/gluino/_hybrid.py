@@ -1,0 +1,30 @@
+"""@mx.hybrid: compiles a plain function."""
+import functools
+
+from . import _core
+
+__all__ = ["hybrid"]
+
+
+def hybrid(function=None, **flags):
+    """Decorates a function of arrays: the first call for a signature traces it, later ones run the compiled program.
+
+    Options are those of HybridBlock.hybridize. The compiled function has explain(), stats() and to_dot().
+    """
+    if function is None:
+        return functools.partial(hybrid, **flags)
+
+    def traced(args, kwargs):
+        return function(*args, **dict(kwargs))
+    cache = _core.HybridCache(traced, lambda handle: "", flags)
+
+    @functools.wraps(function)
+    def compiled(*args, **kwargs):
+        if _core.is_tracing():
+            return function(*args, **kwargs)
+        return cache(args, kwargs)
+    compiled.explain = lambda: _core.cache_explain(cache)
+    compiled.stats = lambda: _core.cache_stats(cache)
+    compiled.to_dot = lambda before=False: _core.cache_to_dot(cache, before)
+    compiled.clear = lambda: _core.cache_clear(cache)
+    return compiled

@@ -1,0 +1,113 @@
+"""Executor: a symbol bound to arrays."""
+from . import _core
+from .base import MXNetError
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """Runs a graph forward and backward over arrays that the caller may read and write."""
+
+    def __init__(self, symbol, ctx=None, args=None, args_grad=None, grad_req="write", aux_states=None):
+        self._symbol, self._ctx = symbol, ctx
+        names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+        arguments = self._by_name(names, args, "args")
+        missing = [name for name in names if name not in arguments]
+        if missing:
+            raise ValueError(f"key `{missing[0]}` is missing in `args`")
+        gradients = self._by_name(names, args_grad, "args_grad")
+        auxiliary = self._by_name(states, aux_states, "aux_states")
+        requests = self._requests(names, grad_req)
+        self.arg_dict = {name: arguments[name] for name in names}
+        self.grad_dict = {name: gradients.get(name) if requests[name] != "null" else None for name in names}
+        self.aux_dict = auxiliary
+        self._bound = _core.sym_bind(symbol, self.arg_dict, {k: v for k, v in self.grad_dict.items() if v is not None},
+                                     {k: v for k, v in requests.items() if self.grad_dict[k] is not None}, auxiliary)
+        self.outputs = []
+
+    @staticmethod
+    def _by_name(names, given, what):
+        if given is None:
+            return {}
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if name in names and value is not None}
+        if len(given) != len(names):
+            raise ValueError(f"{what} has {len(given)} arrays, but {len(names)} are needed: {', '.join(names)}")
+        return {name: value for name, value in zip(names, given) if value is not None}
+
+    @staticmethod
+    def _requests(names, grad_req):
+        if isinstance(grad_req, str):
+            return dict.fromkeys(names, grad_req)
+        if isinstance(grad_req, dict):
+            return {name: grad_req.get(name, "null") for name in names}
+        return dict(zip(names, grad_req))
+
+    @classmethod
+    def allocate(cls, symbol, ctx, grad_req, type_dict, shapes):
+        """With new arrays of shapes that follow from those given."""
+        from .ndarray import zeros
+        arg_shapes, _, aux_shapes = symbol.infer_shape(**shapes)
+        if arg_shapes is None:
+            partial = symbol.infer_shape_partial(**shapes)[0]
+            unknown = [name for name, shape in zip(symbol.list_arguments(), partial) if not shape or 0 in shape]
+            raise MXNetError(f"simple_bind: the shapes given ({shapes}) leave those of {', '.join(unknown)} open")
+        arg_types, _, aux_types = symbol.infer_type(**(type_dict or {}))
+        names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+        args = {n: zeros(s, ctx, t) for n, s, t in zip(names, arg_shapes, arg_types)}
+        aux = {n: zeros(s, ctx, t) for n, s, t in zip(states, aux_shapes, aux_types)}
+        requests = cls._requests(names, grad_req)
+        grads = {n: zeros(args[n].shape, ctx, args[n].dtype) for n in names if requests[n] != "null"}
+        return cls(symbol, ctx, args, grads, requests, aux)
+
+    @property
+    def arg_arrays(self):
+        """Arguments in order."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self):
+        """Gradients in the order of the arguments."""
+        return list(self.grad_dict.values())
+
+    @property
+    def aux_arrays(self):
+        """Auxiliary states in order."""
+        return list(self.aux_dict.values())
+
+    @property
+    def output_dict(self):
+        """Outputs by name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs))
+
+    def forward(self, is_train=False, **kwargs):
+        """Writes the given inputs, runs, returns the outputs."""
+        for name, value in kwargs.items():
+            if name not in self.arg_dict:
+                raise TypeError(f"Unknown argument {name}")
+            self.arg_dict[name][:] = value
+        self._bound.forward(bool(is_train))
+        self.outputs = list(self._bound.outputs)
+        return self.outputs
+
+    def backward(self, out_grads=None, is_train=True):
+        """Writes the gradients."""
+        if out_grads is not None and not isinstance(out_grads, (list, tuple)):
+            out_grads = [out_grads]
+        self._bound.backward(list(out_grads or []))
+
+    def copy_params_from(self, arg_params, aux_params=None, allow_extra_params=False):
+        """Copies values into arguments and states by name."""
+        for target, values, kind in ((self.arg_dict, arg_params, "arguments"), (self.aux_dict, aux_params or {}, "auxiliary states")):
+            for name, value in values.items():
+                if name in target:
+                    target[name][:] = value.astype(target[name].dtype)
+                elif not allow_extra_params:
+                    raise ValueError(f"Find name \"{name}\" that is not in the {kind}")
+
+    def reshape(self, partial_shaping=False, allow_up_sizing=False, **kwargs):
+        """An executor for other input shapes that shares the parameters."""
+        made = Executor.allocate(self._symbol, self._ctx, {n: "null" if g is None else "write" for n, g in self.grad_dict.items()}, None, kwargs)
+        keep = {n: a for n, a in self.arg_dict.items() if n not in kwargs and a.shape == made.arg_dict[n].shape}
+        return Executor(self._symbol, self._ctx, {**made.arg_dict, **keep}, {n: self.grad_dict[n] if n in keep else g for n, g in made.grad_dict.items()},
+                        {n: "null" if g is None else "write" for n, g in made.grad_dict.items()}, self.aux_dict or made.aux_dict)

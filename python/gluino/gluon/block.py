@@ -1,0 +1,569 @@
+"""Block and HybridBlock: networks written imperatively; hybridize() runs them as compiled programs."""
+import copy
+import re
+import threading
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from .. import symbol as sym_module
+from ..base import MXNetError
+from ..name import Prefix, current as current_names
+from ..util import is_np_array
+from . import parameter as _parameter
+from .parameter import DeferredInitializationError, Parameter, ParameterDict, load_by_name
+
+__all__ = ["Block", "HybridBlock"]
+
+
+class _BlockScope:
+    """Gives blocks prefixes: net0_, and inside its name_scope() dense0_, dense1_ ..."""
+
+    _local = threading.local()
+
+    def __init__(self, block):
+        self._block, self._counter = block, {}
+        self._outer, self._names = None, None
+
+    @staticmethod
+    def create(prefix, params, hint):
+        """Prefix and parameters for a new block."""
+        outer = getattr(_BlockScope._local, "value", None)
+        if outer is None:
+            if prefix is None:
+                names = _BlockScope._local.__dict__.setdefault("counter", {})
+                number = names.get(hint, 0)
+                names[hint] = number + 1
+                prefix = f"{hint}{number}_"
+            return prefix, ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
+        if prefix is None:
+            number = outer._counter.get(hint, 0)
+            outer._counter[hint] = number + 1
+            prefix = f"{hint}{number}_"
+        if params is None:
+            parent = outer._block.params
+            params = ParameterDict(parent.prefix + prefix, parent._shared)
+        else:
+            params = ParameterDict(params.prefix, params)
+        return outer._block.prefix + prefix, params
+
+    def __enter__(self):
+        if self._block._empty_prefix:
+            return self
+        self._outer = getattr(_BlockScope._local, "value", None)
+        _BlockScope._local.value = self
+        self._names = Prefix(self._block.prefix)
+        self._names.__enter__()
+        return self
+
+    def __exit__(self, *exc):
+        if self._block._empty_prefix:
+            return
+        self._names.__exit__()
+        _BlockScope._local.value = self._outer
+
+
+class _HookHandle:
+    """What register_forward_hook gives: detach() takes the hook away."""
+
+    def __init__(self, hooks, hook):
+        self._hooks, self._hook = hooks, hook
+
+    def detach(self):
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.detach()
+
+
+class Block:
+    """A part of a network: define forward(self, *args)."""
+
+    def __init__(self, prefix=None, params=None):
+        self._empty_prefix = prefix == ""
+        self._prefix, self._params = _BlockScope.create(prefix, params, self._alias())
+        self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
+        self._scope = _BlockScope(self)
+        self._children, self._reg_params = {}, {}
+        self._forward_hooks, self._forward_pre_hooks = [], []
+
+    def _alias(self):
+        return type(self).__name__.lower()
+
+    def __repr__(self):
+        lines = "\n".join(f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._children.items())
+        return f"{type(self).__name__}(\n{lines}\n)"
+
+    def __setattr__(self, name, value):
+        if hasattr(self, "_children"):
+            existing = self.__dict__.get(name)
+            if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)) and not isinstance(existing, type(value)):
+                raise TypeError(f"Changing attribute type for {name} from {type(existing)} to {type(value)}is not allowed.")
+            if isinstance(value, Block):
+                self.register_child(value, name)
+            elif isinstance(value, Parameter):
+                if name in self._reg_params and self._reg_params[name] is not value:
+                    raise AssertionError(f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
+                                         "please set 'params' at Block construction instead.")
+                self._reg_params[name] = value
+        object.__setattr__(self, name, value)
+
+    # ---- names and parameters
+
+    @property
+    def prefix(self):
+        return self._prefix
+
+    @property
+    def name(self):
+        return self._name
+
+    def name_scope(self):
+        """A `with` scope in which new blocks and parameters get this block's prefix."""
+        return self._scope
+
+    @property
+    def params(self):
+        """The parameters of this block itself, not of its children."""
+        return self._params
+
+    def collect_params(self, select=None):
+        """The parameters of this block and all below, or those whose names match a pattern."""
+        found = ParameterDict(self._params.prefix)
+        pattern = re.compile(select) if select else None
+        for parameter in self._own_and_children():
+            if pattern is None or pattern.match(parameter.name):
+                found._params.setdefault(parameter.name, parameter)
+        return found
+
+    def _own_and_children(self):
+        yield from self._params.values()
+        yield from self._reg_params.values()
+        for child in self._children.values():
+            yield from child._own_and_children()
+
+    def _collect_params_with_prefix(self, prefix=""):
+        if prefix:
+            prefix += "."
+        found = {prefix + name: parameter for name, parameter in self._reg_params.items()}
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(prefix + name))
+        return found
+
+    def register_child(self, block, name=None):
+        """Adds a child."""
+        self._children[str(len(self._children)) if name is None else name] = block
+
+    def apply(self, fn):
+        """Calls fn for all blocks below, then for this one."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False, device=None):
+        """Initialises all parameters."""
+        self.collect_params().initialize(init, ctx or device, verbose, force_reinit)
+
+    def cast(self, dtype):
+        """Changes the element type of all parameters."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for parameter in self._params.values():
+            parameter.cast(dtype)
+
+    def zero_grad(self):
+        """Sets all gradients to 0."""
+        self.collect_params().zero_grad()
+
+    def setattr(self, name, value):
+        """Sets an attribute of all parameters."""
+        self.collect_params().setattr(name, value)
+
+    reset_ctx = reset_device = lambda self, ctx: self.collect_params().reset_ctx(ctx)
+
+    def share_parameters(self, shared):
+        """Uses the parameters of another block of the same structure."""
+        own = self._collect_params_with_prefix()
+        for name, parameter in shared.items():
+            if name in own:
+                *path, leaf = name.split(".")
+                owner = self
+                for part in path:
+                    owner = owner._children[part]
+                owner._reg_params[leaf] = parameter
+                object.__setattr__(owner, leaf, parameter)
+        return self
+
+    # ---- files
+
+    def save_parameters(self, filename, deduplicate=False):
+        """Writes the parameters by where they stand: 0.weight."""
+        params = self._collect_params_with_prefix()
+        if deduplicate:
+            params = {name: p for p, name in {p: name for name, p in reversed(list(params.items()))}.items()}
+        nd.save(filename, {name: p.data(p.list_ctx()[0]).as_nd_ndarray() for name, p in params.items()})
+
+    def save_params(self, filename):
+        """Writes the parameters by name, without this block's prefix."""
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_parameters(self, filename, ctx=None, allow_missing=False, ignore_extra=False, cast_dtype=False, dtype_source="current", device=None):
+        """Reads parameters by where they stand, by name, or from an exported model."""
+        loaded, ctx = nd.load(filename), ctx or device
+        params = self._collect_params_with_prefix()
+        if not loaded and not params:
+            return
+        if not isinstance(loaded, dict):
+            raise ValueError(f"'{filename}' holds arrays without names")
+        if not any("." in name for name in loaded) and not all(name in params for name in loaded):
+            self.collect_params().load(filename, ctx, allow_missing, ignore_extra, self._restore_prefix(loaded), cast_dtype, dtype_source)
+            return
+        load_by_name(params, loaded, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+
+    def _restore_prefix(self, loaded):
+        known = self.collect_params()
+        return "" if any(n in known or n[4:] in known for n in loaded) else self.prefix
+
+    load_params = load_parameters
+
+    def load_dict(self, param_dict, ctx=None, allow_missing=False, ignore_extra=False, cast_dtype=False, dtype_source="current"):
+        """Takes parameters from a dictionary by where they stand."""
+        load_by_name(self._collect_params_with_prefix(), param_dict, "param_dict", ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+
+    # ---- calling
+
+    def register_forward_pre_hook(self, hook):
+        """Calls hook(block, inputs) before every call."""
+        self._forward_pre_hooks.append(hook)
+        return _HookHandle(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook):
+        """Calls hook(block, inputs, outputs) after every call."""
+        self._forward_hooks.append(hook)
+        return _HookHandle(self._forward_hooks, hook)
+
+    def __call__(self, *args, **kwargs):
+        if not self._forward_pre_hooks and not self._forward_hooks:
+            try:
+                return self.forward(*args, **kwargs)
+            except MXNetError as error:
+                raise _located(error, self)
+        for hook in list(self._forward_pre_hooks):
+            hook(self, args)
+        out = self.forward(*args, **kwargs)
+        for hook in list(self._forward_hooks):
+            hook(self, args, out)
+        return out
+
+    def forward(self, *args):
+        """What the block computes."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+    def hybridize(self, active=True, **kwargs):
+        """Compiles the hybrid blocks below."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def summary(self, *inputs):
+        """Prints output shapes and parameter counts, layer by layer."""
+        from ._summary import summarize
+        summarize(self, inputs)
+
+
+def _located(error, block):
+    """The same error, saying in which block it happened: the innermost names itself."""
+    if error.args and isinstance(error.args[0], str) and " (in " not in error.args[0]:
+        error.args = (f"{error.args[0]} (in {block.name}, a {type(block).__name__})", *error.args[1:])
+    return error
+
+
+_FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "verify", "strict", "max_plans"}
+
+
+def _values_in(args):
+    for arg in args:
+        if isinstance(arg, (list, tuple)):
+            yield from _values_in(arg)
+        elif isinstance(arg, (nd.NDArray, sym_module.Symbol)):
+            yield arg
+
+
+class HybridBlock(Block):
+    """A block that can be compiled: define hybrid_forward(self, F, x, *args, **params), or forward(self, *args)."""
+
+    def __init__(self, prefix=None, params=None):
+        super().__init__(prefix, params)
+        self._active, self._flags = False, {}
+        self._cache, self._cache_epoch = None, 0
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if isinstance(value, (HybridBlock, Parameter)) and getattr(self, "_cache", None) is not None:
+            self._clear_cached_op()
+
+    def register_child(self, block, name=None):
+        if not isinstance(block, HybridBlock):
+            raise ValueError(f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you are using Sequential, "
+                             "please try HybridSequential instead.")
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    # ---- compiling
+
+    def hybridize(self, active=True, backend=None, clear=True, **kwargs):
+        """Compiles this block at its next call. strict=True gives MXNet's errors for what its Symbol could not do."""
+        unknown = set(kwargs) - _FLAGS - {"partition_if_dynamic", "remove_amp_cast", "backend_opts"}
+        if unknown:
+            raise TypeError(f"hybridize: no option is named {sorted(unknown)[0]!r}; there are {', '.join(sorted(_FLAGS))}")
+        self._active = active
+        self._flags = {key: value for key, value in kwargs.items() if key in _FLAGS}
+        self._clear_cached_op()
+        super().hybridize(active, **kwargs)
+
+    def optimize_for(self, x, *args, backend=None, **kwargs):
+        """Hybridizes, and compiles for these inputs."""
+        self.hybridize(True)
+        return self(x, *args)
+
+    def _clear_cached_op(self):
+        self._cache = None
+
+    def cast(self, dtype):
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def _build_cache(self):
+        self._cache_epoch = _parameter.epoch[0]
+        traced = self._forward_strictly if self._flags.get("strict") else self._traced_call
+        self._cache = _core.HybridCache(traced, self._name_of, self._flags)
+        return self._cache
+
+    def _traced_call(self, *args):
+        return self._run(*args)
+
+    def _name_of(self, handle):
+        for parameter in self.collect_params().values():
+            if any(array._handle == handle for array in parameter._data or ()):
+                return parameter.name
+        return ""
+
+    def _forward_strictly(self, *args):
+        """Builds a graph of plain Symbols, as MXNet does, then runs it on the traced values."""
+        with _core.pause_tracing():
+            symbol, names, _ = self._graph_of(args)
+            self._infer_parameters(symbol, names, args)
+            function = _core.GraphFunction(symbol)
+        tensors = dict(zip(names, _values_in(args)))
+        wanted = set(symbol.list_inputs())
+        tensors.update({p.name: p.data() for p in self.collect_params().values() if p.name in wanted})
+        return function(tensors, is_np_array())
+
+    # ---- calling
+
+    def forward(self, x, *args, **kwargs):
+        """Calls hybrid_forward with F = mx.nd on arrays, mx.sym on symbols and while tracing."""
+        return self._run(x, *args, **kwargs)
+
+    def __call__(self, *args, **kwargs):
+        if self._active and not kwargs and not _core.is_tracing() and not self._forward_pre_hooks and not self._forward_hooks:
+            return self._call_compiled(args)
+        return super().__call__(*args, **kwargs) if not self._active or kwargs or _core.is_tracing() else self._call_with_hooks(args)
+
+    def _call_with_hooks(self, args):
+        for hook in list(self._forward_pre_hooks):
+            hook(self, args)
+        out = self._call_compiled(args)
+        for hook in list(self._forward_hooks):
+            hook(self, args, out)
+        return out
+
+    def _call_compiled(self, args):
+        if args and isinstance(args[0], sym_module.Symbol):
+            return self._run(*args)
+        cache = self._cache
+        if cache is None or self._cache_epoch != _parameter.epoch[0]:
+            cache = self._build_cache()
+        return cache(*args)
+
+    def _run(self, *args, **kwargs):
+        """One call, operator by operator: on arrays, on values of a trace, or on symbols."""
+        if type(self).hybrid_forward is HybridBlock.hybrid_forward:
+            return self._run_forward(*args, **kwargs)
+        first = next(_values_in(args), None)
+        if first is None:
+            raise ValueError(f"In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args of {self.name}: "
+                             f"{', '.join(type(a).__name__ for a in args)}; mx.nd.array makes an NDArray")
+        traced = _core.is_traced(first) or _core.is_tracing()
+        symbolic = isinstance(first, sym_module.Symbol) and not traced
+        if symbolic:
+            params = {name: p.var() for name, p in self._reg_params.items()}
+        else:
+            context = first.context if len(_all_contexts(self._reg_params)) > 1 else None
+            try:
+                params = {name: p.data(context) for name, p in self._reg_params.items()}
+            except DeferredInitializationError:
+                self._complete(args)
+                params = {name: p.data(context) for name, p in self._reg_params.items()}
+        if not (symbolic or traced):
+            return self.hybrid_forward(nd, *args, **params, **kwargs)
+        with self._call_names():
+            return self.hybrid_forward(sym_module, *args, **params, **kwargs)
+
+    def _run_forward(self, *args, **kwargs):
+        if type(self).forward is HybridBlock.forward:
+            raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward or forward")
+        if not _core.is_tracing() and not any(isinstance(v, sym_module.Symbol) for v in _values_in(args)):
+            return self._forward_with_shapes(args, kwargs)
+        with self._call_names():
+            return self._forward_with_shapes(args, kwargs)
+
+    def _forward_with_shapes(self, args, kwargs):
+        waiting = any(p._deferred is not None for p in self._reg_params.values())
+        if waiting and type(self).infer_shape is not HybridBlock.infer_shape:
+            self.infer_shape(*args)
+            for parameter in self._reg_params.values():
+                parameter._finish_deferred_init()
+        return self.forward(*args, **kwargs)
+
+    def _call_names(self):
+        return Prefix(self._prefix) if not self._empty_prefix else current_names()
+
+    def hybrid_forward(self, F, x, *args, **kwargs):
+        """What the block computes, with the operators of F."""
+        raise NotImplementedError
+
+    # ---- shapes
+
+    def _graph_of(self, args):
+        """The block on symbols: (outputs, names of inputs, nesting of outputs)."""
+        values = list(_values_in(args))
+        names = ["data"] if len(values) == 1 else [f"data{i}" for i in range(len(values))]
+        variables = [sym_module.var(name) for name in names]
+        if any(_is_numpy(value) for value in values):
+            variables = [v.as_np_ndarray() for v in variables]
+        queue = iter(variables)
+        out = self._run(*_replaced(args, queue))
+        flat = list(_values_in([out]))
+        return sym_module.Group(flat) if len(flat) > 1 else flat[0], names, out
+
+    def _complete(self, args):
+        """Parameter shapes from the shapes of these inputs."""
+        with _core.pause_tracing(), autograd.pause():
+            try:
+                symbol, names, _ = self._graph_of(args)
+            except (AttributeError, NotImplementedError, TypeError) as error:
+                raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {error}") from error
+            self._infer_parameters(symbol, names, args)
+
+    def _infer_parameters(self, symbol, names, args):
+        shapes = dict(zip(names, (_core.peek_shape(v) for v in _values_in(args))))
+        shapes = {name: shape for name, shape in shapes.items() if name in symbol.list_inputs()}
+        params = {p.name: p for p in self._own_and_children()}
+        given = {n: p._shape for n, p in params.items() if p._shape is not None and n in symbol.list_inputs()}
+        arguments, _, states = symbol.infer_shape_partial(**shapes, **given)
+        found = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), list(arguments) + list(states)))
+        for name, parameter in params.items():
+            if parameter._deferred is not None:
+                if name in found and found[name]:
+                    parameter.shape = found[name]
+                parameter._finish_deferred_init()
+
+    def infer_shape(self, *args):
+        """Completes parameter shapes from those of inputs; blocks that define forward may override it."""
+        self._complete(args)
+
+    def infer_type(self, *args):
+        """Takes over the dtype of the first input for parameters that have no values yet."""
+        first = next(_values_in(args))
+        for parameter in self.collect_params().values():
+            if parameter._data is None:
+                parameter.cast(first.dtype)
+
+    # ---- files, and looking inside
+
+    def _symbol(self):
+        if self._cache is not None and _core.cache_stats(self._cache)["calls"]:
+            return _core.cache_symbol(self._cache)
+        try:
+            return self._graph_of([nd.zeros((1,))])[0]
+        except Exception as error:
+            raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once before calling export.") from error
+
+    def _exported(self):
+        symbol = self._symbol()
+        params, items = self.collect_params(), []
+        for prefix, names in (("arg:", symbol.list_arguments()), ("aux:", symbol.list_auxiliary_states())):
+            for name in names:
+                if name in params.keys():
+                    items.append((prefix + name, params[name].data(params[name].list_ctx()[0]).as_nd_ndarray()))
+                elif self._cache is not None:
+                    captured = _core.cache_captured(self._cache, name)
+                    if captured is not None:
+                        items.append((prefix + name, captured))
+        return symbol, items
+
+    def export(self, path, epoch=0, remove_amp_cast=True):
+        """Writes path-symbol.json and path-0000.params; gives their names."""
+        symbol, items = self._exported()
+        files = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+        symbol.save(files[0])
+        _core.save_tensors(files[1], items)
+        return files
+
+    def save(self, filename):
+        """Writes graph and parameters into one file, which mx.load_block reads."""
+        import json
+        symbol, items = self._exported()
+        known = {name[4:] for name, _ in items}
+        meta = {"format": "gluino", "version": 1, "inputs": [n for n in symbol.list_inputs() if n not in known]}
+        _core.write_zip(str(filename), [("meta.json", json.dumps(meta, indent=2).encode()), ("symbol.json", symbol.tojson().encode()),
+                                        ("model.params", _core.write_params(items))])
+
+    def explain(self):
+        """What tracing and compiling did: graphs, guards, memory, times."""
+        return _core.cache_explain(self._built_cache("explain"))
+
+    def memory_plan(self):
+        """Every value's place in memory."""
+        return _core.cache_memory_plan(self._built_cache("memory_plan"))
+
+    def to_dot(self, before=False):
+        """The graph that runs, or the one traced, for graphviz."""
+        return _core.cache_to_dot(self._built_cache("to_dot"), before)
+
+    def to_svg(self, before=False):
+        """The same as a picture."""
+        return _core.cache_to_svg(self._built_cache("to_svg"), before)
+
+    def stats(self):
+        """Numbers of calls, traces, plans and segments."""
+        return _core.cache_stats(self._built_cache("stats"))
+
+    def _built_cache(self, what):
+        if self._cache is None:
+            raise MXNetError(f"{what}: hybridize() {self.name} and call it once first")
+        return self._cache
+
+    def __deepcopy__(self, memo):
+        made = copy.copy(self)
+        memo[id(self)] = made
+        made.__dict__ = {key: copy.deepcopy(value, memo) if key not in ("_cache", "_scope") else None for key, value in self.__dict__.items()}
+        object.__setattr__(made, "_scope", _BlockScope(made))
+        return made
+
+
+def _is_numpy(value):
+    from ..numpy import _Symbol, ndarray
+    return isinstance(value, (ndarray, _Symbol))
+
+
+def _replaced(args, values):
+    return [_replaced(a, values) if isinstance(a, (list, tuple)) else next(values) if isinstance(a, (nd.NDArray, sym_module.Symbol)) else a for a in args]
+
+
+def _all_contexts(params):
+    return {array._device_id for p in params.values() for array in p._data or ()}

@@ -1,0 +1,2 @@
+"""Contributed blocks and training helpers."""
+from . import estimator, nn

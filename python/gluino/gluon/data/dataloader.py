@@ -1,0 +1,95 @@
+"""DataLoader: batches of a dataset, made here, in threads, or in other processes."""
+import collections
+import concurrent.futures
+import multiprocessing
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...util import is_np_array
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+__all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+
+
+def default_batchify_fn(data):
+    """Items joined along a new first axis."""
+    if isinstance(data[0], nd.NDArray):
+        return nd.stack(*data)
+    if isinstance(data[0], tuple):
+        return [default_batchify_fn(part) for part in zip(*data)]
+    values = np.asarray(data)
+    made = nd.array(values, dtype=values.dtype if values.dtype != np.float64 else "float32")
+    return made.as_np_ndarray() if is_np_array() else made
+
+
+default_mp_batchify_fn = default_batchify_fn
+
+_worker = {}
+
+
+def _start_worker(dataset, batchify_fn):
+    # A forked child has one thread: the engine's thread pools of the parent are not there.
+    from ... import _core
+    _core.set_num_threads(1)
+    _worker["dataset"], _worker["batchify"] = dataset, batchify_fn
+
+
+def _make_batch(numbers):
+    return _worker["batchify"]([_worker["dataset"][i] for i in numbers])
+
+
+class DataLoader:
+    """Iterates over batches; num_workers > 0 makes them in other processes (or threads with thread_pool=True)."""
+
+    def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None, batchify_fn=None, num_workers=0,
+                 pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False, timeout=120, try_nopython=None):
+        if batch_sampler is None:
+            if batch_size is None:
+                raise ValueError("batch_size must be specified unless batch_sampler is specified")
+            if sampler is not None and shuffle:
+                raise ValueError("shuffle must not be specified if sampler is specified")
+            sampler = sampler or (RandomSampler if shuffle else SequentialSampler)(len(dataset))
+            batch_sampler = BatchSampler(sampler, batch_size, last_batch or "keep")
+        elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
+            raise ValueError("batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is specified.")
+        if num_workers < 0:
+            raise ValueError(f"num_workers is {num_workers}; it must be at least 0")
+        self._dataset, self._batch_sampler = dataset, batch_sampler
+        self._batchify_fn, self._num_workers, self._timeout = batchify_fn or default_batchify_fn, num_workers, timeout
+        self._prefetch = max(0, prefetch if prefetch is not None else 2 * num_workers)
+        self._thread_pool, self._pool = thread_pool, None
+
+    def __len__(self):
+        return len(self._batch_sampler)
+
+    def _executor(self):
+        if self._pool is None:
+            if self._thread_pool:
+                _worker["dataset"], _worker["batchify"] = self._dataset, self._batchify_fn
+                self._pool = concurrent.futures.ThreadPoolExecutor(self._num_workers)
+            else:
+                self._pool = concurrent.futures.ProcessPoolExecutor(self._num_workers, multiprocessing.get_context("fork"), _start_worker,
+                                                                    (self._dataset, self._batchify_fn))
+        return self._pool
+
+    def __iter__(self):
+        if self._num_workers == 0:
+            for numbers in self._batch_sampler:
+                yield self._batchify_fn([self._dataset[i] for i in numbers])
+            return
+        pool, waiting = self._executor(), collections.deque()
+        make = self._threaded if self._thread_pool else _make_batch
+        for numbers in self._batch_sampler:
+            waiting.append(pool.submit(make, numbers))
+            if len(waiting) > self._prefetch:
+                yield waiting.popleft().result(self._timeout)
+        while waiting:
+            yield waiting.popleft().result(self._timeout)
+
+    def _threaded(self, numbers):
+        return self._batchify_fn([self._dataset[i] for i in numbers])
+
+    def __del__(self):
+        if getattr(self, "_pool", None) is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

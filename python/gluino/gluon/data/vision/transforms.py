@@ -1,0 +1,179 @@
+"""Changes of images, as blocks."""
+import random as _random
+
+from .... import image, ndarray as nd
+from ...block import Block, HybridBlock
+from ...nn import HybridSequential, Sequential
+
+__all__ = ["Compose", "HybridCompose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "CropResize",
+           "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation", "RandomColorJitter"]
+
+
+class Compose(Sequential):
+    """One after the other."""
+
+    def __init__(self, transforms):
+        super().__init__()
+        self.add(*transforms)
+
+
+class HybridCompose(HybridSequential):
+    """Hybrid ones after each other."""
+
+    def __init__(self, transforms):
+        super().__init__()
+        self.add(*transforms)
+
+
+class Cast(HybridBlock):
+    """Another dtype."""
+
+    def __init__(self, dtype="float32"):
+        super().__init__()
+        self._dtype = dtype
+
+    def hybrid_forward(self, F, x):
+        return F.cast(x, dtype=self._dtype)
+
+
+class ToTensor(HybridBlock):
+    """(H, W, C) of 0...255 to (C, H, W) of 0...1."""
+
+    def hybrid_forward(self, F, x):
+        return F.image.to_tensor(x)
+
+
+class Normalize(HybridBlock):
+    """(x - mean) / std per channel."""
+
+    def __init__(self, mean=0.0, std=1.0):
+        super().__init__()
+        self._mean, self._std = ((v,) if isinstance(v, (int, float)) else tuple(v) for v in (mean, std))
+
+    def hybrid_forward(self, F, x):
+        return F.image.normalize(x, mean=self._mean, std=self._std)
+
+
+class Resize(HybridBlock):
+    """Another size, (width, height) or one edge."""
+
+    def __init__(self, size, keep_ratio=False, interpolation=1):
+        super().__init__()
+        self._size, self._keep, self._interpolation = size, keep_ratio, interpolation
+
+    def hybrid_forward(self, F, x):
+        return F.image.resize(x, size=self._size, keep_ratio=self._keep, interp=self._interpolation)
+
+
+class CropResize(HybridBlock):
+    """A fixed part, in another size on demand."""
+
+    def __init__(self, x, y, width, height, size=None, interpolation=None):
+        super().__init__()
+        self._box, self._size = {"x": x, "y": y, "width": width, "height": height}, size
+
+    def hybrid_forward(self, F, x):
+        out = F.image.crop(x, **self._box)
+        return out if self._size is None else F.image.resize(out, size=self._size)
+
+
+def _pair(size):
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+class CenterCrop(Block):
+    """The middle."""
+
+    def __init__(self, size, interpolation=1):
+        super().__init__()
+        self._size, self._interpolation = _pair(size), interpolation
+
+    def forward(self, x):
+        return image.center_crop(x, self._size, self._interpolation)[0]
+
+
+class RandomCrop(Block):
+    """A random part, of an image with a border on demand."""
+
+    def __init__(self, size, pad=None, pad_value=0, interpolation=1):
+        super().__init__()
+        self._size, self._pad, self._value, self._interpolation = _pair(size), pad, pad_value, interpolation
+
+    def forward(self, x):
+        if self._pad:
+            import numpy as np
+            edge = (self._pad, self._pad)
+            x = nd.array(np.pad(x.asnumpy(), (edge, edge, (0, 0)), constant_values=self._value), dtype=x.dtype)
+        return image.random_crop(x, self._size, self._interpolation)[0]
+
+
+class RandomResizedCrop(Block):
+    """A random part of random area and shape."""
+
+    def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=1):
+        super().__init__()
+        self._args = _pair(size), scale, ratio, interpolation
+
+    def forward(self, x):
+        return image.random_size_crop(x, *self._args)[0]
+
+
+class RandomFlipLeftRight(Block):
+    """Mirrors half of the images."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        self._p = p
+
+    def forward(self, x):
+        return nd.image.flip_left_right(x) if _random.random() < self._p else x
+
+
+class RandomFlipTopBottom(RandomFlipLeftRight):
+    """Turns half of the images upside down."""
+
+    def forward(self, x):
+        return nd.image.flip_top_bottom(x) if _random.random() < self._p else x
+
+
+def _gray(x):
+    return (x * nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
+
+
+class _Jitter(Block):
+    def __init__(self, amount):
+        super().__init__()
+        self._amount = amount
+
+    def forward(self, x):
+        a = 1.0 + _random.uniform(-self._amount, self._amount)
+        x = x.astype("float32")
+        return x * a + self._other(x) * (1 - a)
+
+
+class RandomBrightness(_Jitter):
+    """Lighter or darker."""
+
+    def _other(self, x):
+        return x * 0
+
+
+class RandomContrast(_Jitter):
+    """More or less contrast."""
+
+    def _other(self, x):
+        return _gray(x).mean()
+
+
+class RandomSaturation(_Jitter):
+    """More or less colour."""
+
+    def _other(self, x):
+        return _gray(x)
+
+
+class RandomColorJitter(Compose):
+    """All three."""
+
+    def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
+        super().__init__([kind(a) for kind, a in ((RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation)) if a])

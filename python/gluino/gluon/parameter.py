@@ -1,0 +1,416 @@
+"""Parameter and ParameterDict: what blocks learn."""
+import warnings
+
+from .. import _core, autograd, initializer
+from .. import ndarray as nd
+from ..base import MXNetError, as_dtype, dtype_name
+from ..context import Context, cpu, current_context
+from ..symbol import symbol as sym
+from ..util import is_np_array
+
+__all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
+
+tensor_types = (sym.Symbol, nd.NDArray)
+
+# Grows when an array behind a parameter is replaced by another: compiled programs that captured the old one are stale.
+epoch = [0]
+
+
+class DeferredInitializationError(MXNetError):
+    """The parameter waits for its shape."""
+
+
+def shape_is_known(shape):
+    """Whether every extent is known."""
+    return shape is not None and all(extent > 0 for extent in shape)
+
+
+class Parameter:
+    """A named array that a block learns. Extents of 0 follow from the first call."""
+
+    def __init__(self, name="weight", grad_req="write", shape=None, dtype="float32", lr_mult=1.0, wd_mult=1.0, init=None,
+                 allow_deferred_init=False, differentiable=True, stype="default", grad_stype="default"):
+        self.name = name
+        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(max(0, e) for e in shape)
+        self.dtype = as_dtype(dtype_name(dtype))
+        self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
+        self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
+        self._grad_req = None
+        self._data = None       # one array per context
+        self._deferred = None   # (init, contexts, default_init, data)
+        self._var = None
+        self.attributes = {}
+        self.grad_req = grad_req if differentiable else "null"
+
+    def __repr__(self):
+        return f"Parameter {self.name} (shape={self.shape}, dtype={dtype_name(self.dtype)})"
+
+    # ---- what it is
+
+    @property
+    def shape(self):
+        """The shape, with 0 (-1 in NumPy mode) where an extent is not known yet."""
+        if self._shape is None or not is_np_array():
+            return self._shape
+        return tuple(e if e > 0 else -1 for e in self._shape)
+
+    @shape.setter
+    def shape(self, new):
+        if self._shape is not None and (len(self._shape) != len(new) or any(a not in (0, b) and b > 0 for a, b in zip(self._shape, new))):
+            raise AssertionError(f"Expected shape {tuple(new)} is incompatible with given shape {self._shape} of Parameter {self.name}.")
+        self._shape = tuple(b if b > 0 else a for a, b in zip(self._shape, new)) if self._shape is not None else tuple(new)
+
+    @property
+    def grad_req(self):
+        """'write', 'add' or 'null'."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req):
+        if req not in ("write", "add", "null"):
+            raise ValueError(f"grad_req must be one of \"write\", \"add\", or \"null\", but got \"{req}\"")
+        if not self._differentiable:
+            req = "null"
+        if req == self._grad_req:
+            return
+        self._grad_req = req
+        for array in self._data or ():
+            array.attach_grad(req)
+
+    @property
+    def stype(self):
+        return "default"
+
+    # ---- first values
+
+    def initialize(self, init=None, ctx=None, default_init=initializer.Uniform(), force_reinit=False, device=None):
+        """Makes the arrays, or notes how to make them when the shape is known."""
+        if self._data is not None and not force_reinit:
+            warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.", stacklevel=2)
+            return
+        ctx = ctx or device or current_context()
+        contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
+        for context in contexts:
+            context.engine_id
+        if init is None:
+            init = default_init if self.init is None else self.init
+        if not shape_is_known(self._shape):
+            if self._allow_deferred_init:
+                self._deferred = (init, contexts, default_init, None)
+                return
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}.")
+        self._deferred = (init, contexts, default_init, None)
+        self._finish_deferred_init()
+
+    def _finish_deferred_init(self):
+        if self._deferred is None:
+            return
+        init, contexts, default_init, data = self._deferred
+        if not shape_is_known(self._shape):
+            raise AssertionError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. Please specify "
+                                 "in_units, in_channels, etc for `Block`s.")
+        self._deferred = None
+        with _core.pause_tracing(), autograd.pause():
+            if data is None:
+                data = nd.zeros(self._shape, ctx=cpu(), dtype=self.dtype)
+                chosen = initializer.create(init)
+                fill = chosen.init_weight if hasattr(chosen, "init_weight") else chosen  # Mixed and Load go by name
+                fill(initializer.InitDesc(self.name), data)
+            self._set_arrays([data.as_in_context(context) if len(contexts) == 1 else data.copyto(context) for context in contexts])
+
+    def _set_arrays(self, arrays):
+        if self._data is not None:
+            epoch[0] += 1
+        numpy = is_np_array()
+        self._data = [_core.as_flavour(array, True) if numpy else array for array in arrays]
+        for array in self._data:
+            array.attach_grad(self._grad_req)
+
+    # ---- values
+
+    def _check(self, what="data"):
+        if self._data is not None:
+            return
+        if self._deferred is not None:
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred. Actual initialization happens "
+                "during the first forward pass. Please pass one batch of data through the network before accessing Parameters. You can "
+                "also avoid deferred initialization by specifying in_units, num_features, etc., for network layers.")
+        raise RuntimeError(f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
+                           "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested "
+                           "child Blocks; call initialize() on the network first")
+
+    def _on(self, ctx):
+        if ctx is None:
+            if len(self._data) == 1:
+                return 0
+            ctx = current_context()
+        for i, array in enumerate(self._data):
+            if array._device_id == ctx.engine_id:
+                return i
+        raise RuntimeError(f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
+                           f"{', '.join(str(a.context) for a in self._data)}.")
+
+    def data(self, ctx=None):
+        """The array, on one context."""
+        if self._data is None:
+            self._check()
+        return self._data[0] if ctx is None and len(self._data) == 1 else self._data[self._on(ctx)]
+
+    def list_data(self):
+        """The arrays of all contexts."""
+        self._check()
+        return list(self._data)
+
+    def grad(self, ctx=None):
+        """The gradient, on one context."""
+        if self._data is not None and self._grad_req == "null":
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        self._check()
+        return self._data[self._on(ctx)].grad
+
+    def list_grad(self):
+        """The gradients of all contexts."""
+        self.grad(self.list_data()[0].context)
+        return [array.grad for array in self._data]
+
+    def list_ctx(self):
+        """The contexts."""
+        if self._data is None and self._deferred is not None:
+            return self._deferred[1]
+        self._check()
+        return [array.context for array in self._data]
+
+    list_device = list_ctx
+
+    def row_sparse_data(self, row_id):
+        """The whole array: storage is dense."""
+        return self.data()
+
+    def set_data(self, data):
+        """Overwrites the values, which compiled programs see."""
+        self.shape = data.shape
+        if self._data is None:
+            if self._deferred is None:
+                raise AssertionError(f"Parameter '{self.name}' has not been initialized")
+            init, contexts, default_init, _ = self._deferred
+            self._deferred = (init, contexts, default_init, data)
+            return
+        with autograd.pause():
+            for array in self._data:
+                array[:] = data.as_in_context(array.context) if isinstance(data, nd.NDArray) else data
+
+    def zero_grad(self):
+        """Sets the gradients to 0."""
+        for array in self._data or ():
+            if self._grad_req != "null":
+                array.zero_grad()
+
+    def reset_ctx(self, ctx):
+        """Moves the values to other contexts."""
+        contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
+        if self._data is None and self._deferred is None:
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+        if self._data is None:
+            self._deferred = (self._deferred[0], contexts, *self._deferred[2:])
+        else:
+            self._set_arrays([self._data[0].as_nd_ndarray().copyto(context) for context in contexts])
+
+    reset_device = reset_ctx
+
+    def cast(self, dtype):
+        """Changes the element type."""
+        self.dtype = as_dtype(dtype_name(dtype))
+        self._var = None
+        if self._data is not None:
+            with autograd.pause():
+                self._set_arrays([array.as_nd_ndarray().astype(self.dtype) for array in self._data])
+
+    def var(self):
+        """The parameter as a variable of a graph."""
+        if self._var is None:
+            self._var = sym.var(self.name, shape=self._shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init)
+        return self._var.as_np_ndarray() if is_np_array() else self._var
+
+    def _load(self, data, ctx, cast_dtype=False, dtype_source="current"):
+        """Values from a file."""
+        if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, b) for a, b in zip(self._shape, data.shape))):
+            raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}")
+        self._shape = tuple(data.shape)
+        if cast_dtype and dtype_source == "saved":
+            self.dtype = data.dtype
+        elif cast_dtype:
+            data = data.astype(self.dtype)
+        elif dtype_name(data.dtype) != dtype_name(self.dtype):
+            raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {dtype_name(self.dtype)} "
+                                 f"vs saved {dtype_name(data.dtype)}. Set cast_dtype=True to cast the dtype of saved params.")
+        if self._data is not None and ctx is None:
+            return self.set_data(data)
+        contexts = [ctx] if isinstance(ctx, Context) else list(ctx or (self._deferred[1] if self._deferred else [current_context()]))
+        self._deferred = None
+        self._set_arrays([data.copyto(context) for context in contexts])
+
+
+class Constant(Parameter):
+    """A parameter that is never learnt."""
+
+    def __init__(self, name, value=None):
+        if value is None:
+            name, value = "const", name
+        if not isinstance(value, nd.NDArray):
+            value = nd.array(value)
+        self.value = value
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value), differentiable=False)
+
+    def __repr__(self):
+        return f"Constant {self.name} (shape={self.shape}, dtype={dtype_name(self.dtype)})"
+
+    @property
+    def grad_req(self):
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req):
+        self._grad_req = "null"
+        if req != "null":
+            warnings.warn(f"Constant parameter \"{self.name}\" does not support grad_req other than \"null\", and new value \"{req}\" is ignored.")
+
+
+class ParameterDict:
+    """Parameters by name, all names with a prefix; get() makes them."""
+
+    def __init__(self, prefix="", shared=None):
+        self._prefix, self._shared, self._params = prefix, shared, {}
+
+    def __repr__(self):
+        name = f"{self._prefix} " if self._prefix else ""
+        return f"{name}(\n" + "\n".join(f"  {p}" for p in self.values()) + "\n)"
+
+    def __getitem__(self, key):
+        return self._params[key]
+
+    def __iter__(self):
+        return iter(self._params)
+
+    def __len__(self):
+        return len(self._params)
+
+    def __contains__(self, key):
+        return key in self._params
+
+    def items(self):
+        return self._params.items()
+
+    def keys(self):
+        return self._params.keys()
+
+    def values(self):
+        return self._params.values()
+
+    @property
+    def prefix(self):
+        return self._prefix
+
+    def get(self, name, **kwargs):
+        """The parameter prefix + name: an existing one that fits, or a new one."""
+        name = self._prefix + name
+        known = self._find(name)
+        if known is None:
+            known = self._params[name] = Parameter(name, **kwargs)
+            return known
+        for key, value in kwargs.items():
+            if value is None:
+                continue
+            if key == "shape":
+                known.shape = value
+            elif key == "dtype" and dtype_name(value) != dtype_name(known.dtype):
+                raise AssertionError(f"Cannot retrieve Parameter '{name}' because desired attribute does not match with stored for attribute "
+                                     f"'dtype': desired '{value}' vs stored '{known.dtype}'.")
+            elif getattr(known, key, None) is None:
+                setattr(known, key, value)
+        return known
+
+    def _find(self, name):
+        if name in self._params:
+            return self._params[name]
+        if self._shared is not None and name in self._shared:
+            self._params[name] = self._shared[name]
+            return self._params[name]
+        return None
+
+    def get_constant(self, name, value=None):
+        """A constant of this name."""
+        full = self._prefix + name
+        known = self._find(full)
+        if known is None:
+            if value is None:
+                raise KeyError(f"No constant named '{full}'. Please specify value if you want to create a new constant.")
+            known = self._params[full] = Constant(full, value)
+        return known
+
+    def update(self, other):
+        """Takes over all parameters of another dictionary."""
+        for name, parameter in other.items():
+            if name in self._params and self._params[name] is not parameter:
+                raise ValueError(f"Cannot update self with other because they have different Parameters with the same name '{name}'")
+            self._params[name] = parameter
+
+    def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False, device=None):
+        """Initialises all parameters."""
+        init = initializer.create(init) or initializer.Uniform()
+        for parameter in self.values():
+            parameter.initialize(None, ctx or device, init, force_reinit=force_reinit)
+
+    def zero_grad(self):
+        """Sets all gradients to 0."""
+        for parameter in self.values():
+            parameter.zero_grad()
+
+    def reset_ctx(self, ctx):
+        """Moves all parameters."""
+        for parameter in self.values():
+            parameter.reset_ctx(ctx)
+
+    def list_ctx(self):
+        """All contexts in use."""
+        return list(dict.fromkeys(ctx for parameter in self.values() for ctx in parameter.list_ctx()))
+
+    def setattr(self, name, value):
+        """Sets an attribute of all parameters: setattr('grad_req', 'null')."""
+        for parameter in self.values():
+            setattr(parameter, name, value)
+
+    def save(self, filename, strip_prefix=""):
+        """Writes all values by name."""
+        values = {}
+        for parameter in self.values():
+            if not parameter.name.startswith(strip_prefix):
+                raise ValueError(f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name '{parameter.name}' does not start with it")
+            values[parameter.name[len(strip_prefix):]] = parameter.data(parameter.list_ctx()[0]).as_nd_ndarray()
+        nd.save(filename, values)
+
+    def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="", cast_dtype=False, dtype_source="current"):
+        """Reads values by name."""
+        loaded = nd.load(filename)
+        values = {restore_prefix + (n[4:] if n.startswith(("arg:", "aux:")) else n): v for n, v in loaded.items()}
+        load_by_name(self, values, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+
+
+def load_by_name(params, values, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source):
+    """Gives parameters their values; raises where names do not match."""
+    if not allow_missing:
+        for name in params.keys():
+            if name not in values:
+                raise AssertionError(f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {_brief(values)}. Please make "
+                                     "sure source and target networks have the same prefix; set allow_missing=True to ignore missing parameters.")
+    for name, value in values.items():
+        if name in params.keys():
+            params[name]._load(value, ctx, cast_dtype, dtype_source)
+        elif not ignore_extra:
+            raise ValueError(f"Parameter '{name}' loaded from file '{filename}' is not present in Dict, which contains parameters {_brief(params)}. "
+                             "Set ignore_extra=True to ignore.")
+
+
+def _brief(names):
+    names = [f"'{name}'" for name in names]
+    return ", ".join(names if len(names) < 8 else names[:4] + ["..."] + names[-3:])

@@ -1,0 +1,295 @@
+"""Cells: one step of a recurrent network; unroll() runs several."""
+from ... import ndarray as nd
+from ... import symbol as sym
+from ..block import Block, HybridBlock
+
+__all__ = ["RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell", "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell",
+           "ModifierCell", "ZoneoutCell", "ResidualCell", "BidirectionalCell"]
+
+
+def _functions(x):
+    return sym if isinstance(x, sym.Symbol) else nd
+
+
+def _steps(inputs, length, layout):
+    """(list of one array per step, axis of time, axis of the batch)."""
+    time, batch = layout.find("T"), layout.find("N")
+    if isinstance(inputs, (list, tuple)):
+        if length is not None and len(inputs) != length:
+            raise AssertionError(f"{len(inputs)} inputs for {length} steps")
+        return list(inputs), time, batch
+    F = _functions(inputs)
+    parts = F.split(inputs, num_outputs=length, axis=time, squeeze_axis=True)
+    return list(parts) if length > 1 else [parts], time, batch
+
+
+class RecurrentCell(Block):
+    """The base of cells."""
+
+    def __init__(self, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+        self._modified = False
+        self.reset()
+
+    def reset(self):
+        """Before another sequence."""
+        self._init_counter = self._counter = -1
+        for child in self._children.values():
+            child.reset()
+
+    def state_info(self, batch_size=0):
+        """Shapes of the states."""
+        raise NotImplementedError()
+
+    def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
+        """States to start from."""
+        return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
+
+    def _begin_like(self, step):
+        """Zeros for the batch of this input."""
+        F = _functions(step)
+        column = F.zeros_like(F.slice_axis(step, axis=1, begin=0, end=1))
+        return [F.broadcast_axis(column, axis=1, size=info["shape"][1]) for info in self.state_info(1)]
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+        """Runs `length` steps; gives the outputs, merged along time on demand, and the last states."""
+        self.reset()
+        merged = not isinstance(inputs, (list, tuple)) if merge_outputs is None else merge_outputs
+        inputs, time, _ = _steps(inputs, length, layout)
+        F = _functions(inputs[0])
+        states = begin_state if begin_state is not None else self._begin_like(inputs[0])
+        outputs, history = [], []
+        for step in inputs:
+            output, states = self(step, states)
+            outputs.append(output)
+            history.append(states)
+        if valid_length is not None:
+            states = [F.SequenceLast(F.stack(*parts, axis=0), valid_length, use_sequence_length=True, axis=0) for parts in zip(*history)]
+            stacked = F.SequenceMask(F.stack(*outputs, axis=time), valid_length, use_sequence_length=True, axis=time)
+            return (stacked, states) if merged else (_steps(stacked, length, layout)[0], states)
+        return (F.stack(*outputs, axis=time), states) if merged else (outputs, states)
+
+    def forward(self, inputs, states):
+        self._counter += 1
+        return super().forward(inputs, states)
+
+
+class HybridRecurrentCell(RecurrentCell, HybridBlock):
+    """A cell that can be compiled."""
+
+    def __init__(self, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+
+    def hybrid_forward(self, F, x, *args, **kwargs):
+        raise NotImplementedError
+
+
+class _GatedCell(HybridRecurrentCell):
+    """Cells with an input-to-hidden and a hidden-to-hidden product."""
+
+    _gates = 1
+
+    def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
+                 h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+        self._hidden_size, rows = hidden_size, self._gates * hidden_size
+        for name, shape, init in (("i2h_weight", (rows, input_size), i2h_weight_initializer), ("h2h_weight", (rows, hidden_size), h2h_weight_initializer),
+                                  ("i2h_bias", (rows,), i2h_bias_initializer), ("h2h_bias", (rows,), h2h_bias_initializer)):
+            setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def state_info(self, batch_size=0):
+        return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}]
+
+    def __repr__(self):
+        shape = self.i2h_weight.shape
+        return f"{type(self).__name__}({shape[1] or None} -> {shape[0]})"
+
+    def _products(self, F, inputs, state, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
+        rows = self._gates * self._hidden_size
+        return (F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name="i2h"),
+                F.FullyConnected(state, h2h_weight, h2h_bias, num_hidden=rows, name="h2h"))
+
+
+class RNNCell(_GatedCell):
+    """activation(i2h + h2h)."""
+
+    def __init__(self, hidden_size, activation="tanh", **kwargs):
+        super().__init__(hidden_size, **kwargs)
+        self._activation = activation
+
+    def _alias(self):
+        return "rnn"
+
+    def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
+        i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
+        output = F.Activation(i2h + h2h, act_type=self._activation, name="out")
+        return output, [output]
+
+
+class LSTMCell(_GatedCell):
+    """Long short-term memory, gates i, f, g, o."""
+
+    _gates = 4
+
+    def __init__(self, hidden_size, activation="tanh", recurrent_activation="sigmoid", **kwargs):
+        super().__init__(hidden_size, **kwargs)
+        self._activation, self._recurrent_activation = activation, recurrent_activation
+
+    def _alias(self):
+        return "lstm"
+
+    def state_info(self, batch_size=0):
+        return super().state_info(batch_size) * 2
+
+    def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
+        i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
+        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name="slice")
+        in_gate, forget_gate, out_gate = (F.Activation(gates[i], act_type=self._recurrent_activation) for i in (0, 1, 3))
+        next_c = forget_gate * states[1] + in_gate * F.Activation(gates[2], act_type=self._activation)
+        next_h = out_gate * F.Activation(next_c, act_type=self._activation)
+        return next_h, [next_h, next_c]
+
+
+class GRUCell(_GatedCell):
+    """Gated recurrent unit, gates r, z, n."""
+
+    _gates = 3
+
+    def _alias(self):
+        return "gru"
+
+    def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
+        i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
+        i2h, h2h = F.SliceChannel(i2h, num_outputs=3, name="i2h_slice"), F.SliceChannel(h2h, num_outputs=3, name="h2h_slice")
+        reset = F.Activation(i2h[0] + h2h[0], act_type="sigmoid", name="r_act")
+        update = F.Activation(i2h[1] + h2h[1], act_type="sigmoid", name="z_act")
+        candidate = F.Activation(i2h[2] + reset * h2h[2], act_type="tanh", name="h_act")
+        next_h = (1.0 - update) * candidate + update * states[0]
+        return next_h, [next_h]
+
+
+class _Stack:
+    """What both kinds of stacked cells share."""
+
+    def add(self, cell):
+        """Appends a cell."""
+        self.register_child(cell)
+
+    def state_info(self, batch_size=0):
+        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]
+
+    def _stacked(self, inputs, states):
+        new, at = [], 0
+        for cell in self._children.values():
+            size = len(cell.state_info())
+            inputs, state = cell(inputs, states[at:at + size])
+            at += size
+            new.extend(state)
+        return inputs, new
+
+    def __len__(self):
+        return len(self._children)
+
+    def __getitem__(self, i):
+        return list(self._children.values())[i]
+
+
+class SequentialRNNCell(_Stack, RecurrentCell):
+    """Cells on top of each other."""
+
+    def forward(self, inputs, states):
+        return self._stacked(inputs, states)
+
+
+class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):
+    """Hybrid cells on top of each other."""
+
+    def hybrid_forward(self, F, inputs, states):
+        return self._stacked(inputs, states)
+
+
+class DropoutCell(HybridRecurrentCell):
+    """Dropout of the input."""
+
+    def __init__(self, rate, axes=(), prefix=None, params=None):
+        super().__init__(prefix, params)
+        self._rate, self._axes = rate, axes
+
+    def state_info(self, batch_size=0):
+        return []
+
+    def _begin_like(self, step):
+        return []
+
+    def hybrid_forward(self, F, inputs, states):
+        return (F.Dropout(inputs, p=self._rate, axes=self._axes) if self._rate > 0 else inputs), states
+
+
+class ModifierCell(HybridRecurrentCell):
+    """A cell around another."""
+
+    def __init__(self, base_cell):
+        super().__init__(prefix=base_cell.prefix + self._alias() + "_")
+        self.base_cell = base_cell
+
+    def state_info(self, batch_size=0):
+        return self.base_cell.state_info(batch_size)
+
+
+class ZoneoutCell(ModifierCell):
+    """Keeps some outputs and states of the step before (Krueger et al., 2016)."""
+
+    def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
+        super().__init__(base_cell)
+        self.zoneout_outputs, self.zoneout_states, self._previous = zoneout_outputs, zoneout_states, None
+
+    def reset(self):
+        super().reset()
+        self._previous = None
+
+    def hybrid_forward(self, F, inputs, states):
+        output, new = self.base_cell(inputs, states)
+        keep = lambda p, now, before: F.where(F.Dropout(F.ones_like(now), p=p), now, before) if p else now  # noqa: E731
+        previous = F.zeros_like(output) if self._previous is None else self._previous
+        self._previous = output = keep(self.zoneout_outputs, output, previous)
+        return output, [keep(self.zoneout_states, n, o) for n, o in zip(new, states)]
+
+
+class ResidualCell(ModifierCell):
+    """Adds the input to the output."""
+
+    def hybrid_forward(self, F, inputs, states):
+        output, states = self.base_cell(inputs, states)
+        return output + inputs, states
+
+
+class BidirectionalCell(HybridRecurrentCell):
+    """One cell forwards and one backwards; only unroll() can run it."""
+
+    def __init__(self, l_cell, r_cell, output_prefix="bi_"):
+        super().__init__(prefix="", params=None)
+        self.l_cell, self.r_cell, self._output_prefix = l_cell, r_cell, output_prefix
+
+    def __call__(self, inputs, states):
+        raise NotImplementedError("Bidirectional cell cannot be stepped. Please use unroll")
+
+    def state_info(self, batch_size=0):
+        return self.l_cell.state_info(batch_size) + self.r_cell.state_info(batch_size)
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+        self.reset()
+        merged = not isinstance(inputs, (list, tuple)) if merge_outputs is None else merge_outputs
+        steps, time, _ = _steps(inputs, length, layout)
+        F = _functions(steps[0])
+        states = begin_state if begin_state is not None else self.l_cell._begin_like(steps[0]) + self.r_cell._begin_like(steps[0])
+        cut = len(self.l_cell.state_info())
+
+        def reverse(sequence):
+            if valid_length is None:
+                return list(reversed(sequence))
+            turned = F.SequenceReverse(F.stack(*sequence, axis=0), valid_length, use_sequence_length=True)
+            return list(F.split(turned, num_outputs=length, axis=0, squeeze_axis=True)) if length > 1 else sequence
+        left, left_states = self.l_cell.unroll(length, steps, states[:cut], layout, False, valid_length)
+        right, right_states = self.r_cell.unroll(length, reverse(steps), states[cut:], layout, False, valid_length)
+        outputs = [F.concat(a, b, dim=1) for a, b in zip(left, reverse(right))]
+        return (F.stack(*outputs, axis=time) if merged else outputs), left_states + right_states

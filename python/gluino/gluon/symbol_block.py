@@ -1,0 +1,97 @@
+"""SymbolBlock: a block made of a graph, from files of MXNet or of save()."""
+import json
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from .. import symbol as sym_module
+from ..base import MXNetError
+from .block import HybridBlock, _is_numpy, _values_in
+
+__all__ = ["SymbolBlock", "load_block"]
+
+
+class SymbolBlock(HybridBlock):
+    """A block made of a graph: a loaded model runs, trains and hybridizes like any other."""
+
+    def __init__(self, outputs, inputs, params=None):
+        super().__init__(prefix="", params=params)
+        if isinstance(outputs, (list, tuple)):
+            outputs = outputs[0] if len(outputs) == 1 else sym_module.Group(outputs)
+        inputs = [inputs] if isinstance(inputs, sym_module.Symbol) else list(inputs)
+        self._outputs, self._input_names = outputs, [s.name for s in inputs]
+        for symbol in inputs:
+            if symbol.get_children() is not None:
+                raise ValueError(f"Input symbols must be variable, but {symbol.name} is an output of operators")
+        states = set(outputs.list_auxiliary_states())
+        for name in outputs.list_inputs():
+            if name not in self._input_names:
+                attrs = outputs.attr_dict().get(name, {})
+                is_state = name in states
+                self._reg_params[name] = self.params.get(name, allow_deferred_init=True, grad_req="null" if is_state else "write",
+                                                         **({"differentiable": False} if is_state else {}),
+                                                         **({"init": attrs["__init__"]} if "__init__" in attrs else {}))
+        self._function = _core.GraphFunction(outputs)
+
+    @staticmethod
+    def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
+        """A block from exported files; labels that the parameters leave over become zeros."""
+        outputs = sym_module.load(symbol_file)
+        values = {} if param_file is None else {n[4:] if n.startswith(("arg:", "aux:")) else n: v for n, v in nd.load(param_file).items()}
+        input_names = [input_names] if isinstance(input_names, str) else list(input_names)
+        known = outputs.list_inputs()
+        for name in input_names:
+            if name not in known:
+                raise ValueError(f"the graph has no input named '{name}'; it has {', '.join(n for n in known if n not in values)}")
+        block = SymbolBlock(outputs, [sym_module.var(name) for name in input_names])
+        if param_file is not None:
+            extra = [name for name in values if name not in block._reg_params]
+            if extra and not ignore_extra and len(values) == len(extra):
+                raise ValueError(f"'{param_file}' has none of the parameters of '{symbol_file}'")
+            for name, parameter in block._reg_params.items():
+                if name in values:
+                    parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
+                elif name.endswith("label"):
+                    parameter._deferred = ("zeros", [ctx] if ctx else [nd.zeros(1).context], "zeros", None)
+                elif not allow_missing:
+                    raise AssertionError(f"Parameter '{name}' is missing in file '{param_file}'")
+        return block
+
+    def __repr__(self):
+        return f"SymbolBlock(\n<{self._outputs.name or 'group'}, {', '.join(self._input_names)}>\n)"
+
+    def _run(self, *args, **kwargs):
+        values = list(_values_in(args))
+        if len(values) != len(self._input_names):
+            raise ValueError(f"SymbolBlock: {len(values)} inputs were given, {len(self._input_names)} are needed: {', '.join(self._input_names)}")
+        if isinstance(values[0], sym_module.Symbol) and not _core.is_tracing():
+            return self._outputs(**dict(zip(self._input_names, values)))
+        if any(p._deferred is not None for p in self._reg_params.values()):
+            with _core.pause_tracing(), autograd.pause():
+                self._infer_parameters(self._outputs, self._input_names, values)
+        tensors = {name: p.data() for name, p in self._reg_params.items()}
+        tensors.update(zip(self._input_names, values))
+        return self._function(tensors, _is_numpy(values[0]))
+
+    def _symbol(self):
+        return self._outputs
+
+    def cast(self, dtype):
+        self._clear_cached_op()
+        for parameter in self._reg_params.values():
+            parameter.cast(dtype)
+
+
+def load_block(filename, ctx=None):
+    """A block from the one file that save() wrote."""
+    entries = _core.read_zip(str(filename))
+    try:
+        meta, symbol = json.loads(entries["meta.json"]), sym_module.load_json(entries["symbol.json"].decode())
+        values = {name[4:]: value for name, value in _core.read_tensors(entries["model.params"])}
+    except KeyError as missing:
+        raise MXNetError(f"{filename}: the file has no {missing}; was it written by save()?") from None
+    block = SymbolBlock(symbol, [sym_module.var(name) for name in meta["inputs"]])
+    for name, parameter in block._reg_params.items():
+        parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
+    return block
+
+

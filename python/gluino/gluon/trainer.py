@@ -1,0 +1,97 @@
+"""Trainer: applies an optimizer to parameters after backward."""
+from .. import autograd, optimizer as opt
+from .parameter import Parameter, ParameterDict
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Updates parameters with an optimizer; gradients of several contexts are summed first."""
+
+    def __init__(self, params, optimizer, optimizer_params=None, kvstore="device", compression_params=None, update_on_kvstore=None):
+        if isinstance(params, (dict, ParameterDict)):
+            params = [params[key] for key in sorted(params.keys())] if isinstance(params, dict) else list(params.values())
+        if not isinstance(params, (list, tuple)):
+            raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.")
+        for parameter in params:
+            if not isinstance(parameter, Parameter):
+                raise ValueError(f"First argument must be a list or dict of Parameters, got list of {type(parameter)}.")
+        self._params = list(params)
+        optimizer_params = dict(optimizer_params or {})
+        self._scale = float(optimizer_params.get("rescale_grad", 1.0))
+        if isinstance(optimizer, opt.Optimizer):
+            if optimizer_params:
+                raise AssertionError("optimizer_params must be None if optimizer is an instance of Optimizer instead of str")
+            self._optimizer = optimizer
+        else:
+            self._optimizer = opt.create(optimizer, **optimizer_params)
+        self._optimizer.param_dict = dict(enumerate(self._params))
+        self._optimizer.idx2name = {i: p.name for i, p in enumerate(self._params)}
+        self._updaters = []
+
+    @property
+    def learning_rate(self):
+        """The rate now."""
+        return self._optimizer.learning_rate
+
+    @property
+    def optimizer(self):
+        return self._optimizer
+
+    def set_learning_rate(self, lr):
+        """Changes the rate."""
+        self._optimizer.set_learning_rate(lr)
+
+    def step(self, batch_size, ignore_stale_grad=False):
+        """One update; gradients are divided by batch_size."""
+        self._optimizer.rescale_grad = self._scale / batch_size
+        self.allreduce_grads()
+        self._update(ignore_stale_grad)
+
+    def allreduce_grads(self):
+        """Sums the gradients of all contexts."""
+        for parameter in self._params:
+            if parameter.grad_req == "null" or len(parameter.list_ctx()) < 2:
+                continue
+            grads = parameter.list_grad()
+            total = grads[0].copy()
+            for grad in grads[1:]:
+                total += grad.as_in_context(total.context)
+            for grad in grads:
+                grad[:] = total.as_in_context(grad.context)
+
+    def update(self, batch_size, ignore_stale_grad=False):
+        """One update of gradients that are summed already."""
+        self._optimizer.rescale_grad = self._scale / batch_size
+        self._update(ignore_stale_grad)
+
+    def _update(self, ignore_stale_grad=False):
+        with autograd.pause():
+            for i, parameter in enumerate(self._params):
+                if parameter.grad_req == "null":
+                    continue
+                if parameter._data is None and ignore_stale_grad:
+                    continue
+                for k, (weight, grad) in enumerate(zip(parameter.list_data(), parameter.list_grad())):
+                    while len(self._updaters) <= k:
+                        self._updaters.append(opt.get_updater(self._optimizer))
+                    self._updaters[k](i, grad, weight)
+
+    def save_states(self, fname):
+        """Writes the optimizer and its states."""
+        if not self._updaters:
+            self._updaters.append(opt.get_updater(self._optimizer))
+        with open(fname, "wb") as file:
+            file.write(self._updaters[0].get_states(dump_optimizer=True))
+
+    def load_states(self, fname):
+        """Reads what save_states wrote."""
+        with open(fname, "rb") as file:
+            states = file.read()
+        contexts = max(len(p._data or ()) for p in self._params) or 1
+        self._updaters = [opt.get_updater(self._optimizer) for _ in range(contexts)]
+        for updater in self._updaters:
+            updater.set_states(states)
+            updater.optimizer = self._updaters[0].optimizer
+        self._optimizer = self._updaters[0].optimizer
+        self._optimizer.param_dict = dict(enumerate(self._params))

@@ -1,0 +1,279 @@
+"""Initialisers: how parameters get their first values."""
+import json
+import math
+import re
+
+import numpy as _np
+
+__all__ = ["InitDesc", "Initializer", "Load", "Mixed", "Zero", "One", "Constant", "Uniform", "Normal", "Orthogonal", "Xavier", "MSRAPrelu",
+           "Bilinear", "LSTMBias", "register", "create"]
+
+_registry = {}
+
+
+def register(klass):
+    """Makes an initialiser known by the lower-case name of its class."""
+    _registry[klass.__name__.lower()] = klass
+    return klass
+
+
+def create(init, **kwargs):
+    """An initialiser from itself, its name, or what dumps() wrote."""
+    if init is None or isinstance(init, (Initializer, Mixed, Load)):
+        return init
+    if callable(init) and not isinstance(init, str):
+        return init
+    if init.startswith("["):
+        name, kwargs = json.loads(init)
+    else:
+        name = init
+    try:
+        return _registry[name.lower()](**kwargs)
+    except KeyError:
+        raise ValueError(f"Cannot find initializer {name}. Known are: {', '.join(sorted(_registry))}") from None
+
+
+class InitDesc(str):
+    """A parameter's name with the attributes that decide about its initialiser."""
+
+    def __new__(cls, name, attrs=None, global_init=None):
+        desc = super().__new__(cls, name)
+        desc.attrs, desc.global_init = attrs or {}, global_init
+        return desc
+
+
+class Initializer:
+    """Fills arrays, by the parameter's name: biases with zeros, gammas with ones, all others with _init_weight."""
+
+    _by_ending = (("weight", "_init_weight"), ("bias", "_init_bias"), ("gamma", "_init_gamma"), ("beta", "_init_beta"),
+                  ("min", "_init_zero"), ("max", "_init_one"), ("running_mean", "_init_zero"), ("moving_mean", "_init_zero"),
+                  ("running_var", "_init_one"), ("moving_var", "_init_one"), ("moving_inv_var", "_init_zero"), ("moving_avg", "_init_zero"))
+
+    def __init__(self, **kwargs):
+        self._kwargs = kwargs
+
+    def dumps(self):
+        """Name and arguments as JSON."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self._kwargs == other._kwargs
+
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._kwargs.items())})"
+
+    def __call__(self, desc, arr):
+        own = getattr(desc, "attrs", {}).get("__init__", "")
+        if own:
+            return create(own)._init_weight(desc, arr)
+        for ending, method in self._by_ending:
+            if desc.endswith(ending):
+                return getattr(self, method)(desc, arr)
+        return self._init_default(desc, arr)
+
+    def init_weight(self, name, arr):
+        """Fills `arr` whatever its name says: what a parameter's own initialiser does."""
+        self._init_weight(name, arr)
+
+    def _init_zero(self, name, arr):
+        arr[:] = 0.0
+
+    def _init_one(self, name, arr):
+        arr[:] = 1.0
+
+    _init_bias = _init_beta = _init_zero
+    _init_gamma = _init_one
+
+    def _init_weight(self, name, arr):
+        raise NotImplementedError(f"{type(self).__name__} must define _init_weight")
+
+    def _init_default(self, name, arr):
+        raise ValueError(f"Unknown initialization pattern for {name}. Default initialization is now limited to \"weight\", \"bias\", "
+                         "\"gamma\" (1.0), and \"beta\" (0.0). Please use mx.sym.Variable(init=mx.init.*) to set initialization pattern")
+
+
+def _draw(arr, draw):
+    """Values from the engine's generator, in the array's own dtype."""
+    arr[:] = draw(arr.shape).astype(arr.dtype)
+
+
+def _uniform(low, high, shape):
+    from .ndarray import random
+    return random.uniform(low, high, shape=shape)
+
+
+def _normal(scale, shape):
+    from .ndarray import random
+    return random.normal(0, scale, shape=shape)
+
+
+@register
+class Zero(Initializer):
+    """Zeros."""
+
+    def _init_weight(self, name, arr):
+        arr[:] = 0.0
+
+
+@register
+class One(Initializer):
+    """Ones."""
+
+    def _init_weight(self, name, arr):
+        arr[:] = 1.0
+
+
+_registry["zeros"], _registry["ones"] = Zero, One
+
+
+@register
+class Constant(Initializer):
+    """One number, or the values of an array."""
+
+    def __init__(self, value):
+        super().__init__(value=value.asnumpy().tolist() if hasattr(value, "asnumpy") else value)
+        self.value = value
+
+    def _init_weight(self, name, arr):
+        arr[:] = self.value
+
+
+@register
+class Uniform(Initializer):
+    """Uniform in [-scale, scale)."""
+
+    def __init__(self, scale=0.07):
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _init_weight(self, name, arr):
+        _draw(arr, lambda shape: _uniform(-self.scale, self.scale, shape))
+
+
+@register
+class Normal(Initializer):
+    """Normal around 0."""
+
+    def __init__(self, sigma=0.01):
+        super().__init__(sigma=sigma)
+        self.sigma = sigma
+
+    def _init_weight(self, name, arr):
+        _draw(arr, lambda shape: _normal(self.sigma, shape))
+
+
+@register
+class Orthogonal(Initializer):
+    """Orthogonal rows (Saxe et al., 2013)."""
+
+    def __init__(self, scale=1.414, rand_type="uniform"):
+        super().__init__(scale=scale, rand_type=rand_type)
+        self.scale, self.rand_type = scale, rand_type
+
+    def _init_weight(self, name, arr):
+        rows, columns = arr.shape[0], int(_np.prod(arr.shape[1:]))
+        start = (_uniform(-1, 1, (rows, columns)) if self.rand_type == "uniform" else _normal(1.0, (rows, columns))).asnumpy()
+        u, _, v = _np.linalg.svd(start, full_matrices=False)
+        arr[:] = (self.scale * (u if u.shape == (rows, columns) else v)).reshape(arr.shape).astype("float32")
+
+
+@register
+class Xavier(Initializer):
+    """Spread by the number of inputs and outputs (Glorot and Bengio, 2010)."""
+
+    def __init__(self, rnd_type="uniform", factor_type="avg", magnitude=3):
+        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        self.rnd_type, self.factor_type, self.magnitude = rnd_type, factor_type, float(magnitude)
+
+    def _init_weight(self, name, arr):
+        shape = arr.shape
+        if len(shape) < 2:
+            raise ValueError(f"Xavier initializer cannot be applied to vector {name}. It requires at least 2D.")
+        area = _np.prod(shape[2:]) if len(shape) > 2 else 1.0
+        fan_in, fan_out = shape[1] * area, shape[0] * area
+        if self.factor_type not in ("avg", "in", "out"):
+            raise ValueError("Incorrect factor type")
+        factor = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}[self.factor_type]
+        scale = math.sqrt(self.magnitude / factor)
+        if self.rnd_type == "uniform":
+            _draw(arr, lambda shape: _uniform(-scale, scale, shape))
+        elif self.rnd_type == "gaussian":
+            _draw(arr, lambda shape: _normal(scale, shape))
+        else:
+            raise ValueError("Unknown random type")
+
+
+@register
+class MSRAPrelu(Xavier):
+    """For layers before PReLU (He et al., 2015)."""
+
+    def __init__(self, factor_type="avg", slope=0.25):
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        self._kwargs = {"factor_type": factor_type, "slope": slope}
+
+
+@register
+class Bilinear(Initializer):
+    """The weights that make a deconvolution an upsampling."""
+
+    def _init_weight(self, name, arr):
+        height, width = arr.shape[-2:]
+        f = math.ceil(width / 2.0)
+        c = (2 * f - 1 - f % 2) / (2.0 * f)
+        along = lambda n: 1 - _np.abs(_np.arange(n) / f - c)  # noqa: E731
+        arr[:] = _np.broadcast_to(_np.outer(along(height), along(width)), arr.shape).astype("float32")
+
+
+@register
+class LSTMBias(Initializer):
+    """Zeros, but for the bias of the forget gate."""
+
+    def __init__(self, forget_bias=1.0):
+        super().__init__(forget_bias=forget_bias)
+        self.forget_bias = forget_bias
+
+    def _init_weight(self, name, arr):
+        hidden = arr.shape[0] // 4
+        values = _np.zeros(arr.shape, "float32")
+        values[hidden:2 * hidden] = self.forget_bias
+        arr[:] = values
+
+    _init_bias = _init_weight
+
+
+class Mixed:
+    """The first pattern found in the name decides."""
+
+    def __init__(self, patterns, initializers):
+        if len(patterns) != len(initializers):
+            raise ValueError("as many patterns as initializers are needed")
+        self.map = [(re.compile(p), i) for p, i in zip(patterns, initializers)]
+
+    def __call__(self, name, arr):
+        for pattern, init in self.map:
+            if pattern.match(name):
+                return init(name, arr)
+        raise ValueError(f"Parameter name {name} did not match any pattern. Consider adding a \".*\" pattern at the and with default Initializer.")
+
+
+class Load:
+    """Values from a file or dictionary by name, the others by `default_init`."""
+
+    def __init__(self, param, default_init=None, verbose=False):
+        if isinstance(param, str):
+            from .ndarray import load
+            param = load(param)
+        self.param = {name[4:] if name.startswith(("arg:", "aux:")) else name: value for name, value in param.items()}
+        self.default_init, self.verbose = default_init, verbose
+
+    def __call__(self, name, arr):
+        if name in self.param:
+            if arr.shape != self.param[name].shape:
+                raise ValueError(f"Parameter {name} cannot be initialized from loading. Shape mismatch, target {arr.shape} vs loaded {self.param[name].shape}")
+            arr[:] = self.param[name]
+        elif self.default_init is None:
+            raise ValueError(f"Cannot Initialize {name}. Not found in loaded param and no default Initializer is provided.")
+        else:
+            self.default_init(name, arr)

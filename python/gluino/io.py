@@ -1,0 +1,228 @@
+"""Iterators over batches, as Module.fit takes them."""
+import collections
+import gzip
+import struct
+
+import numpy as np
+
+from . import ndarray as nd
+from .base import FileError
+
+__all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "MNISTIter", "read_idx"]
+
+
+class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
+    """Name and shape of an input, with dtype and layout."""
+
+    def __new__(cls, name, shape, dtype=np.float32, layout="NCHW"):
+        made = super().__new__(cls, name, tuple(shape))
+        made.dtype, made.layout = dtype, layout
+        return made
+
+    @staticmethod
+    def get_batch_axis(layout):
+        """The axis of the batch."""
+        return 0 if layout is None else layout.find("N")
+
+
+class DataBatch:
+    """Arrays of one batch."""
+
+    def __init__(self, data, label=None, pad=None, index=None, bucket_key=None, provide_data=None, provide_label=None):
+        for given, name in ((data, "Data"), (label, "Label")):
+            if given is not None and not isinstance(given, (list, tuple)):
+                raise AssertionError(f"{name} must be list of NDArrays")
+        self.data, self.label, self.pad, self.index, self.bucket_key = data, label, pad, index, bucket_key
+        self.provide_data, self.provide_label = provide_data, provide_label
+
+    def __str__(self):
+        return f"DataBatch: data shapes: {[d.shape for d in self.data]} label shapes: {[l.shape for l in self.label or []]}"
+
+
+class DataIter:
+    """The base of iterators."""
+
+    def __init__(self, batch_size=0):
+        self.batch_size = batch_size
+
+    def __iter__(self):
+        return self
+
+    def reset(self):
+        """Starts again."""
+
+    def next(self):
+        """The next batch; raises StopIteration."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex(), provide_data=self.provide_data, provide_label=self.provide_label)
+
+    def __next__(self):
+        return self.next()
+
+    def iter_next(self):
+        """Goes on; whether there is a batch."""
+        raise NotImplementedError
+
+    def getindex(self):
+        return None
+
+    def getpad(self):
+        return 0
+
+
+def _named(data, default_name, allow_empty):
+    if data is None:
+        if not allow_empty:
+            raise AssertionError("data is needed")
+        return []
+    if isinstance(data, (np.ndarray, nd.NDArray)):
+        data = [data]
+    if isinstance(data, (list, tuple)):
+        data = {default_name: data[0]} if len(data) == 1 else {f"_{i}_{default_name}": d for i, d in enumerate(data)}
+    if not isinstance(data, dict):
+        raise TypeError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
+    return [(name, value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)) for name, value in data.items()]
+
+
+class NDArrayIter(DataIter):
+    """Batches of arrays in memory."""
+
+    def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad", data_name="data", label_name="softmax_label"):
+        super().__init__(batch_size)
+        self._data, self._label = _named(data, data_name, False), _named(label, label_name, True)
+        self.num_data, self.shuffle, self.last_batch_handle = len(self._data[0][1]), shuffle, last_batch_handle
+        for name, value in self._data + self._label:
+            if len(value) != self.num_data:
+                raise ValueError(f"'{name}' has {len(value)} rows, '{self._data[0][0]}' has {self.num_data}")
+        if last_batch_handle not in ("pad", "discard", "roll_over"):
+            raise ValueError(f"last_batch_handle is 'pad', 'discard' or 'roll_over', not {last_batch_handle!r}")
+        if batch_size > self.num_data and last_batch_handle != "pad":
+            raise AssertionError("batch_size needs to be smaller than data size.")
+        self._order, self._left = np.arange(self.num_data), np.arange(0)
+        self.reset()
+
+    def _described(self, pairs):
+        return [DataDesc(name, (self.batch_size, *value.shape[1:]), value.dtype) for name, value in pairs]
+
+    @property
+    def provide_data(self):
+        """Names and shapes of data."""
+        return self._described(self._data)
+
+    @property
+    def provide_label(self):
+        """Names and shapes of labels."""
+        return self._described(self._label)
+
+    def hard_reset(self):
+        """Starts again, forgetting what rolled over."""
+        self._left = np.arange(0)
+        self.reset()
+
+    def reset(self):
+        if self.shuffle:
+            np.random.shuffle(self._order)
+        self._queue = np.concatenate([self._left, self._order])
+        self._left, self.cursor = np.arange(0), -self.batch_size
+
+    def iter_next(self):
+        self.cursor += self.batch_size
+        rest = len(self._queue) - self.cursor
+        if rest <= 0:
+            return False
+        if rest < self.batch_size and self.last_batch_handle != "pad":
+            if self.last_batch_handle == "roll_over":
+                self._left = self._queue[self.cursor:]
+            return False
+        return True
+
+    def _rows(self):
+        rows = self._queue[self.cursor:self.cursor + self.batch_size]
+        return np.concatenate([rows, np.resize(self._queue, self.getpad())]).astype(int) if self.getpad() else rows
+
+    def getpad(self):
+        return max(0, self.cursor + self.batch_size - len(self._queue)) if self.last_batch_handle == "pad" else 0
+
+    def getdata(self):
+        return [nd.array(value[self._rows()], dtype=value.dtype if value.dtype != np.float64 else "float32") for _, value in self._data]
+
+    def getlabel(self):
+        return [nd.array(value[self._rows()], dtype=value.dtype if value.dtype != np.float64 else "float32") for _, value in self._label]
+
+
+class ResizeIter(DataIter):
+    """Another iterator, made longer or shorter."""
+
+    def __init__(self, data_iter, size, reset_internal=True):
+        super().__init__(data_iter.batch_size)
+        self.data_iter, self.size, self.reset_internal, self.cur = data_iter, size, reset_internal, 0
+        self.provide_data, self.provide_label = data_iter.provide_data, data_iter.provide_label
+
+    def reset(self):
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def next(self):
+        if self.cur == self.size:
+            raise StopIteration
+        self.cur += 1
+        try:
+            return self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            return self.data_iter.next()
+
+
+class PrefetchingIter(DataIter):
+    """Several iterators side by side; batches are made when asked for."""
+
+    def __init__(self, iters, rename_data=None, rename_label=None):
+        self.iters = iters if isinstance(iters, list) else [iters]
+        super().__init__(self.iters[0].batch_size)
+        self.provide_data = sum([i.provide_data for i in self.iters], [])
+        self.provide_label = sum([i.provide_label for i in self.iters], [])
+
+    def reset(self):
+        for i in self.iters:
+            i.reset()
+
+    def next(self):
+        batches = [i.next() for i in self.iters]
+        return DataBatch(sum([b.data for b in batches], []), sum([b.label for b in batches], []), batches[0].pad,
+                         provide_data=self.provide_data, provide_label=self.provide_label)
+
+
+class CSVIter(NDArrayIter):
+    """Batches of rows of a table."""
+
+    def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
+        data = np.loadtxt(data_csv, delimiter=",", ndmin=2, dtype=np.float32).reshape(-1, *data_shape)
+        label = np.zeros(len(data), np.float32) if label_csv is None else np.loadtxt(label_csv, delimiter=",", ndmin=2, dtype=np.float32).reshape(-1, *label_shape)
+        super().__init__(data, label, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
+
+
+def read_idx(path):
+    """The array of an IDX file, gzipped or not, as MNIST has it."""
+    with open(path, "rb") as file:
+        content = file.read()
+    if content[:2] == b"\x1f\x8b":
+        content = gzip.decompress(content)
+    kinds = {8: np.uint8, 9: np.int8, 11: np.dtype(">i2"), 12: np.dtype(">i4"), 13: np.dtype(">f4"), 14: np.dtype(">f8")}
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in kinds:
+        raise FileError(f"{path}: not an IDX file")
+    shape = struct.unpack(f">{content[3]}I", content[4:4 + 4 * content[3]])
+    values = np.frombuffer(content, kinds[content[2]], offset=4 + 4 * content[3])
+    if values.size != int(np.prod(shape)):
+        raise FileError(f"{path}: {values.size} values, but the shape is {shape}")
+    return values.reshape(shape)
+
+
+class MNISTIter(NDArrayIter):
+    """Batches of MNIST."""
+
+    def __init__(self, image="train-images-idx3-ubyte", label="train-labels-idx1-ubyte", batch_size=128, shuffle=True, flat=False, **kwargs):
+        pixels = read_idx(image).astype(np.float32) / 255
+        pixels = pixels.reshape(len(pixels), -1) if flat else pixels[:, None]
+        super().__init__(pixels, read_idx(label).astype(np.float32), batch_size, shuffle, "discard")

@@ -1,0 +1,103 @@
+"""KVStore: values by key, summed over devices of this process."""
+from . import optimizer as opt
+from .base import MXNetError
+
+__all__ = ["KVStore", "create"]
+
+
+class KVStore:
+    """The local store; there is one worker."""
+
+    rank, num_workers = 0, 1
+
+    def __init__(self, kind):
+        self.type, self._values, self._updater = kind, {}, None
+
+    @staticmethod
+    def _pairs(keys, values):
+        if isinstance(keys, (list, tuple)):
+            return list(zip(keys, values))
+        return [(keys, values)]
+
+    @staticmethod
+    def _sum(value):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        total = parts[0].copy()
+        for part in parts[1:]:
+            total += part.as_in_context(total.context)
+        return total
+
+    def init(self, key, value):
+        """First values."""
+        for k, v in self._pairs(key, value):
+            if k in self._values:
+                raise MXNetError(f"duplicate init of key {k}")
+            self._values[k] = (v[0] if isinstance(v, (list, tuple)) else v).copy()
+
+    def push(self, key, value, priority=0):
+        """Sums values of devices; the updater, if any, changes the stored one."""
+        for k, v in self._pairs(key, value):
+            if k not in self._values:
+                raise MXNetError(f"key {k} has not been inited")
+            total = self._sum(v)
+            if self._updater is None:
+                self._values[k] = total
+            else:
+                self._updater(k, total.as_in_context(self._values[k].context), self._values[k])
+
+    def pull(self, key, out=None, priority=0, ignore_sparse=True):
+        """Copies stored values into arrays."""
+        for k, targets in self._pairs(key, out):
+            if k not in self._values:
+                raise MXNetError(f"key {k} has not been inited")
+            for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+                target[:] = self._values[k].as_in_context(target.context)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        """push, then pull."""
+        self.push(key, value)
+        if out is not None:
+            self.pull(key, out)
+
+    def broadcast(self, key, value, out, priority=0):
+        """init, then pull."""
+        self.init(key, value)
+        self.pull(key, out)
+
+    row_sparse_pull = pull
+
+    def set_optimizer(self, optimizer):
+        """push() updates with this optimizer from now on."""
+        self._updater = opt.get_updater(optimizer)
+
+    def set_updater(self, updater):
+        """push() calls updater(key, value, stored)."""
+        self._updater = updater
+
+    _set_updater = set_updater
+
+    def set_gradient_compression(self, compression_params):
+        """Nothing to do in one process."""
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        """Writes the updater's states."""
+        if self._updater is None:
+            raise AssertionError("Cannot save states for distributed training")
+        with open(fname, "wb") as file:
+            file.write(self._updater.get_states(dump_optimizer))
+
+    def load_optimizer_states(self, fname):
+        """Reads the updater's states."""
+        with open(fname, "rb") as file:
+            self._updater.set_states(file.read())
+
+
+def create(name="local"):
+    """A store: 'local' and 'device' are the same here."""
+    if not isinstance(name, str):
+        raise TypeError("name must be a string")
+    if name not in ("local", "device", "local_allreduce_cpu", "local_allreduce_device", "nccl"):
+        raise MXNetError(f"kvstore '{name}' is not available: this build trains in one process; use 'local' or 'device'")
+    return KVStore(name)
+
+

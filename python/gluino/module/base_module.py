@@ -1,0 +1,133 @@
+"""What all modules share: fit, score, predict."""
+import logging
+import time
+
+from .. import metric as metrics
+from .. import ndarray as nd
+from ..initializer import Uniform
+from ..model import BatchEndParam
+
+__all__ = ["BaseModule"]
+
+
+def _listed(x):
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+class BaseModule:
+    """The training loop over forward, backward and update."""
+
+    def __init__(self, logger=logging):
+        self.logger, self.symbol = logger, None
+        self.binded = self.params_initialized = self.optimizer_initialized = self.for_training = False
+
+    def forward_backward(self, data_batch):
+        """Both passes."""
+        self.forward(data_batch, is_train=True)
+        self.backward()
+
+    def _trimmed(self, outputs, pad):
+        return [out[:out.shape[0] - pad] if pad else out for out in outputs]
+
+    def score(self, eval_data, eval_metric, num_batch=None, batch_end_callback=None, score_end_callback=None, reset=True, epoch=0, sparse_row_id_fn=None):
+        """The metric over a data iterator."""
+        self._need(bind=True, params=True)
+        if reset:
+            eval_data.reset()
+        eval_metric = metrics.create(eval_metric)
+        eval_metric.reset()
+        for number, batch in enumerate(eval_data):
+            if number == num_batch:
+                break
+            self.forward(batch, is_train=False)
+            pad = batch.pad or 0
+            eval_metric.update(self._trimmed(batch.label, pad), self._trimmed(self.get_outputs(), pad))
+            self._tell(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
+        self._tell(score_end_callback, BatchEndParam(epoch, 0, eval_metric, locals()))
+        return eval_metric.get_name_value()
+
+    def iter_predict(self, eval_data, num_batch=None, reset=True, sparse_row_id_fn=None):
+        """Outputs batch by batch."""
+        self._need(bind=True, params=True)
+        if reset:
+            eval_data.reset()
+        for number, batch in enumerate(eval_data):
+            if number == num_batch:
+                break
+            self.forward(batch, is_train=False)
+            yield self._trimmed(self.get_outputs(), batch.pad or 0), number, batch
+
+    def predict(self, eval_data, num_batch=None, merge_batches=True, reset=True, always_output_list=False, sparse_row_id_fn=None):
+        """Outputs over a data iterator or an array."""
+        if isinstance(eval_data, nd.NDArray):
+            from ..io import DataBatch
+            self.forward(DataBatch([eval_data]), is_train=False)
+            return self.get_outputs()[0]
+        outputs = [out for out, _, _ in self.iter_predict(eval_data, num_batch, reset)]
+        if not merge_batches or not outputs:
+            return outputs
+        merged = [nd.concat(*parts, dim=0) for parts in zip(*outputs)]
+        return merged[0] if len(merged) == 1 and not always_output_list else merged
+
+    def fit(self, train_data, eval_data=None, eval_metric="acc", epoch_end_callback=None, batch_end_callback=None, kvstore="local", optimizer="sgd",
+            optimizer_params=(("learning_rate", 0.01),), eval_end_callback=None, eval_batch_end_callback=None, initializer=Uniform(0.01),
+            arg_params=None, aux_params=None, allow_missing=False, force_rebind=False, force_init=False, begin_epoch=0, num_epoch=None,
+            validation_metric=None, monitor=None, sparse_row_id_fn=None):
+        """Trains for num_epoch epochs."""
+        if num_epoch is None:
+            raise AssertionError("please specify number of epochs")
+        self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
+        if monitor is not None:
+            self.install_monitor(monitor)
+        self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
+        self.init_optimizer(kvstore, optimizer, optimizer_params)
+        eval_metric = metrics.create(eval_metric)
+        validation_metric = validation_metric or eval_metric
+        for epoch in range(begin_epoch, num_epoch):
+            start = time.time()
+            eval_metric.reset()
+            train_data.reset()
+            for number, batch in enumerate(train_data):
+                if monitor is not None:
+                    monitor.tic()
+                self.forward_backward(batch)
+                self.update()
+                self.update_metric(eval_metric, batch.label)
+                if monitor is not None:
+                    monitor.toc_print()
+                self._tell(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
+            for name, value in eval_metric.get_name_value():
+                self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+            self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
+            args, states = self.get_params()
+            for callback in _listed(epoch_end_callback or []):
+                callback(epoch, self.symbol, args, states)
+            if eval_data is not None:
+                for name, value in self.score(eval_data, validation_metric, batch_end_callback=eval_batch_end_callback,
+                                              score_end_callback=eval_end_callback, epoch=epoch):
+                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+
+    @staticmethod
+    def _tell(callbacks, param):
+        for callback in _listed(callbacks or []):
+            callback(param)
+
+    def _need(self, bind=False, params=False, optimizer=False):
+        for needed, there, call in ((bind, self.binded, "bind()"), (params, self.params_initialized, "init_params()"),
+                                    (optimizer, self.optimizer_initialized, "init_optimizer()")):
+            if needed and not there:
+                raise AssertionError(f"call {call} first")
+
+    def save_params(self, fname):
+        """Writes all parameters."""
+        args, states = self.get_params()
+        nd.save(fname, {**{f"arg:{k}": v for k, v in args.items()}, **{f"aux:{k}": v for k, v in states.items()}})
+
+    def load_params(self, fname):
+        """Reads all parameters."""
+        values = nd.load(fname)
+        self.set_params({k[4:]: v for k, v in values.items() if k.startswith("arg:")}, {k[4:]: v for k, v in values.items() if k.startswith("aux:")})
+
+    def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True, allow_extra=False):
+        """Takes over parameters."""
+        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)

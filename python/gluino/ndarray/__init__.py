@@ -1,0 +1,21 @@
+"""mx.nd: arrays and the operators over them."""
+import sys as _sys
+
+from .. import _core
+from . import _internal, contrib, image, linalg, random, sparse
+from .ndarray import *  # noqa: F401,F403
+from .ndarray import NDArray, __all__ as _made_here
+from .sparse import CSRNDArray, RowSparseNDArray  # noqa: F401
+from .._register import fill as _fill, methods as _methods, missing as _missing
+
+__all__ = [*_made_here, *_core.binary_functions]
+globals().update({name: function for name, function in _core.binary_functions.items() if name not in globals()})
+_package = _sys.modules[__name__]
+__getattr__ = _missing(_package)
+_fill(_package, symbolic=False)
+op = _internal
+
+for _name, _method in _methods(symbolic=False).items():
+    if not hasattr(NDArray, _name):
+        setattr(NDArray, _name, _method)
+del _name, _method

@@ -1,0 +1,5 @@
+"""mx.nd.contrib: control flow, and the registry's contributed operators."""
+from .._control_flow import *  # noqa: F401,F403
+from .._control_flow import __all__ as _made_here
+
+__all__ = [*_made_here]

@@ -1,0 +1,1 @@
+"""Operators of mx.nd.image, from the registry."""

@@ -1,0 +1,1 @@
+"""Operators of mx.nd.linalg, from the registry."""

@@ -1,0 +1,224 @@
+"""mx.np.ndarray: arrays with NumPy's rules (zero axes, boolean comparisons), and the functions that make them."""
+import numpy as _np
+
+from .. import _core
+from ..base import dtype_name
+from ..context import engine_device
+from ..ndarray.ndarray import NDArray
+from ..symbol.symbol import Symbol
+
+__all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
+           "full_like", "empty_like", "asarray", "copy", "logspace"]
+
+_operators = {}
+
+
+def _op(name):
+    """An operator by its name in the registry, giving mx.np arrays."""
+    found = _operators.get(name)
+    if found is None:
+        found = _operators[name] = _core.make_operator(name, name, True, False)
+    return found
+
+
+class _Methods:
+    """What mx.np's arrays and symbols do otherwise than mx.nd's."""
+
+    __slots__ = ()
+
+    def _call(self, op, **attrs):
+        return _op(op)(self, **attrs)
+
+    def _like_self(self, other):
+        return _core.as_flavour(other, True)
+
+    def reshape(self, *args, **kwargs):
+        """Another shape, one extent of which may be -1."""
+        order = kwargs.pop("order", "C")
+        if order != "C":
+            raise NotImplementedError("reshape: only order='C' is supported")
+        shape = kwargs.pop("newshape", kwargs.pop("shape", None)) if not args else args[0] if len(args) == 1 else args
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        return self._call("Reshape", shape=shape)
+
+    def transpose(self, *axes):
+        """The axes in another order; reversed without arguments."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = axes[0] or ()
+        return self._call("transpose", axes=axes)
+
+    def flatten(self, order="C"):
+        """A copy with one axis."""
+        return self._call("Reshape", shape=(-1,)).copy()
+
+    def ravel(self, order="C"):
+        """All elements along one axis."""
+        return self._call("Reshape", shape=(-1,))
+
+
+def _method(name):
+    def method(self, *args, **kwargs):
+        from .. import numpy
+        return getattr(numpy, name)(self, *args, **kwargs)
+    method.__name__, method.__doc__ = name, f"The same as mx.np.{name} of this array."
+    return method
+
+
+for _name in ("sum", "mean", "std", "var", "prod", "max", "min", "argmax", "argmin", "argsort", "cumsum", "clip", "repeat", "squeeze",
+              "swapaxes", "dot", "take", "all", "any", "nonzero", "round", "split", "tile", "expand_dims"):
+    setattr(_Methods, _name, _method(_name))
+del _name
+
+
+class ndarray(_Methods, NDArray):
+    """An array with NumPy's rules."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        text = repr(self.asnumpy())
+        text = text.replace(", dtype=float32", "")
+        return text if self._device_id == 0 else f"{text[:-1]}, ctx={self.context})"
+
+    def __str__(self):
+        return str(self.asnumpy())
+
+    def __format__(self, spec):
+        return format(self.asnumpy().item() if self.ndim == 0 else self.asnumpy(), spec)
+
+    def __array_function__(self, function, types, args, kwargs):
+        """numpy.concatenate([mx array]) and its like run the function of mx.np with the same name."""
+        from .. import numpy
+        return getattr(numpy, function.__name__)(*args, **kwargs)
+
+    def __floordiv__(self, other):
+        return (self / other).floor().astype(self.dtype)
+
+    def __invert__(self):
+        return _op("logical_not")(self).astype("bool")
+
+    def __and__(self, other):
+        return _core.binary_functions["logical_and"](self, other)
+
+    def __or__(self, other):
+        return _core.binary_functions["logical_or"](self, other)
+
+    def __xor__(self, other):
+        return _core.binary_functions["logical_xor"](self, other)
+
+
+class _Symbol(_Methods, Symbol):
+    """A symbol with NumPy's rules."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return Symbol.__repr__(self).replace("<_Symbol", "<Symbol")
+
+    __str__ = __repr__
+
+
+# ---- making arrays
+
+def array(object, dtype=None, ctx=None, device=None):
+    """A new array; float32 unless `object` is an array with another dtype, or `dtype` says otherwise."""
+    ctx = ctx or device
+    if _core.is_traced(object):
+        return object.as_np_ndarray() if dtype is None else object.as_np_ndarray().astype(dtype)
+    if isinstance(object, NDArray):
+        made = object.as_in_context(ctx or object.context).as_np_ndarray()
+        return made.copy() if dtype is None else made.astype(dtype)
+    if isinstance(object, (list, tuple)) and object and isinstance(object[0], NDArray):
+        object = [item.asnumpy() for item in object]
+    values = _np.asarray(object)
+    if dtype is None:
+        dtype = values.dtype if isinstance(object, (_np.ndarray, _np.generic)) and values.dtype != _np.float64 else \
+            "bool" if values.dtype == bool else "float32"
+    return _core.array(_np.asarray(values, dtype=dtype_name(dtype)), engine_device(ctx), True)
+
+
+def asarray(a, dtype=None, ctx=None):
+    """`a` itself when it is an array already."""
+    return a if isinstance(a, ndarray) and dtype is None else array(a, dtype, ctx)
+
+
+def copy(a):
+    """A new array with the same values."""
+    return a.copy()
+
+
+def _created(op, dtype, ctx, **attrs):
+    return _op(op)(dtype=dtype_name(dtype or "float32"), ctx=f"cpu({engine_device(ctx)})", **attrs)
+
+
+def _shape(shape):
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def zeros(shape, dtype=None, order="C", ctx=None, device=None):
+    """Zeros."""
+    return _created("_zeros", dtype, ctx or device, shape=_shape(shape))
+
+
+def ones(shape, dtype=None, order="C", ctx=None, device=None):
+    """Ones."""
+    return _created("_ones", dtype, ctx or device, shape=_shape(shape))
+
+
+def full(shape, fill_value, dtype=None, order="C", ctx=None, device=None, out=None):
+    """One number everywhere."""
+    return _created("_full", dtype, ctx or device, shape=_shape(shape), value=fill_value)
+
+
+def empty(shape, dtype=None, order="C", ctx=None, device=None):
+    """Zeros."""
+    return zeros(shape, dtype, order, ctx, device)
+
+
+def arange(start, stop=None, step=1, dtype=None, ctx=None, device=None):
+    """Numbers from start to stop."""
+    if stop is None:
+        start, stop = 0, start
+    return _created("_arange", dtype, ctx or device, start=start, stop=stop, step=step)
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, ctx=None, device=None):
+    """Numbers at equal distances."""
+    made = _created("_linspace", dtype, ctx or device, start=start, stop=stop, num=num, endpoint=endpoint)
+    return (made, (stop - start) / (num - 1 if endpoint else num)) if retstep else made
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0, ctx=None):
+    """Numbers at equal ratios."""
+    return array(_np.logspace(start, stop, num, endpoint, base), dtype=dtype, ctx=ctx)
+
+
+def eye(N, M=None, k=0, dtype=None, ctx=None, device=None):
+    """Ones on a diagonal."""
+    return _created("_eye", dtype, ctx or device, N=N, M=M or N, k=k)
+
+
+def identity(n, dtype=None, ctx=None):
+    """The unit matrix."""
+    return eye(n, dtype=dtype, ctx=ctx)
+
+
+def zeros_like(a, dtype=None, order="C", ctx=None, out=None):
+    """Zeros of the same shape."""
+    made = _op("zeros_like")(a)
+    return made if dtype is None else made.astype(dtype)
+
+
+def ones_like(a, dtype=None, order="C", ctx=None, out=None):
+    """Ones of the same shape."""
+    made = _op("ones_like")(a)
+    return made if dtype is None else made.astype(dtype)
+
+
+def full_like(a, fill_value, dtype=None, order="C", ctx=None, out=None):
+    """One number, in the same shape."""
+    made = _op("ones_like")(a) * fill_value
+    return made if dtype is None else made.astype(dtype)
+
+
+empty_like = zeros_like

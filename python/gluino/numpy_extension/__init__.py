@@ -1,0 +1,65 @@
+"""mx.npx: neural-network operators for mx.np arrays, and the switch to NumPy mode."""
+from .. import _core, _register
+from ..context import cpu, cpu_pinned, current_context, current_device, gpu, num_gpus  # noqa: F401
+from ..util import is_np_array, is_np_default_dtype, is_np_shape, np_array, np_shape, reset_np, set_np, use_np, use_np_array, use_np_shape  # noqa: F401
+from ..ndarray import waitall  # noqa: F401
+from .._control_flow import cond, foreach, while_loop  # noqa: F401
+from . import image, random
+from ..numpy.multiarray import _op
+
+
+def _snake_case(name):
+    """FullyConnected -> fully_connected, BatchNorm -> batch_norm, RNN -> rnn."""
+    words = ""
+    for i, letter in enumerate(name):
+        follows = i > 0 and name[i - 1] != "_" and (name[i - 1].islower() or (i + 1 < len(name) and name[i + 1].islower()))
+        words += ("_" if letter.isupper() and follows else "") + letter.lower()
+    return words
+
+
+# Names spelled in small letters first: softmax is not the old alias Softmax.
+for _name, _operator in sorted(_core.operator_names(), key=lambda pair: pair[0] != pair[0].lower()):
+    _place = _register.place_of(_name, {"_contrib_": "", "_npx__image_": "image", "_npx_": ""})
+    if _place and _place[0] == "image":
+        setattr(image, _place[1], _core.make_operator(_operator, _place[1], True, False))
+    elif _place or not _name.startswith("_"):
+        # ours: every public operator; MXNet lists the neural-network ones
+        _short = _snake_case(_place[1] if _place else _name)
+        globals().setdefault(_short, _core.make_operator(_operator, _short, True, False))
+del _name, _operator, _place, _short
+
+
+def activation(data, act_type="relu", **kwargs):
+    """An activation by its name."""
+    return _op("Activation")(data, act_type=act_type)
+
+
+def reshape(a, newshape, reverse=False, order="C"):
+    """Another shape; -1 ... -6 as MXNet's npx.reshape has them where they match mx.nd's codes 0, -1, -2, -3, -4."""
+    codes = {-2: 0, -4: -2, -5: -3, -6: -4}
+    return _op("Reshape")(a, shape=tuple(codes.get(extent, extent) for extent in newshape), reverse=reverse)
+
+
+def gelu(data):
+    """Gaussian error linear unit."""
+    return _op("LeakyReLU")(data, act_type="gelu")
+
+
+def seed(seed_, ctx=None):
+    """Starts the random generators again."""
+    _core.seed(int(seed_), None)
+
+
+def save(file, arr):
+    """Writes arrays; see mx.nd.save."""
+    from ..ndarray import save as nd_save
+    nd_save(file, arr)
+
+
+def load(file):
+    """Reads arrays as mx.np arrays."""
+    from ..ndarray import load as nd_load
+    found = nd_load(file)
+    if isinstance(found, dict):
+        return {name: value.as_np_ndarray() for name, value in found.items()}
+    return [value.as_np_ndarray() for value in found]

@@ -1,0 +1,1 @@
+"""mx.npx.image: image operators, from the registry."""

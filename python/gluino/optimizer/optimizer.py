@@ -1,0 +1,191 @@
+"""Optimizer: how a gradient changes a weight. Updater: states by index."""
+import pickle
+
+import numpy as _np
+
+from .. import ndarray as nd
+
+__all__ = ["Optimizer", "Updater", "get_updater", "register", "create", "Test"]
+
+
+class Optimizer:
+    """The base: learning rates and weight decays per parameter, counts of updates."""
+
+    opt_registry = {}
+
+    def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None, learning_rate=None, lr_scheduler=None, sym=None,
+                 begin_num_update=0, multi_precision=False, param_dict=None, aggregate_num=0, use_fused_step=None):
+        self.rescale_grad, self.wd, self.clip_gradient, self.multi_precision = rescale_grad, wd, clip_gradient, multi_precision
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if learning_rate is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+        self.begin_num_update = self.num_update = begin_num_update
+        self._counts = {}
+        self.idx2name, self.param_dict = dict(param_idx2name or {}), param_dict or {}
+        self.lr_mult, self.wd_mult = {}, {}
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    @staticmethod
+    def register(klass):
+        """Makes an optimizer known by the lower-case name of its class."""
+        Optimizer.opt_registry[klass.__name__.lower()] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name, **kwargs):
+        """An optimizer by its name."""
+        try:
+            return Optimizer.opt_registry[name.lower()](**kwargs)
+        except KeyError:
+            raise ValueError(f"Cannot find optimizer {name}; there are {', '.join(sorted(Optimizer.opt_registry))}") from None
+
+    # ---- rates
+
+    @property
+    def learning_rate(self):
+        """The rate now."""
+        return self.lr_scheduler(self.num_update) if self.lr_scheduler is not None else self.lr
+
+    def set_learning_rate(self, lr):
+        """Changes the rate; a scheduler decides alone."""
+        if self.lr_scheduler is not None:
+            raise UserWarning("LRScheduler of the optimizer has already been defined. Note that set_learning_rate can mutate the value of the "
+                              "learning rate of the optimizer only when the LRScheduler of the optimizer is undefined.")
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult):
+        """Factors of the rate by name or index."""
+        self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult):
+        """Factors of the weight decay; biases and the like have none unless named."""
+        self.wd_mult = {name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))}
+        self.wd_mult.update(self._from_symbol("__wd_mult__"))
+        self.wd_mult.update(args_wd_mult)
+
+    def _from_symbol(self, key):
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        return {name: float(attrs[name][key]) for name in names if key in attrs.get(name, {})}
+
+    def _factor(self, index, kind):
+        if index in self.param_dict:
+            return getattr(self.param_dict[index], kind)
+        table = getattr(self, kind)
+        return table.get(index, table.get(self.idx2name.get(index), 1.0))
+
+    def _get_lr(self, index):
+        return self.learning_rate * self._factor(index, "lr_mult")
+
+    def _get_wd(self, index):
+        return self.wd * self._factor(index, "wd_mult")
+
+    def _update_count(self, index):
+        for i in index if isinstance(index, (list, tuple)) else [index]:
+            self._counts[i] = self._counts.get(i, self.begin_num_update) + 1
+            self.num_update = max(self._counts[i], self.num_update)
+
+    def _common(self):
+        """Attributes that every update operator takes."""
+        return {"rescale_grad": self.rescale_grad, **({"clip_gradient": self.clip_gradient} if self.clip_gradient else {})}
+
+    def _prepared(self, grad):
+        """The gradient rescaled and clipped, for updates written with several operators."""
+        grad = grad * self.rescale_grad
+        return grad if self.clip_gradient is None else nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+
+    # ---- updates
+
+    def create_state(self, index, weight):
+        """What an update of this weight remembers."""
+        return None
+
+    def create_state_multi_precision(self, index, weight):
+        """The same, with a float32 copy of a float16 weight."""
+        if self.multi_precision and weight.dtype == _np.float16:
+            copy = weight.astype("float32")
+            return copy, self.create_state(index, copy)
+        return self.create_state(index, weight)
+
+    def update(self, index, weight, grad, state):
+        """Changes the weight in place; lists update several."""
+        if isinstance(index, (list, tuple)):
+            for i, w, g, s in zip(index, weight, grad, state):
+                self.update(i, w, g, s)
+            return
+        self._update_count(index)
+        self.step_one(index, weight, grad, state, self._get_lr(index), self._get_wd(index), self._counts[index])
+
+    def step_one(self, index, weight, grad, state, lr, wd, t):
+        """One update of one weight; t counts from 1."""
+        raise NotImplementedError(f"{type(self).__name__} must define step_one or update")
+
+    def update_multi_precision(self, index, weight, grad, state):
+        """update(), on the float32 copy where there is one."""
+        if isinstance(index, (list, tuple)):
+            for i, w, g, s in zip(index, weight, grad, state):
+                self.update_multi_precision(i, w, g, s)
+            return
+        if self.multi_precision and weight.dtype == _np.float16:
+            copy, inner = state
+            self.update(index, copy, grad.astype("float32"), inner)
+            weight[:] = copy.astype("float16")
+        else:
+            self.update(index, weight, grad, state)
+
+    def __getstate__(self):
+        kept = self.__dict__.copy()
+        kept["param_dict"] = {}
+        return kept
+
+
+register = Optimizer.register
+create = Optimizer.create_optimizer
+
+
+@register
+class Test(Optimizer):
+    """weight += gradient, for tests."""
+
+    def create_state(self, index, weight):
+        return nd.zeros(weight.shape, weight.context)
+
+    def step_one(self, index, weight, grad, state, lr, wd, t):
+        weight[:] = weight + grad * self.rescale_grad
+        state[:] = weight
+
+
+class Updater:
+    """Calls an optimizer and keeps its states by index."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.states, self.states_synced = optimizer, {}, {}
+
+    def __call__(self, index, grad, weight):
+        if not isinstance(index, (list, tuple)):
+            index, grad, weight = [index], [grad], [weight]
+        for i, g, w in zip(index, grad, weight):
+            if i not in self.states:
+                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
+            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def get_states(self, dump_optimizer=False):
+        """The states, and the optimizer, as bytes."""
+        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+    def set_states(self, states):
+        """Takes over what get_states gave."""
+        states = pickle.loads(states)
+        if isinstance(states, tuple) and len(states) == 2:
+            self.states, self.optimizer = states
+        else:
+            self.states = states
+
+
+def get_updater(optimizer):
+    """An updater for this optimizer."""
+    return Updater(optimizer)

@@ -1,0 +1,185 @@
+"""Times of operators and of scopes that the user names, written as a Chrome trace (chrome://tracing)."""
+import json
+import threading
+import time
+
+from . import _core
+
+__all__ = ["set_config", "set_state", "dump", "dumps", "pause", "resume", "Scope", "Task", "Frame", "Event", "Counter", "Marker", "Domain", "scope"]
+
+_config = {"filename": "profile.json"}
+_events, _lock = [], threading.Lock()
+_state = {"running": False}
+_start = time.perf_counter()
+
+
+def set_config(**kwargs):
+    """filename is where dump() writes; MXNet's other options are accepted."""
+    _config.update(kwargs)
+
+
+def set_state(state="stop", profile_process="worker"):
+    """'run' or 'stop'."""
+    if state not in ("run", "stop"):
+        raise ValueError(f"state is 'run' or 'stop', not {state!r}")
+    _state["running"] = state == "run"
+    _core.set_profiling(_state["running"])
+
+
+profiler_set_config, profiler_set_state = set_config, set_state
+
+
+def pause(profile_process="worker"):
+    """Stops taking notes."""
+    set_state("stop")
+
+
+def resume(profile_process="worker"):
+    """Goes on."""
+    set_state("run")
+
+
+def _note(name, category, begin, end, phase="X", **more):
+    if _state["running"]:
+        event = {"name": name, "cat": category, "ph": phase, "ts": (begin - _start) * 1e6, "pid": 0, "tid": threading.get_ident(), **more}
+        if phase == "X":
+            event["dur"] = (end - begin) * 1e6
+        with _lock:
+            _events.append(event)
+
+
+def _collect():
+    """Takes over the operators that the extension has timed; both clocks count from the same moment."""
+    for name, begin, end in _core.take_profile():
+        _events.append({"name": name, "cat": "operator", "ph": "X", "ts": begin / 1e3 - _start * 1e6, "dur": (end - begin) / 1e3, "pid": 0, "tid": 0})
+
+
+def dumps(reset=False, format="table", sort_by="total", ascending=False):
+    """A table of names, counts and times, or JSON."""
+    with _lock:
+        _collect()
+        events = list(_events)
+        if reset:
+            _events.clear()
+    rows = {}
+    for event in events:
+        count, total = rows.get(event["name"], (0, 0.0))
+        rows[event["name"]] = count + 1, total + event.get("dur", 0.0)
+    if format == "json":
+        return json.dumps({name: {"Count": c, "Total": t / 1000} for name, (c, t) in rows.items()})
+    lines = [f"{'Name':<40}{'Count':>10}{'Total (ms)':>14}{'Mean (ms)':>14}"]
+    for name, (count, total) in sorted(rows.items(), key=lambda item: item[1][1], reverse=not ascending):
+        lines.append(f"{name:<40}{count:>10}{total / 1000:>14.4f}{total / 1000 / count:>14.4f}")
+    return "\n".join(lines)
+
+
+def dump(finished=True, profile_process="worker"):
+    """Writes the trace file."""
+    with _lock, open(_config["filename"], "w") as file:
+        _collect()
+        json.dump({"traceEvents": _events, "displayTimeUnit": "ms"}, file)
+        if finished:
+            _state["running"] = False
+
+
+dump_profile = dump
+
+
+class Domain:
+    """A group of names."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+    def new_task(self, name):
+        return Task(self, name)
+
+    def new_frame(self, name):
+        return Frame(self, name)
+
+    def new_counter(self, name, value=None):
+        return Counter(self, name, value)
+
+    def new_marker(self, name):
+        return Marker(self, name)
+
+
+class _Span:
+    """Something with a start and a stop."""
+
+    def __init__(self, domain, name=None):
+        self.domain, self.name = (Domain("user"), domain) if name is None else (domain, name)
+
+    def start(self):
+        self._begin = time.perf_counter()
+
+    def stop(self):
+        _note(self.name, str(self.domain), self._begin, time.perf_counter())
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.stop()
+
+
+class Task(_Span):
+    """A task."""
+
+
+class Frame(_Span):
+    """A frame."""
+
+
+class Event(_Span):
+    """An event."""
+
+
+class Scope(_Span):
+    """A `with` scope."""
+
+
+scope = Scope
+
+
+class Counter:
+    """A number over time."""
+
+    def __init__(self, domain, name, value=None):
+        self.domain, self.name, self._value = domain, name, 0
+        if value is not None:
+            self.set_value(value)
+
+    def set_value(self, value):
+        self._value = value
+        now = time.perf_counter()
+        _note(self.name, str(self.domain), now, now, "C", args={self.name: value})
+
+    def increment(self, delta=1):
+        self.set_value(self._value + delta)
+
+    def decrement(self, delta=1):
+        self.set_value(self._value - delta)
+
+    def __iadd__(self, delta):
+        self.increment(delta)
+        return self
+
+    def __isub__(self, delta):
+        self.decrement(delta)
+        return self
+
+
+class Marker:
+    """A moment."""
+
+    def __init__(self, domain, name):
+        self.domain, self.name = domain, name
+
+    def mark(self, scope="process"):
+        now = time.perf_counter()
+        _note(self.name, str(self.domain), now, now, "i", s=scope[0])

@@ -1,0 +1,1 @@
+"""Every operator under its name in the registry."""

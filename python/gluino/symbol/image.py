@@ -1,0 +1,1 @@
+"""Operators of mx.sym.image, from the registry."""

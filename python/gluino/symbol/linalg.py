@@ -1,0 +1,1 @@
+"""Operators of mx.sym.linalg, from the registry."""

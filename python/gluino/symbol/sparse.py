@@ -1,0 +1,1 @@
+"""Operators of mx.sym.sparse, from the registry."""

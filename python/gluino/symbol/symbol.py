@@ -1,0 +1,363 @@
+"""Symbol: a value of a graph that has not run. Inside a hybridized block it also has what arrays have: shape, [], +=, asnumpy."""
+from .. import _core
+from ..attribute import current as _attr_scope
+from ..base import as_dtype, dtype_name
+from ..executor import Executor
+from ..ndarray.ndarray import Readable
+
+__all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace", "eye", "array",
+           "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "waitall", "moveaxis", "histogram"]
+
+_operators = {}
+
+
+def _operator(name):
+    """An operator by its name in the registry."""
+    found = _operators.get(name)
+    if found is None:
+        found = _operators[name] = _core.make_operator(name, name, False, True)
+    return found
+
+
+def _missing(symbol, name):
+    return AttributeError(f"'{type(symbol).__name__}' object has no attribute '{name}'")
+
+
+class Symbol(Readable, _core.SymbolBase):
+    """Outputs of a graph."""
+
+    __slots__ = ()
+
+    def _call(self, op, **attrs):
+        return _operator(op)(self, **attrs)
+
+    # ---- what only values of a trace have
+
+    def __getattribute__(self, name):
+        # Readable's methods need a value: outside of a trace they are missing, as in MXNet.
+        if name in ("asnumpy", "asscalar", "item", "tolist", "detach", "context", "ctx", "dtype", "stype") and not _core.is_traced(self):
+            raise _missing(self, name)
+        return object.__getattribute__(self, name)
+
+    def __repr__(self):
+        if self._num_outputs > 1:
+            names = ", ".join(f"{output.name}" for output in self)
+            return f"<{type(self).__name__} group [{names}]>"
+        return f"<{type(self).__name__} {self.name}>"
+
+    __str__ = __repr__
+
+    def __iter__(self):
+        if _core.is_traced(self):
+            return Readable.__iter__(self)
+        return (self[i] for i in range(len(self)))
+
+    def __call__(self, *args, **kwargs):
+        """The graph with variables replaced by other symbols."""
+        name = kwargs.pop("name", None)
+        if args and kwargs:
+            raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
+        if args:
+            kwargs = dict(zip(self.list_arguments(), args))
+        composed = _core.sym_compose(self, kwargs)
+        if name:
+            composed._set_name(name)
+        return composed
+
+    def __copy__(self):
+        return load_json(self.tojson())
+
+    def __deepcopy__(self, memo):
+        return load_json(self.tojson())
+
+    def __reduce__(self):
+        return load_json, (self.tojson(),)
+
+    # ---- what the graph says
+
+    @property
+    def name(self):
+        """The name of the node; None for a group."""
+        return _core.sym_name(self) or None
+
+    @property
+    def _num_outputs(self):
+        return 1 if _core.is_traced(self) else _core.sym_num_outputs(self)
+
+    num_outputs = _num_outputs
+
+    def list_arguments(self):
+        """Names of the variables, in the order they are needed."""
+        return _core.sym_list_arguments(self)
+
+    def list_outputs(self):
+        """Names of the outputs."""
+        return _core.sym_list_outputs(self)
+
+    def list_auxiliary_states(self):
+        """Names of the variables that operators update."""
+        return _core.sym_list_auxiliary_states(self)
+
+    def list_inputs(self):
+        """Names of arguments and auxiliary states."""
+        return _core.sym_list_inputs(self)
+
+    def get_internals(self):
+        """All outputs of all nodes as a group."""
+        return _core.sym_get_internals(self)
+
+    def get_children(self):
+        """The inputs of the node, as a group; None for a variable."""
+        children = _core.sym_get_children(self)
+        return children if _core.sym_num_outputs(children) else None
+
+    # ---- attributes
+
+    def attr(self, key):
+        """One attribute, or None."""
+        return _core.sym_attr(self, key)
+
+    def list_attr(self, recursive=False):
+        """Attributes of the node."""
+        if recursive:
+            raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. Please use attr_dict instead.")
+        return _core.sym_list_attr(self)
+
+    def attr_dict(self):
+        """Attributes of all nodes by name."""
+        return _core.sym_attr_dict(self)
+
+    def _set_attr(self, **kwargs):
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise ValueError("Set Attr only accepts string values")
+            _core.sym_set_attr(self, key, value)
+
+    # ---- inference
+
+    def _known(self, args, kwargs, convert):
+        if args and kwargs:
+            raise ValueError("Can only specify known argument shapes either by positional or kwargs way.")
+        pairs = zip(self.list_arguments(), args) if args else kwargs.items()
+        return {name: convert(value) for name, value in pairs if value is not None}
+
+    def infer_shape(self, *args, **kwargs):
+        """(shapes of arguments, of outputs, of auxiliary states) from some known ones; three None when not all follow."""
+        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), True)
+        if any(shape is None or 0 in shape for shapes in found for shape in shapes):
+            return None, None, None
+        return tuple(found)
+
+    def infer_shape_partial(self, *args, **kwargs):
+        """The same with () and 0 for what does not follow."""
+        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), True)
+        return tuple([() if shape is None else shape for shape in shapes] for shapes in found)
+
+    def infer_type(self, *args, **kwargs):
+        """(dtypes of arguments, of outputs, of auxiliary states)."""
+        found = _core.sym_infer_type(self, self._known(args, kwargs, dtype_name))
+        return tuple([as_dtype(name) for name in names] for names in found)
+
+    infer_type_partial = infer_type
+
+    # ---- files
+
+    def tojson(self, remove_amp_cast=True):
+        """The graph as MXNet's JSON."""
+        return _core.sym_tojson(self)
+
+    def save(self, fname, remove_amp_cast=True):
+        """Writes the JSON to a file."""
+        _core.sym_save(self, str(fname))
+
+    def debug_str(self):
+        """The graph as text, one node per line."""
+        return _core.sym_text(self)
+
+    # ---- running
+
+    def bind(self, ctx=None, args=None, args_grad=None, grad_req="write", aux_states=None, group2ctx=None, shared_exec=None):
+        """An executor over given arrays."""
+        return Executor(self, ctx, args, args_grad, grad_req, aux_states)
+
+    def simple_bind(self, ctx=None, grad_req="write", type_dict=None, group2ctx=None, shared_arg_names=None, shared_exec=None,
+                    shared_buffer=None, **kwargs):
+        """An executor over new arrays, whose shapes follow from those given."""
+        return Executor.allocate(self, ctx, grad_req, type_dict, kwargs)
+
+    def eval(self, ctx=None, **kwargs):
+        """The outputs for these arguments."""
+        return self.bind(ctx, kwargs, grad_req="null").forward()
+
+    def optimize_for(self, backend, args=None, aux=None, ctx=None, **kwargs):
+        """This symbol: graphs are optimised when they are bound."""
+        return self
+
+    def as_np_ndarray(self):
+        """The same value as a symbol of mx.np."""
+        return _core.as_flavour(self, True) if _core.is_traced(self) else _core.sym_as_flavour(self, True)
+
+    def as_nd_ndarray(self):
+        """The same value as a symbol of mx.nd's kind."""
+        return _core.as_flavour(self, False) if _core.is_traced(self) else _core.sym_as_flavour(self, False)
+
+    def reshape(self, *args, **kwargs):
+        """Another shape; 0, -1, -2, -3, -4 as in MXNet."""
+        return Readable.reshape(self, *args, **kwargs)
+
+    def as_in_context(self, context):
+        """This value: a graph runs where its inputs are."""
+        return self
+
+    as_in_ctx = as_in_context
+
+    def backward(self, *args, **kwargs):
+        """Not part of a graph: raises."""
+        raise NotImplementedError("a Symbol has no backward; bind it, or call autograd on the arrays that the network gives")
+
+    def wait_to_read(self):
+        """Not part of a graph: raises."""
+        raise NotImplementedError("a Symbol has no wait_to_read: its graph has not run")
+
+
+def _attrs_of_variable(attr, hidden):
+    attrs = _attr_scope().get(attr)
+    for key, value in hidden.items():
+        if value is not None:
+            attrs[f"__{key}__"] = str(value)
+    return attrs
+
+
+def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, init=None, stype=None, profiler_scope=None, **kwargs):
+    """A variable of a graph."""
+    if not isinstance(name, str):
+        raise TypeError("Expect a string for variable `name`")
+    if init is not None and not isinstance(init, str):
+        init = init.dumps()
+    attrs = _attrs_of_variable(attr, {"lr_mult": lr_mult, "wd_mult": wd_mult, "init": init})
+    for key, value in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ValueError(f"Attribute name={key} is not supported. Additional attributes must start and end with double underscores, "
+                             "e.g, __yourattr__")
+        attrs[key] = str(value)
+    return _core.sym_var(name, shape, None if dtype is None else dtype_name(dtype), attrs)
+
+
+Variable = var
+
+
+def Group(symbols):
+    """Several symbols as one with several outputs."""
+    symbols = list(symbols)
+    if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
+        raise TypeError("Expected a list of symbols as input")
+    return _core.sym_group(symbols)
+
+
+def load(fname):
+    """Reads a -symbol.json of any MXNet."""
+    if not isinstance(fname, (str, bytes)) and not hasattr(fname, "__fspath__"):
+        raise TypeError("fname need to be string")
+    return _core.sym_load(str(fname))
+
+
+def load_json(json_str):
+    """A graph from JSON text."""
+    if not isinstance(json_str, str):
+        raise TypeError("json_str needs to be string")
+    return _core.sym_from_json(json_str, "symbol JSON")
+
+
+fromjson = load_json
+
+
+# ---- making values
+
+def _created(op, dtype, name=None, **attrs):
+    return _operator(op)(dtype=dtype_name(dtype or "float32"), name=name, **attrs)
+
+
+def zeros(shape, dtype=None, name=None, **kwargs):
+    """Zeros."""
+    return _created("_zeros", dtype, name, shape=shape)
+
+
+def ones(shape, dtype=None, name=None, **kwargs):
+    """Ones."""
+    return _created("_ones", dtype, name, shape=shape)
+
+
+def full(shape, val, dtype=None, name=None, **kwargs):
+    """One number everywhere."""
+    return _created("_full", dtype, name, shape=shape, value=val)
+
+
+def arange(start, stop=None, step=1.0, repeat=1, infer_range=False, name=None, dtype=None, **kwargs):
+    """Numbers from start to stop."""
+    if stop is None and not infer_range:
+        start, stop = 0, start
+    return _created("_arange", dtype, name, start=start, stop=stop, step=step, repeat=repeat, infer_range=infer_range)
+
+
+def linspace(start, stop, num, endpoint=True, name=None, dtype=None, **kwargs):
+    """Numbers at equal distances."""
+    return _created("_linspace", dtype, name, start=start, stop=stop, num=num, endpoint=endpoint)
+
+
+def eye(N, M=0, k=0, dtype=None, name=None, **kwargs):
+    """Ones on a diagonal."""
+    return _created("_eye", dtype, name, N=N, M=M or 0, k=k)
+
+
+def array(source_array, ctx=None, dtype=None):
+    """Values given as numbers: part of a program that is traced, but not of a symbol, which MXNet does not have either."""
+    if not _core.is_tracing():
+        raise AttributeError("module 'symbol' has no attribute 'array' outside of a trace; use mx.sym.full, mx.sym.ones or a variable")
+    from ..ndarray import array as nd_array
+    return nd_array(source_array, ctx, dtype)
+
+
+def concatenate(arrays, axis=0):
+    """Values joined along an axis."""
+    return _operator("Concat")(*arrays, dim=axis)
+
+
+def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
+    """Parts of a value."""
+    if isinstance(indices_or_sections, int):
+        return _operator("_split_v2")(ary, indices=(), axis=axis, squeeze_axis=squeeze_axis, sections=indices_or_sections)
+    return _operator("_split_v2")(ary, indices=(0, *indices_or_sections), axis=axis, squeeze_axis=squeeze_axis)
+
+
+def zeros_like(data, **kwargs):
+    """Zeros of the same shape and dtype."""
+    return _operator("zeros_like")(data, **kwargs)
+
+
+def ones_like(data, **kwargs):
+    """Ones of the same shape and dtype."""
+    return _operator("ones_like")(data, **kwargs)
+
+
+def moveaxis(tensor, source, destination):
+    """The value with axes moved; inside a trace."""
+    from ..ndarray import moveaxis as nd_moveaxis
+    return nd_moveaxis(tensor, source, destination)
+
+
+def histogram(a, bins=10, range=None, **kwargs):
+    """Counts per bin, and the bins' edges."""
+    if isinstance(bins, Symbol):
+        return _operator("_histogram")(a, bins, **kwargs)
+    if range is None:
+        raise ValueError("null range is not supported in symbol mode")
+    return _operator("_histogram")(a, bin_cnt=bins, range=range, **kwargs)
+
+
+pow = _core.binary_functions["power"]
+
+
+def waitall():
+    """Returns at once."""
+
+

@@ -1,0 +1,150 @@
+"""NumPy mode (npx.set_np and its like), and helpers of MXNet's util module."""
+import functools
+import os
+import threading
+
+__all__ = ["set_np", "reset_np", "is_np_array", "is_np_shape", "np_array", "np_shape", "use_np", "use_np_array", "use_np_shape",
+           "set_np_shape", "makedirs", "getenv", "setenv", "get_gpu_count", "default_array", "is_np_default_dtype", "wraps_safely",
+           "set_module", "np_default_dtype"]
+
+_state = threading.local()
+_global = {"array": False, "shape": False}
+
+
+def is_np_array():
+    """Whether new arrays are mx.np arrays."""
+    return getattr(_state, "array", _global["array"])
+
+
+def is_np_shape():
+    """Whether shapes may hold zeros and scalars have no axes; the engine always allows both."""
+    return getattr(_state, "shape", _global["shape"])
+
+
+def is_np_default_dtype():
+    """False: the default dtype is float32."""
+    return False
+
+
+def set_np(shape=True, array=True, dtype=False):
+    """Makes mx.np the interface of Gluon: blocks and losses take and give mx.np arrays."""
+    if array and not shape:
+        raise ValueError("NumPy arrays need NumPy shapes: set_np(shape=False, array=True) is not possible")
+    _global["array"], _global["shape"] = array, shape
+    for key in ("array", "shape"):
+        if hasattr(_state, key):
+            delattr(_state, key)
+
+
+def reset_np():
+    """Goes back to mx.nd."""
+    set_np(shape=False, array=False)
+
+
+def set_np_shape(active):
+    """Turns NumPy shapes on or off; returns what was before."""
+    previous = is_np_shape()
+    _state.shape = bool(active)
+    return previous
+
+
+class _Scope:
+    def __init__(self, key, active):
+        self._key, self._active, self._previous = key, active, None
+
+    def __enter__(self):
+        self._previous = getattr(_state, self._key, None)
+        setattr(_state, self._key, self._active)
+
+    def __exit__(self, *exc):
+        if self._previous is None:
+            delattr(_state, self._key)
+        else:
+            setattr(_state, self._key, self._previous)
+
+
+def np_array(active=True):
+    """A `with` scope for is_np_array."""
+    return _Scope("array", active)
+
+
+def np_shape(active=True):
+    """A `with` scope for is_np_shape."""
+    return _Scope("shape", active)
+
+
+def np_default_dtype(active=True):
+    """A `with` scope without effect."""
+    return _Scope("dtype", active)
+
+
+def _decorated(target, scopes):
+    if isinstance(target, type):
+        for name, member in list(vars(target).items()):
+            if callable(member) and not isinstance(member, (type, staticmethod, classmethod)):
+                setattr(target, name, _decorated(member, scopes))
+        return target
+
+    @functools.wraps(target)
+    def inside(*args, **kwargs):
+        if len(scopes) == 2:
+            with np_shape(), np_array():
+                return target(*args, **kwargs)
+        with _Scope(scopes[0], True):
+            return target(*args, **kwargs)
+    return inside
+
+
+def use_np(target):
+    """Decorates a function or class: it runs in NumPy mode."""
+    return _decorated(target, ("shape", "array"))
+
+
+def use_np_array(target):
+    """Decorates a function or class: arrays are mx.np arrays inside."""
+    return _decorated(target, ("array",))
+
+
+def use_np_shape(target):
+    """Decorates a function or class: NumPy shapes inside."""
+    return _decorated(target, ("shape",))
+
+
+def set_module(module):
+    """Sets __module__ of what it decorates."""
+    def decorate(target):
+        target.__module__ = module
+        return target
+    return decorate
+
+
+wraps_safely = functools.wraps
+
+
+def default_array(source, ctx=None, dtype=None):
+    """mx.np.array or mx.nd.array, by the mode."""
+    from . import ndarray, numpy
+    return (numpy if is_np_array() else ndarray).array(source, ctx=ctx, dtype=dtype)
+
+
+def makedirs(path):
+    """Makes a folder and those above it."""
+    os.makedirs(os.path.expanduser(path), exist_ok=True)
+
+
+def getenv(name):
+    """An environment variable."""
+    return os.environ.get(name)
+
+
+def setenv(name, value):
+    """Sets or removes an environment variable."""
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def get_gpu_count():
+    """0."""
+    return 0

@@ -1,0 +1,31 @@
+// gluino._core: the extension module. gluino/*.py are its only users.
+#include "object.h"
+
+namespace gluino::python {
+
+static void register_package(py::handle nd, py::handle np_array, py::handle symbol, py::handle np_symbol, py::handle name_of_call,
+                             py::handle to_dtype_name, py::handle errors) {
+  for (py::handle h : {nd, np_array, symbol, np_symbol, name_of_call, to_dtype_name, errors}) h.inc_ref();  // for ever
+  auto type = [](py::handle h) { return reinterpret_cast<PyTypeObject*>(h.ptr()); };
+  registered = {{type(nd), type(np_array)}, {type(symbol), type(np_symbol)}, name_of_call.ptr(), to_dtype_name.ptr(), errors.ptr()};
+}
+
+PYBIND11_MODULE(_core, m) {
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const Error&) {
+      set_python_error();
+    }
+  });
+  add_arrays(m);
+  add_arithmetic(m);
+  add_operators(m);
+  add_symbols(m);
+  add_autograd(m);
+  add_hybrid(m);
+  add_io(m);
+  m.def("register_package", &register_package);
+}
+
+}  // namespace gluino::python

@@ -1,0 +1,133 @@
+#include "object.h"
+
+#include <unistd.h>
+
+#include "graph/trace.h"
+#include "op/mode.h"
+#include "tensor/impl.h"
+
+namespace gluino::python {
+
+Registered registered;
+
+bool is_tracing() { return Tracer::current() != nullptr; }
+bool is_graph_symbol(PyObject* o) { return is_symbol(o) && !as_symbol(o)->traced.defined() && !is_tracing(); }
+
+Flavour flavour_of(PyObject* o) {
+  const Registered& r = registered;
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == r.array[kLegacy] || type == r.symbol[kLegacy]) return kLegacy;
+  return PyType_IsSubtype(type, r.array[kNumpy]) || PyType_IsSubtype(type, r.symbol[kNumpy]) ? kNumpy : kLegacy;
+}
+
+static PyObject* new_symbol(Flavour flavour) {
+  PyObject* o = registered.symbol[flavour]->tp_alloc(registered.symbol[flavour], 0);
+  if (!o) throw py::error_already_set();
+  new (&as_symbol(o)->symbol) Symbol();
+  new (&as_symbol(o)->traced) Tensor();
+  return o;
+}
+
+PyObject* wrap(Tensor t, Flavour flavour) {
+  if (flavour == kLegacy && impl_of(t).shape.ndim() == 0 && (!impl_of(t).symbolic || impl_of(t).symbolic->has_shape)) t = t.reshape({1});
+  if (impl_of(t).symbolic) {
+    PyObject* o = new_symbol(flavour);
+    if (is_tracing())
+      as_symbol(o)->traced = std::move(t);
+    else
+      as_symbol(o)->symbol = Symbol(t);
+    return o;
+  }
+  PyObject* o = registered.array[flavour]->tp_alloc(registered.array[flavour], 0);
+  if (!o) throw py::error_already_set();
+  new (&as_array(o)->tensor) Tensor(std::move(t));
+  return o;
+}
+
+PyObject* wrap(Symbol s, Flavour flavour) {
+  PyObject* o = new_symbol(flavour);
+  as_symbol(o)->symbol = std::move(s);
+  return o;
+}
+
+py::object wrap_all(const Tensors& tensors, Flavour flavour) {
+  if (tensors.size() == 1) return py::reinterpret_steal<py::object>(wrap(tensors[0], flavour));
+  py::list all;
+  for (const Tensor& t : tensors) all.append(t.defined() ? py::reinterpret_steal<py::object>(wrap(t, flavour)) : py::none());
+  return all;
+}
+
+Tensor unwrap(PyObject* o) {
+  if (is_array(o)) return as_array(o)->tensor;
+  if (is_symbol(o)) return as_symbol(o)->traced.defined() ? as_symbol(o)->traced : as_symbol(o)->symbol.tensor();
+  throw py::type_error(std::string("an NDArray or a Symbol is needed, not ") + Py_TYPE(o)->tp_name);
+}
+
+Symbol unwrap_symbol(PyObject* o) {
+  if (!is_symbol(o)) throw py::type_error(std::string("a Symbol is needed, not ") + Py_TYPE(o)->tp_name);
+  return as_symbol(o)->traced.defined() ? Symbol(as_symbol(o)->traced) : as_symbol(o)->symbol;
+}
+
+std::shared_ptr<py::object> keep(py::object o) {
+  return {new py::object(std::move(o)), [](py::object* p) {
+            if (!Py_IsInitialized()) return;  // the interpreter took its objects along
+            const py::gil_scoped_acquire lock;
+            delete p;
+          }};
+}
+
+// When the interpreter ends, Python makes daemon threads that come back for its lock end by unwinding their stack, which
+// must not pass through destructors. Such a thread sleeps instead; the process is about to exit.
+void ReleaseLock::restore(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    while (true) ::pause();
+  }
+}
+
+// "script.py:12": the innermost line that is not of this package, because that is the one to mend.
+static std::string user_line() {
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame && !frame.is_none()) {
+    const auto file = py::cast<std::string>(frame.attr("f_code").attr("co_filename"));
+    if (file.find("/gluino/") == std::string::npos)
+      return file.substr(file.rfind('/') + 1) + ':' + std::to_string(py::cast<int>(frame.attr("f_lineno")));
+    frame = frame.attr("f_back");
+  }
+  return "";
+}
+
+static void set_error(const char* kind, const std::string& message) {
+  PyObject* type = PyDict_GetItemString(registered.errors, kind);
+  const std::string line = user_line();
+  PyErr_SetString(type ? type : PyExc_RuntimeError, (line.empty() ? message : message + " [" + line + "]").c_str());
+}
+
+void set_python_error() {
+  try {
+    throw;
+  } catch (py::error_already_set& e) {
+    e.restore();
+  } catch (const py::builtin_exception& e) {
+    e.set_error();
+  } catch (const ShapeError& e) {
+    set_error("ShapeError", e.what());
+  } catch (const DTypeError& e) {
+    set_error("DTypeError", e.what());
+  } catch (const AttrError& e) {
+    set_error("AttrError", e.what());
+  } catch (const IndexError& e) {
+    set_error("IndexError", e.what());
+  } catch (const SystemError& e) {
+    set_error("SystemError", e.what());
+  } catch (const InternalError& e) {
+    set_error("InternalError", e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    set_error("UserError", e.what());
+  }
+}
+
+}  // namespace gluino::python

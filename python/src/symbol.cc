@@ -1,0 +1,165 @@
+// Functions behind mx.sym.Symbol: graphs without values.
+#include <pybind11/stl.h>
+
+#include "exec/interpret.h"
+#include "graph/trace.h"
+#include "object.h"
+#include "op/mode.h"
+
+namespace gluino::python {
+namespace {
+
+py::object shape_or_none(const std::optional<Shape>& s, bool unknown_as_zero) {
+  if (!s) return py::none();
+  Shape shown = *s;
+  for (int64_t& e : shown)
+    if (e == Shape::kUnknown && unknown_as_zero) e = 0;
+  return from_shape(shown);
+}
+py::list shapes_list(const std::vector<std::optional<Shape>>& shapes) {
+  py::list out;
+  for (const auto& s : shapes) out.append(shape_or_none(s, true));
+  return out;
+}
+// An extent of 0 is one that MXNet's callers do not know.
+ShapeMap to_shapes(const py::dict& known) {
+  ShapeMap shapes;
+  for (const auto& [name, value] : known) {
+    Shape s = to_shape(value);
+    for (int64_t& e : s)
+      if (e == 0) e = Shape::kUnknown;
+    shapes[py::cast<std::string>(name)] = s;
+  }
+  return shapes;
+}
+py::tuple infer_shape(const Symbol& s, const py::dict& known, bool partial) {
+  InferredShapes r;
+  {
+    const ShapeMap shapes = to_shapes(known);
+    r = partial ? s.infer_shape_partial(shapes) : s.infer_shape(shapes);
+  }
+  return py::make_tuple(shapes_list(r.arguments), shapes_list(r.outputs), shapes_list(r.auxiliary_states));
+}
+py::tuple infer_type(const Symbol& s, const py::dict& known) {
+  DTypeMap types;
+  for (const auto& [name, value] : known) types[py::cast<std::string>(name)] = to_dtype(value);
+  const InferredTypes r = s.infer_type(types);
+  auto names = [](const std::vector<DType>& list) {
+    py::list out;
+    for (DType t : list) out.append(std::string(dtype_name(t)));
+    return out;
+  };
+  return py::make_tuple(names(r.arguments), names(r.outputs), names(r.auxiliary_states));
+}
+
+TensorMap to_tensors(const py::dict& d) {
+  TensorMap map;
+  for (const auto& [name, value] : d)
+    if (!value.is_none()) map[py::cast<std::string>(name)] = unwrap(value.ptr());
+  return map;
+}
+GradReq to_grad_req(const std::string& text) {
+  if (text == "write") return GradReq::write;
+  if (text == "add") return GradReq::add;
+  if (text == "null") return GradReq::null;
+  throw py::value_error("grad_req is 'write', 'add' or 'null', not '" + text + "'");
+}
+
+// A graph as a function of named tensors: what SymbolBlock, and strict tracing, run.
+class GraphFunction {
+ public:
+  explicit GraphFunction(const Symbol& s) : graph_(s.graph()) {}
+  py::object call(const py::dict& tensors, bool numpy) const {
+    const TensorMap named = to_tensors(tensors);
+    Graph graph = graph_;
+    ShapeMap shapes;
+    DTypeMap types;
+    bool known = true;
+    for (const auto& [name, t] : named) {
+      known &= !impl_of(t).symbolic || impl_of(t).symbolic->has_shape;
+      shapes[name] = impl_of(t).shape;
+      types[name] = impl_of(t).dtype;
+    }
+    Tensors results;
+    {
+      const ReleaseLock release(!is_tracing());
+      if (known) infer_graph(graph, shapes, types);
+      results = interpret(graph, bind_variables(graph, named, "SymbolBlock"));
+    }
+    return wrap_all(results, numpy ? kNumpy : kLegacy);
+  }
+
+ private:
+  Graph graph_;
+};
+
+py::dict attr_dict(const Symbol& s) {
+  py::dict d;
+  for (const auto& [name, attrs] : s.attr_dict()) d[name.c_str()] = py::cast(attrs);
+  return d;
+}
+
+}  // namespace
+
+void add_symbols(py::module_& m) {
+  m.def("sym_var", [](const std::string& name, py::object shape, py::object dtype, const StringMap& attrs) {
+    sym::VarOptions options;
+    if (!shape.is_none()) options.shape = to_shape(shape);
+    if (!dtype.is_none()) options.dtype = to_dtype(dtype);
+    options.attrs = attrs;
+    return sym::var(name, options);
+  });
+  m.def("sym_group", [](const std::vector<Symbol>& symbols) { return sym::group(symbols); });
+  m.def("sym_as_flavour", [](const Symbol& s, bool numpy) { return py::reinterpret_steal<py::object>(wrap(s, numpy ? kNumpy : kLegacy)); });
+  m.def("sym_from_json", [](const std::string& json, const std::string& what) { return Symbol::from_json(json, what); });
+  m.def("sym_load", [](const std::string& path) { return Symbol::load(path); });
+  m.def("sym_save", [](const Symbol& s, const std::string& path) { s.save(path); });
+  m.def("sym_tojson", [](const Symbol& s) { return s.to_json(); });
+  m.def("sym_text", [](const Symbol& s) { return s.str(); });
+  m.def("sym_to_dot", [](const Symbol& s) { return s.to_dot(); });
+  m.def("sym_to_svg", [](const Symbol& s, const py::dict& shapes) { return s.to_svg(to_shapes(shapes)); });
+  m.def("sym_name", [](const Symbol& s) { return s.name(); });
+  m.def("sym_num_outputs", [](const Symbol& s) { return s.num_outputs(); });
+  m.def("sym_list_arguments", [](const Symbol& s) { return s.list_arguments(); });
+  m.def("sym_list_outputs", [](const Symbol& s) { return s.list_outputs(); });
+  m.def("sym_list_auxiliary_states", [](const Symbol& s) { return s.list_auxiliary_states(); });
+  m.def("sym_list_inputs", [](const Symbol& s) { return s.list_inputs(); });
+  m.def("sym_get_internals", [](const Symbol& s) { return s.get_internals(); });
+  m.def("sym_get_children", [](const Symbol& s) { return s.get_children(); });
+  m.def("sym_attr", [](const Symbol& s, const std::string& key) { return s.attr(key); });
+  m.def("sym_list_attr", [](const Symbol& s) { return s.list_attr(); });
+  m.def("sym_attr_dict", &attr_dict);
+  m.def("sym_set_attr", [](Symbol s, const std::string& key, const std::string& value) { s.set_attr(key, value); });
+  m.def("sym_compose", [](const Symbol& s, const std::map<std::string, Symbol>& inputs) { return s.compose(inputs); });
+  m.def("sym_infer_shape", &infer_shape);
+  m.def("sym_infer_type", &infer_type);
+
+  py::class_<GraphFunction>(m, "GraphFunction").def(py::init<const Symbol&>()).def("__call__", &GraphFunction::call);
+  py::class_<Executor>(m, "Executor")
+      .def("forward",
+           [](Executor& e, bool is_train) {
+             const ReleaseLock release;
+             e.forward(is_train);
+           })
+      .def("backward",
+           [](Executor& e, const Tensors& heads) {
+             const ReleaseLock release;
+             e.backward(heads);
+           })
+      .def_property_readonly("outputs", [](const Executor& e) { return e.outputs(); });
+  m.def("sym_bind", [](const Symbol& s, const py::dict& args, const py::dict& grads, const std::map<std::string, std::string>& req,
+                       const py::dict& aux) {
+    std::map<std::string, GradReq> grad_req;
+    for (const auto& [name, text] : req) grad_req[name] = to_grad_req(text);
+    return s.bind(to_tensors(args), to_tensors(grads), grad_req, to_tensors(aux));
+  });
+
+  m.def("set_attr_scope", [](const StringMap& attrs) {
+    // Held until the next call: Python's with statement opens and closes scopes in order.
+    static thread_local std::optional<AttrScope> scope;
+    scope.reset();
+    if (!attrs.empty()) scope.emplace(attrs);
+  });
+}
+
+}  // namespace gluino::python

@@ -1,0 +1,269 @@
+"""Arrays, symbols, autograd, mx.np, errors and the small modules."""
+import copy
+import inspect
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gluino as mx
+from gluino import autograd, gluon, nd, sym
+
+
+def test_arrays_behave_as_mxnets():
+    x = nd.array([[1, 2], [3, 4]])
+    assert x.shape == (2, 2) and x.dtype == np.float32 and x.context == mx.cpu(0) and x.size == 4 and x.ndim == 2
+    assert repr(x) == "\n[[1. 2.]\n [3. 4.]]\n<NDArray 2x2 @cpu(0)>"
+    assert nd.array(np.ones(2)).dtype == np.float32 and nd.array(np.ones(2), dtype=np.int32).dtype == np.int32
+    assert x.sum().shape == (1,) and x[0, 1].asscalar() == 2 and float(x[1, 0]) == 3 and len(x) == 2
+    assert (x > 2).asnumpy().tolist() == [[0, 0], [1, 1]]
+    assert [row.asnumpy().tolist() for row in x] == [[1, 2], [3, 4]]
+    assert (2 - x).asnumpy().tolist() == [[1, 0], [-1, -2]] and (x ** 2).asnumpy()[1, 1] == 16 and (1 / x).asnumpy()[0, 1] == 0.5
+    y = x
+    y += 1
+    assert x.asnumpy()[0, 0] == 2
+    x[:] = 0
+    x[1] = [7, 8]
+    x[0, 1] = 5
+    assert x.asnumpy().tolist() == [[0, 5], [7, 8]]
+    assert np.asarray(x).sum() == 20 and (np.ones((2, 2)) * x.asnumpy()).sum() == 20
+    assert pickle.loads(pickle.dumps(x)).asnumpy().tolist() == x.asnumpy().tolist()
+    assert copy.deepcopy(x).asnumpy().tolist() == x.asnumpy().tolist()
+    assert x.reshape(-1).shape == (4,) and x.reshape((0, 1, 2)).shape == (2, 1, 2) and x.T.asnumpy()[0, 1] == 7
+    assert x.as_in_context(mx.cpu(1)).context == mx.cpu(1)
+    with mx.Context(mx.cpu(2)):
+        assert nd.zeros((1,)).context == mx.cpu(2)
+    assert nd.zeros((1,)).context == mx.cpu(0)
+    out = nd.zeros((2, 2))
+    nd.broadcast_add(x, x, out=out)
+    assert out.asnumpy()[1, 1] == 16
+    with pytest.raises(ValueError):
+        bool(x)
+    with pytest.raises(mx.MXNetError, match="CPU"):
+        nd.zeros((1,), ctx=mx.gpu(0))
+
+
+def test_files_round_trip():
+    arrays = {"a": nd.array([1, 2]), "b": nd.ones((2, 3), dtype="int32")}
+    nd.save("x.params", arrays)
+    loaded = nd.load("x.params")
+    assert list(loaded) == ["a", "b"] and loaded["b"].dtype == np.int32
+    nd.save("list", [nd.ones((2,))])
+    assert isinstance(nd.load("list"), list)
+    nd.save("x.npz", arrays)
+    assert np.load("x.npz")["a"].tolist() == [1, 2]
+
+
+def test_every_operator_is_there_with_a_page():
+    for name, op in mx._core.operator_names():
+        assert getattr(nd._internal, name).op_name == op and getattr(sym._internal, name).op_name == op
+    assert "num_hidden : int64_t, required" in nd.FullyConnected.__doc__ and "FullyConnected(data" in nd.FullyConnected.__doc__
+    assert nd.contrib.box_nms.op_name == "_contrib_box_nms" and nd.linalg.gemm2.op_name == "_linalg_gemm2"
+
+
+def test_positional_and_keyword_arguments():
+    x = nd.array([[3, 1], [2, 4]])
+    assert nd.clip(x, 2, 3).asnumpy().tolist() == nd.clip(data=x, a_min=2, a_max=3).asnumpy().tolist()
+    assert nd.concat(x, x, dim=1).shape == (2, 4) and nd.concat(*[x, x], dim=0).shape == (4, 2)
+    assert nd.sum(x, 1).shape == (2,) and nd.sum(x, axis=(0, 1)).asscalar() == 10
+    assert x.astype(np.float64).dtype == np.float64 and x.astype("int8").dtype == np.int8
+    assert nd.slice(x, begin=(0, None), end=(1, None)).shape == (1, 2)
+    assert [p.shape for p in nd.split(x, num_outputs=2)] == [(2, 1), (2, 1)]
+
+
+def test_autograd():
+    x = nd.array([1, 2, 3])
+    x.attach_grad()
+    with autograd.record():
+        y = (x * x).sum()
+    assert autograd.is_recording() is False
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 4, 6]
+    with autograd.record():
+        z = x ** 3
+        first = autograd.grad(z, x, create_graph=True)
+        total = first.sum()
+    assert autograd.grad(total, x).asnumpy().tolist() == [6, 12, 18]
+
+    class Sigmoid(autograd.Function):
+        def forward(self, x):
+            y = 1 / (1 + nd.exp(-x))
+            self.save_for_backward(y)
+            return y
+
+        def backward(self, dy):
+            y, = self.saved_tensors
+            return dy * y * (1 - y)
+    with autograd.record():
+        s = Sigmoid()(x)
+    s.backward()
+    want = 1 / (1 + np.exp(-np.array([1, 2, 3.0])))
+    np.testing.assert_allclose(x.grad.asnumpy(), want * (1 - want), rtol=1e-5)
+
+    class Failing(Sigmoid):
+        def backward(self, dy):
+            raise KeyError("mine")
+    with autograd.record():
+        s = Failing()(x)
+    with pytest.raises(KeyError, match="mine"):
+        s.backward()
+
+
+def test_symbols():
+    data = sym.var("data", shape=(2, 3))
+    with mx.AttrScope(ctx_group="one"):
+        net = sym.FullyConnected(data, num_hidden=4, name="fc")
+    assert net.attr("__ctx_group__") == "one"
+    net = sym.Activation(net, act_type="relu")
+    assert net.name == "activation0" or net.name.startswith("activation")
+    assert net.infer_shape()[1] == [(2, 4)] and net.infer_shape_partial()[0][1] == (4, 3)
+    assert sym.load_json(net.tojson()).list_arguments() == net.list_arguments()
+    group = sym.Group([net, data])
+    assert len(group) == 2 and group[1].name == "data" and [s.name for s in group][1] == "data"
+    values = {name: nd.ones(shape) for name, shape in zip(net.list_arguments(), net.infer_shape()[0])}
+    assert net.eval(**values)[0].asnumpy()[0, 0] == 4
+    grads = {name: nd.zeros(value.shape) for name, value in values.items()}
+    executor = net.bind(mx.cpu(), values, grads)
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2, 4)))
+    assert grads["fc_bias"].asnumpy().tolist() == [2] * 4
+    mx.test_utils.check_numeric_gradient(sym.tanh(sym.var("x") * 2), [np.random.randn(2, 3)])
+    with pytest.raises(TypeError):
+        nd.relu(data)
+    with pytest.raises(TypeError):
+        sym.relu(nd.ones((1,)))
+
+
+def test_numpy_interface():
+    np_ = mx.np
+    a = np_.array([[1, 2], [3, 4.0]])
+    assert isinstance(a, np_.ndarray) and a.sum().shape == () and float(a.mean()) == 2.5 and repr(np_.array([1, 2])) == "array([1., 2.])"
+    assert (a > 2).dtype == np.bool_ and a[a > 2].asnumpy().tolist() == [3, 4]
+    rng = np.random.RandomState(0)
+    x, y = rng.randn(3, 4).astype("float32"), rng.randn(4, 2).astype("float32")
+    mx_x, mx_y = np_.array(x), np_.array(y)
+    for ours, theirs in [(np_.dot(mx_x, mx_y), x @ y), (mx_x @ mx_y, x @ y), (np_.std(mx_x, axis=1), x.std(axis=1)), (np_.concatenate([mx_x, mx_x], 1), np.concatenate([x, x], 1)),
+                         (np_.where(mx_x > 0, mx_x, 0), np.where(x > 0, x, 0)), (np_.argmax(mx_x, 1), x.argmax(1)), (np_.einsum("ij,jk->ik", mx_x, mx_y), x @ y),
+                         (np_.tensordot(mx_x, mx_y, 1), x @ y), (mx_x.transpose(1, 0), x.T), (mx_x.reshape(2, -1), x.reshape(2, -1)), (np_.stack([mx_x, mx_x]), np.stack([x, x])),
+                         (np_.exp(mx_x), np.exp(x)), (np_.linalg.norm(mx_x), np.linalg.norm(x)), (np_.median(mx_x), np.median(x)), (np_.var(mx_x), x.var()),
+                         (mx_x[:, None, 1:3], x[:, None, 1:3]), (np_.tril(mx_x), np.tril(x)), (np_.clip(mx_x, None, 0.5), np.clip(x, None, 0.5))]:
+        np.testing.assert_allclose(ours.asnumpy(), theirs, rtol=1e-5, atol=1e-6)
+        assert ours.shape == theirs.shape
+    mx.npx.set_np()
+    net = gluon.nn.Dense(2)
+    net.initialize()
+    assert isinstance(net(np_.ones((1, 3))), np_.ndarray)
+    assert mx.npx.softmax(a).asnumpy().sum() == pytest.approx(2)
+    net.hybridize()
+    assert isinstance(net(np_.ones((1, 3))), np_.ndarray)
+
+
+@pytest.mark.parametrize("call, error, parts", [
+    (lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 5)), num_hidden=4, no_bias=True), ValueError, ["FullyConnected", "(2, 3)", "(4, 5)"]),
+    (lambda: nd.Convolution(nd.ones((1, 1, 4, 4)), nd.ones((1, 1, 3, 3)), kernal=(3, 3), num_filter=1, no_bias=True), TypeError, ["kernal", "kernel"]),
+    (lambda: nd.Pooling(nd.ones((1, 1, 4, 4)), kernel=(2, 2), pool_type="median"), mx.MXNetError, ["pool_type", "median"]),
+    (lambda: nd.relu(np.ones(3)), TypeError, ["mx.nd.array"]),
+    (lambda: nd.sofmax, AttributeError, ["did you mean 'softmax'"]),
+    (lambda: gluon.nn.Dense(2)(np.ones(3)), ValueError, ["ndarray", "mx.nd.array"]),
+    (lambda: nd.relu(), TypeError, ["data", "missing"]),
+    (lambda: nd.relu(nd.ones(2), 3, 4), TypeError, ["too many"]),
+    (lambda: nd.zeros((2, -1)), mx.MXNetError, ["(2, ?)"]),
+    (lambda: nd.ones((2, 3))[5], IndexError, ["5", "axis 0"]),
+    (lambda: nd.ones((2, 3)) + "a", TypeError, []),
+    (lambda: nd.load("absent.params"), OSError, ["absent.params"]),
+    (lambda: sym.load("absent.json"), OSError, ["absent.json"]),
+    (lambda: nd.array(["a"]), TypeError, ["array like"]),
+    (lambda: gluon.nn.Dense(2)(nd.ones((1, 2))), RuntimeError, ["initialize()"]),
+    (lambda: gluon.nn.Dense(2).hybridize(statik=True), TypeError, ["statik"]),
+    (lambda: mx.optimizer.create("sgdd"), ValueError, ["sgdd"]),
+    (lambda: mx.gpu(0) and nd.ones((1,), ctx=mx.gpu(0)), mx.MXNetError, ["CPU"]),
+    (lambda: mx.kv.create("dist_sync"), mx.MXNetError, ["one process"]),
+    (lambda: gluon.SymbolBlock.imports("x.json", ["data"]), OSError, ["x.json"]),
+    (lambda: nd.ones((2,)).backward(), mx.MXNetError, []),
+    (lambda: nd.ones((2, 2)).asscalar(), ValueError, ["scalar"]),
+], ids=range(22))
+def test_errors_say_what_is_wrong(call, error, parts):
+    with pytest.raises(error) as raised:
+        call()
+    for part in parts:
+        assert part in str(raised.value)
+
+
+def test_errors_of_a_compiled_call_name_the_line():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.dot(x, F.ones((3, 2)))  # the line to find
+    net = Net()
+    net.hybridize()
+    net(nd.ones((2, 3)))
+    with pytest.raises(ValueError) as raised:
+        net(nd.ones((2, 4)))
+    line = next(n for n, text in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1) if "# the line to find" in text)
+    assert f"[test_interface.py:{line}]" in str(raised.value)
+
+
+def test_errors_name_the_block():
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(gluon.nn.Dense(2, in_units=3))
+    net.initialize()
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        with pytest.raises(ValueError, match=r"\(in net_dense0, a Dense\)"):
+            net(nd.ones((1, 4)))
+
+
+def test_small_modules(capsys):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(3), gluon.nn.Dense(2))
+    net.initialize()
+    net.summary(nd.ones((1, 4)))
+    assert "Dense-" in capsys.readouterr().out
+    data = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc")
+    mx.viz.print_summary(data, {"data": (1, 4)})
+    assert "Total params: 15" in capsys.readouterr().out
+    assert "digraph" in mx.viz.plot_network(data).source
+    mx.profiler.set_config(filename="trace.json")
+    mx.profiler.set_state("run")
+    with mx.profiler.Task("domain", "work"):
+        nd.dot(nd.ones((8, 8)), nd.ones((8, 8)))
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    names = {event["name"] for event in json.loads(pathlib.Path("trace.json").read_text())["traceEvents"]}
+    assert {"work", "dot"} <= names
+    assert mx.runtime.Features().is_enabled("OPENMP")
+    assert mx.lr_scheduler.FactorScheduler(10, 0.5, base_lr=1.0)(11) == 0.5
+    record = mx.recordio.MXIndexedRecordIO("x.idx", "x.rec", "w")
+    for i in range(3):
+        record.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, i, i, 0), bytes([i]) * (i + 1)))
+    record.close()
+    header, content = mx.recordio.unpack(mx.recordio.MXIndexedRecordIO("x.idx", "x.rec", "r").read_idx(2))
+    assert header.label == 2 and content == b"\2\2\2"
+
+
+def test_command_line():
+    def run(*args):
+        return subprocess.run([sys.executable, "-m", "gluino", *args], capture_output=True, text=True)
+    assert "operators" in run("info").stdout
+    assert "Applies" in run("ops", "FullyConnected").stdout or "num_hidden" in run("ops", "FullyConnected").stdout
+    missing = run("params", "absent.params")
+    assert missing.returncode == 1 and missing.stderr.startswith("error: ")
+
+
+def test_public_functions_have_pages():
+    for module in (mx.gluon.nn, mx.gluon.loss, mx.gluon.rnn, mx.metric, mx.optimizer, mx.init, mx.lr_scheduler, mx.io):
+        for name, thing in vars(module).items():
+            if not name.startswith("_") and inspect.isclass(thing) and thing.__module__.startswith("gluino"):
+                assert thing.__doc__, f"{module.__name__}.{name} has no docstring"
+
+
+def test_the_code_of_the_documentation_runs():
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
+    names = {}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    assert pathlib.Path("mlp-symbol.json").exists() and isinstance(mx.load_block("mlp.gluino"), gluon.SymbolBlock)
+    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2

@@ -1,0 +1,271 @@
+"""Short scripts in the style users wrote for MXNet 1.x."""
+import logging
+
+import numpy as np
+
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+from mxnet.gluon import nn, rnn
+
+
+def digits(shared, count):
+    """Images and labels of MNIST."""
+    folder = shared / "data" / "mnist"
+    return gluon.data.vision.MNIST(str(folder), train=True).take(count)
+
+
+def test_image_classification(shared):
+    """gluon.data, transforms, Trainer, metric, hybridize, save and load."""
+    transform = gluon.data.vision.transforms.Compose([gluon.data.vision.transforms.ToTensor(), gluon.data.vision.transforms.Normalize(0.13, 0.31)])
+    train = gluon.data.DataLoader(digits(shared, 1500).transform_first(transform), batch_size=50, shuffle=True)
+    net = nn.HybridSequential()
+    with net.name_scope():
+        net.add(nn.Conv2D(channels=8, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
+                nn.Conv2D(channels=16, kernel_size=3), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(pool_size=2, strides=2),
+                nn.Flatten(), nn.Dense(64, activation="relu"), nn.Dropout(0.2), nn.Dense(10))
+    ctx = mx.cpu()
+    net.initialize(mx.init.Xavier(magnitude=2.24), ctx=ctx)
+    net.hybridize()
+    np.random.seed(0)
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 2e-3})
+    metric = mx.metric.Accuracy()
+    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
+    for _ in range(3):
+        metric.reset()
+        for data, label in train:
+            data, label = data.as_in_context(ctx), label.as_in_context(ctx)
+            with autograd.record():
+                output = net(data)
+                loss = loss_fn(output, label)
+            loss.backward()
+            trainer.step(data.shape[0])
+            metric.update([label], [output])
+    assert metric.get()[0] == "accuracy" and metric.get()[1] > 0.9
+    data, _ = next(iter(train))
+    want = net(data).asnumpy()
+    net.save_parameters("mnist.params")
+    net.export("mnist")
+    twin = gluon.SymbolBlock.imports("mnist-symbol.json", ["data"], "mnist-0000.params")
+    np.testing.assert_allclose(twin(data).asnumpy(), want, rtol=1e-4, atol=1e-5)
+    net.load_parameters("mnist.params", ctx=ctx)
+    np.testing.assert_array_equal(net(data).asnumpy(), want)
+
+
+class RNNModel(gluon.Block):
+    """A word language model, after the example of MXNet."""
+
+    def __init__(self, vocab_size, num_embed, num_hidden, num_layers, dropout=0.2, tie_weights=True, **kwargs):
+        super(RNNModel, self).__init__(**kwargs)
+        with self.name_scope():
+            self.drop = nn.Dropout(dropout)
+            self.encoder = nn.Embedding(vocab_size, num_embed, weight_initializer=mx.init.Uniform(0.1))
+            self.rnn = rnn.LSTM(num_hidden, num_layers, dropout=dropout, input_size=num_embed)
+            self.decoder = nn.Dense(vocab_size, in_units=num_hidden, params=self.encoder.params) if tie_weights else nn.Dense(vocab_size, in_units=num_hidden)
+            self.num_hidden = num_hidden
+
+    def forward(self, inputs, hidden):
+        emb = self.drop(self.encoder(inputs))
+        output, hidden = self.rnn(emb, hidden)
+        output = self.drop(output)
+        return self.decoder(output.reshape((-1, self.num_hidden))), hidden
+
+    def begin_state(self, *args, **kwargs):
+        return self.rnn.begin_state(*args, **kwargs)
+
+
+def detach(hidden):
+    return [detach(h) for h in hidden] if isinstance(hidden, (tuple, list)) else hidden.detach()
+
+
+def test_word_language_model(shared):
+    text = (shared / "data" / "text" / "tinyshakespeare.txt").read_text()[:30000].lower().split()
+    words = {w: i for i, w in enumerate(sorted(set(text)))}
+    batch_size, bptt = 8, 10
+    ids = np.array([words[w] for w in text])
+    data = nd.array(ids[:len(ids) // batch_size * batch_size].reshape(batch_size, -1).T)
+    model = RNNModel(len(words), 32, 32, 1)
+    model.initialize(mx.init.Xavier())
+    model.hybridize()
+    trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 5.0, "momentum": 0, "wd": 0})
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    totals = []
+    for _ in range(2):
+        total, count = 0.0, 0
+        hidden = model.begin_state(func=mx.nd.zeros, batch_size=batch_size, ctx=mx.cpu())
+        for i in range(0, data.shape[0] - bptt - 1, bptt):
+            x, target = data[i:i + bptt], data[i + 1:i + 1 + bptt].reshape((-1,))
+            hidden = detach(hidden)
+            with autograd.record():
+                output, hidden = model(x, hidden)
+                L = loss(output, target)
+            L.backward()
+            grads = [p.grad(mx.cpu()) for p in model.collect_params().values()]
+            gluon.utils.clip_global_norm(grads, 0.2 * bptt * batch_size)
+            trainer.step(bptt * batch_size)
+            total += mx.nd.sum(L).asscalar()
+            count += L.size
+        totals.append(total / count)
+    assert totals[1] < totals[0] < np.log(len(words)) + 0.5
+
+
+def test_dcgan():
+    nz, ngf, ndf, batch = 8, 4, 4, 4
+    netG = nn.Sequential()
+    with netG.name_scope():
+        netG.add(nn.Conv2DTranspose(ngf * 4, 4, 1, 0, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                 nn.Conv2DTranspose(ngf * 2, 4, 2, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                 nn.Conv2DTranspose(1, 4, 2, 1, use_bias=False), nn.Activation("tanh"))
+    netD = nn.Sequential()
+    with netD.name_scope():
+        netD.add(nn.Conv2D(ndf, 4, 2, 1, use_bias=False), nn.LeakyReLU(0.2), nn.Conv2D(ndf * 2, 4, 2, 1, use_bias=False), nn.BatchNorm(),
+                 nn.LeakyReLU(0.2), nn.Conv2D(1, 4, 1, 0, use_bias=False))
+    for net in (netG, netD):
+        net.initialize(mx.init.Normal(0.02), ctx=mx.cpu())
+        net.hybridize()
+    trainerG = gluon.Trainer(netG.collect_params(), "adam", {"learning_rate": 0.002, "beta1": 0.5})
+    trainerD = gluon.Trainer(netD.collect_params(), "adam", {"learning_rate": 0.002, "beta1": 0.5})
+    loss = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+    real_label, fake_label = nd.ones((batch,)), nd.zeros((batch,))
+    real = nd.random.normal(0.5, 0.1, shape=(batch, 1, 16, 16))
+    errors = []
+    for _ in range(12):
+        noise = mx.nd.random_normal(0, 1, shape=(batch, nz, 1, 1))
+        with autograd.record():
+            errD_real = loss(netD(real).reshape((-1, 1)), real_label)
+            fake = netG(noise)
+            errD_fake = loss(netD(fake.detach()).reshape((-1, 1)), fake_label)
+            errD = errD_real + errD_fake
+        errD.backward()
+        trainerD.step(batch)
+        with autograd.record():
+            errG = loss(netD(netG(noise)).reshape((-1, 1)), real_label)
+        errG.backward()
+        trainerG.step(batch)
+        errors.append(nd.mean(errD).asscalar())
+    assert fake.shape == (batch, 1, 16, 16)
+    assert errors[-1] < errors[0]  # the discriminator learns to tell the two apart
+
+
+class ToySSD(gluon.Block):
+    """Anchors, classes and boxes at two scales."""
+
+    def __init__(self, num_classes, **kwargs):
+        super().__init__(**kwargs)
+        self.sizes, self.ratios, self.num_classes = [[0.2, 0.272], [0.37, 0.447]], [[1, 2, 0.5]] * 2, num_classes
+        anchors = len(self.sizes[0]) + len(self.ratios[0]) - 1
+        with self.name_scope():
+            self.body = nn.HybridSequential()
+            for filters in (8, 16):
+                self.body.add(nn.Conv2D(filters, kernel_size=3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2))
+            self.down = nn.HybridSequential()
+            self.down.add(nn.Conv2D(16, kernel_size=3, padding=1, activation="relu"), nn.MaxPool2D(2))
+            for i in range(2):
+                setattr(self, f"class{i}", nn.Conv2D(anchors * (num_classes + 1), kernel_size=3, padding=1))
+                setattr(self, f"box{i}", nn.Conv2D(anchors * 4, kernel_size=3, padding=1))
+
+    def forward(self, x):
+        anchors, classes, boxes = [], [], []
+        x = self.body(x)
+        for i in range(2):
+            anchors.append(nd.contrib.MultiBoxPrior(x, sizes=self.sizes[i], ratios=self.ratios[i]))
+            classes.append(nd.flatten(nd.transpose(getattr(self, f"class{i}")(x), axes=(0, 2, 3, 1))))
+            boxes.append(nd.flatten(nd.transpose(getattr(self, f"box{i}")(x), axes=(0, 2, 3, 1))))
+            x = self.down(x)
+        anchors = nd.concat(*[nd.reshape(a, shape=(1, -1, 4)) for a in anchors], dim=1)
+        return anchors, nd.reshape(nd.concat(*classes, dim=1), shape=(0, -1, self.num_classes + 1)), nd.concat(*boxes, dim=1)
+
+
+def test_ssd_anchors():
+    net = ToySSD(1)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    net.hybridize()
+    x = nd.random.uniform(shape=(2, 3, 32, 32))
+    anchors, classes, boxes = net(x)
+    count = 4 * (8 * 8 + 4 * 4)
+    assert anchors.shape == (1, count, 4) and classes.shape == (2, count, 2) and boxes.shape == (2, count * 4)
+    # Targets by overlap with the true box, as the tutorial computes them with box_iou.
+    truth = nd.array([[0.1, 0.1, 0.4, 0.4]])
+    iou = nd.contrib.box_iou(anchors[0], truth)
+    target = (iou > 0.3).reshape((1, -1)).broadcast_to((2, count))
+    assert target.sum().asscalar() > 0
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    loss_fn, losses = gluon.loss.SoftmaxCrossEntropyLoss(), []
+    for _ in range(5):
+        with autograd.record():
+            _, classes, boxes = net(x)
+            loss = loss_fn(classes, target) + gluon.loss.L1Loss()(boxes, nd.zeros_like(boxes))
+        loss.backward()
+        trainer.step(2)
+        losses.append(loss.mean().asscalar())
+    assert losses[-1] < losses[0]
+    found = nd.contrib.MultiBoxDetection(nd.softmax(classes, axis=2).transpose((0, 2, 1)), boxes, anchors, nms_threshold=0.5)
+    assert found.shape == (2, count, 6)
+
+
+def test_module_fit_on_an_mlp(caplog):
+    """The symbolic interface of before Gluon: Variable, SoftmaxOutput, Module, callbacks, checkpoints."""
+    np.random.seed(3)
+    x = np.random.normal(size=(400, 10)).astype("float32")
+    y = (x[:, :5].sum(axis=1) > x[:, 5:].sum(axis=1)).astype("float32")
+    train = mx.io.NDArrayIter(x[:300], y[:300], batch_size=20, shuffle=True)
+    val = mx.io.NDArrayIter(x[300:], y[300:], batch_size=20)
+    data = mx.sym.Variable("data")
+    fc1 = mx.symbol.FullyConnected(data, name="fc1", num_hidden=16)
+    act1 = mx.symbol.Activation(fc1, name="relu1", act_type="relu")
+    fc2 = mx.symbol.FullyConnected(act1, name="fc2", num_hidden=2)
+    mlp = mx.symbol.SoftmaxOutput(fc2, name="softmax")
+    assert mlp.list_arguments() == ["data", "fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias", "softmax_label"]
+    model = mx.mod.Module(symbol=mlp, context=mx.cpu())
+    with caplog.at_level(logging.INFO):
+        model.fit(train, eval_data=val, optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, eval_metric="acc", num_epoch=5,
+                  initializer=mx.init.Xavier(), batch_end_callback=mx.callback.Speedometer(20, 5), epoch_end_callback=mx.callback.do_checkpoint("mlp", 5))
+    assert "Validation-accuracy" in caplog.text and "Speed:" in caplog.text
+    score = dict(model.score(val, ["acc", "ce"]))
+    assert score["accuracy"] > 0.9
+    loaded = mx.mod.Module.load("mlp", 5)
+    loaded.bind(data_shapes=val.provide_data, label_shapes=val.provide_label, for_training=False)
+    loaded.init_params()
+    np.testing.assert_allclose(loaded.predict(val).asnumpy(), model.predict(val).asnumpy(), rtol=1e-5, atol=1e-6)
+    symbol, args, aux = mx.model.load_checkpoint("mlp", 5)
+    executor = symbol.simple_bind(mx.cpu(), data=(2, 10))
+    executor.copy_params_from(args, aux)
+    executor.forward(data=nd.array(x[300:302]))
+    np.testing.assert_allclose(executor.outputs[0].asnumpy(), model.predict(val).asnumpy()[:2], rtol=1e-5, atol=1e-6)
+
+
+def test_multiple_devices_and_kvstore():
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    net = nn.Dense(1, in_units=2)
+    net.initialize(mx.init.One(), ctx=contexts)
+    x = nd.array([[1, 2], [3, 4], [5, 6], [7, 8]])
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="device")
+    with autograd.record():
+        losses = [net(part).sum() for part in gluon.utils.split_and_load(x, contexts)]
+    autograd.backward(losses)
+    trainer.step(1)
+    for ctx in contexts:
+        np.testing.assert_allclose(net.weight.data(ctx).asnumpy(), [[1 - 16, 1 - 20]])
+    store = mx.kv.create("local")
+    store.init(3, nd.ones((2, 2)))
+    store.push(3, [nd.ones((2, 2)) * 2, nd.ones((2, 2)) * 3])
+    out = nd.zeros((2, 2))
+    store.pull(3, out=out)
+    assert (out.asnumpy() == 5).all()
+
+
+def test_custom_training_with_a_cell():
+    """A sequence through an unrolled cell, as many scripts had it."""
+    cell = rnn.SequentialRNNCell()
+    cell.add(rnn.LSTMCell(hidden_size=8))
+    cell.add(rnn.GRUCell(hidden_size=4))
+    cell.initialize(mx.init.Xavier())
+    x = nd.random.normal(shape=(3, 5, 6))
+    outputs, states = cell.unroll(5, x, layout="NTC", merge_outputs=True)
+    assert outputs.shape == (3, 5, 4) and len(states) == 3
+    layer = rnn.LSTM(7, bidirectional=True, layout="NTC")
+    layer.initialize()
+    want = layer(x).asnumpy()
+    layer.hybridize()
+    np.testing.assert_allclose(layer(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
+    assert layer(nd.random.normal(shape=(2, 5, 6))).shape == (2, 5, 14)
+    assert layer.stats()["traces"] == 1
