@@ -42,24 +42,6 @@ class Residual(nn.Module):
         return torch.relu(self.body(x) + self.downsample(x))
 
 
-class EncoderLayer(nn.Module):
-    def __init__(self, units, hidden, heads):
-        super().__init__()
-        self.heads = heads
-        self.query, self.key, self.value, self.output = (nn.Linear(units, units) for _ in range(4))
-        self.expand, self.shrink = nn.Linear(units, hidden), nn.Linear(hidden, units)
-        self.attention_norm, self.dense_norm = nn.LayerNorm(units), nn.LayerNorm(units)
-
-    def split(self, x):
-        return x.reshape(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
-
-    def forward(self, x):
-        q, k, v = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
-        weights = torch.softmax(q * q.shape[-1] ** -0.5 @ k.transpose(2, 3), -1)
-        x = self.attention_norm(x + self.output((weights @ v).transpose(1, 2).reshape(x.shape)))
-        return self.dense_norm(x + self.shrink(torch.relu(self.expand(x))))
-
-
 class Chain(nn.Module):
     def forward(self, a, b):
         d = a * b + 1
@@ -85,7 +67,7 @@ def lenet():
 
 
 def encoder():
-    return nn.Sequential(*(EncoderLayer(256, 1024, 4) for _ in range(4)))
+    return nn.Sequential(*(nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(4)))
 
 
 def resnet(layers):
@@ -134,10 +116,17 @@ def noise(stream, shape, scale=1.0):
     return torch.from_numpy((scale * (h * 2.0**-31 - 1).astype(numpy.float32)).astype(numpy.float32)).reshape(shape)
 
 
+def weights(module):
+    if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+        return []
+    if isinstance(module, nn.MultiheadAttention):  # packs the three projections of its input
+        return [part for pair in zip(module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)) for part in pair]
+    return module.parameters(recurse=False)
+
+
 @torch.no_grad()
 def fill(net):
-    weights = [p for m in net.modules() if not isinstance(m, (nn.BatchNorm2d, nn.LayerNorm)) for p in m.parameters(recurse=False)]
-    for stream, p in enumerate(weights):
+    for stream, p in enumerate(p for m in net.modules() for p in weights(m)):
         p.copy_(noise(stream, p.shape, (6 * p.shape[0] / p.numel()) ** 0.5 if p.dim() > 1 else 0.1))
 
 
