@@ -7,7 +7,7 @@ mkdir -p "$(dirname "$0")/../build"
 packages=(g++ cmake ninja-build ccache pkg-config clang-format python3
   libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
   zlib1g-dev libzip-dev libgtest-dev libbenchmark-dev)
-if [ "${1:-}" = bench ]; then packages+=(libtorch-dev); fi
+if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch python3-numpy); fi
 if [ "${1:-}" = lint ]; then packages+=(clang-tidy); fi
 
 missing=()
