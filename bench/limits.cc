@@ -44,7 +44,7 @@ std::atomic<float> sink;
 template <class F>
 double fastest(int threads, F f) {
   double best = 1e9;
-  for (int round = 0; round < 9; ++round) {
+  for (int round = 0; round < 25; ++round) {
     std::vector<std::thread> team;
     const double begin = bench::seconds();
     for (int t = 1; t < threads; ++t) team.emplace_back([&f, t] { sink = f(t); });

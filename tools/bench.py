@@ -257,7 +257,8 @@ def main():
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.25, help="of each measurement; at least two calls are made")
-    parser.add_argument("--threads", default=",".join(map(str, dict.fromkeys([1, cores]))), help="numbers of threads (default: %(default)s)")
+    both = ",".join(map(str, dict.fromkeys([1, cores])))
+    parser.add_argument("--threads", default=both, help="numbers of threads (default: %(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     o = parser.parse_args()
     o.build = o.build.resolve()
@@ -272,7 +273,7 @@ def main():
                "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}}
     if "table" in chosen:
         for n in threads:
-            print(f"{n} threads", file=sys.stderr)
+            print(bench_report.count(str(n)), file=sys.stderr)
             results["limits"][n], results["rates"][n] = measure_limits(o.build, workloads, n)
             results["threads"][n] = compare(commands, workloads, n, o.rounds, o.seconds, COLUMNS)
     if "busy" in chosen and cores > 1 and max(threads) > 1:

@@ -29,6 +29,10 @@ WANTED = {
 }
 
 
+def count(threads):
+    return f"{threads} thread" + "s" * (threads != "1")
+
+
 def us(cell):
     return cell.get("us") if cell else None
 
@@ -93,9 +97,10 @@ def threads_section(results, threads):
             line.append(f"{one / now:.2f}" if one and now else "–")
         body.append(line)
     rates = results["rates"][threads]
-    speeds = sorted(rates["read_gbps"].items(), key=lambda r: int(r[0]))
-    read = f"{speeds[0][1]:.0f} to {speeds[-1][1]:.0f} GB/s read from arrays of {int(speeds[0][0]) / 1e6:.1f} to {int(speeds[-1][0]) / 1e6:.0f} MB"
-    return [f"## {threads} thread{'s' * (threads != '1')}", "", *table(header, body), f"Measured for the limit: {rates['gflops']:.0f} GFLOP/s, {read}.", ""]
+    speeds = sorted((int(size) / 1e6, rate) for size, rate in rates["read_gbps"].items())
+    read = ", ".join(f"{rate:.0f} from {size:.1f} MB" for size, rate in speeds)
+    note = f"Measured for the limit: {rates['gflops']:.0f} GFLOP/s; GB/s read: {read}."
+    return [f"## {count(threads)}", "", *table(header, body), note, ""]
 
 
 def busy_section(results):
@@ -120,7 +125,8 @@ def first_section(results):
             extra = p["first_us"] - p["us"]
             line += [number(p["first_us"]), number(p["us"]), f"{extra / eager:.2f}" if eager else "–"]
         body.append(line)
-    header = ["ResNet-50, µs", "first call", "later calls", "beyond them, in eager calls", "first call, 2nd process", "later calls", "beyond them, in eager calls"]
+    kinds = ["first call", "later calls", "beyond, in eager calls"]
+    header = ["ResNet-50, µs", *kinds, *(f"{kind}, 2nd process" for kind in kinds)]
     return ["## First call", "", *table(header, body)]
 
 
@@ -134,8 +140,8 @@ def overhead_section(results):
 
 def markdown(results):
     m, versions = results["machine"], results["versions"]
-    lines = ["# Gluino beside its peers", "",
-             f"{m['cpu']}, {m['cores']} cores, load {m['load']:.1f} at the start; float32; medians of {results['rounds']} rounds ± half the range.", ""]
+    setting = f"{m['cpu']}, {m['cores']} cores, load {m['load']:.1f} at the start"
+    lines = ["# Gluino beside its peers", "", f"{setting}; float32; medians of {results['rounds']} rounds ± half the range.", ""]
     lines += [f"- {PEERS[p]} {v}" for p, v in versions.items()]
     lines += [f"- {PEERS[p]} is not here: {why}" for p, why in results["missing"].items()] + [""]
     for threads in results["threads"]:
@@ -170,11 +176,13 @@ def svg(results):
         return left + width * (math.log2(ratio) - low) / (high - low)
 
     height = top + len(entries) * (len(BARS) * bar + gap) + 20
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" font-family="sans-serif" font-size="12">',
+    size = f'width="{left + width + 60}" height="{height}"'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="10" y="20" font-size="14">Time / time of Gluino hybridized, {threads} thread{"s" * (threads != "1")} (longer bar: slower than Gluino)</text>']
+           f'<text x="10" y="20" font-size="14">Time / time of Gluino hybridized, {count(threads)} (right of 1: slower than Gluino)</text>']
     for i, (name, colour) in enumerate(BARS):
-        out += [f'<rect x="{left + 120 * i}" y="30" width="10" height="10" fill="{colour}"/>', f'<text x="{left + 14 + 120 * i}" y="39">{name}</text>']
+        at = left + 120 * i
+        out += [f'<rect x="{at}" y="30" width="10" height="10" fill="{colour}"/>', f'<text x="{at + 14}" y="39">{name}</text>']
     for power in range(low, high + 1):
         at, strong = x(2.0**power), power == 0
         out += [f'<line x1="{at:.1f}" y1="{top - 4}" x2="{at:.1f}" y2="{height - 18}" stroke="{"black" if strong else "#ddd"}"/>',
