@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -52,21 +52,34 @@ struct Program {
 };
 
 inline double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double processor_seconds() {  // of all threads
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
-// The median microseconds of a call. Short calls are timed in groups of a millisecond.
-inline double measure(const std::function<void()>& call, double duration) {
+inline double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+struct Times {
+  double wall_us, processor_us;
+};
+// The median times of a call. Short calls are timed in groups of a millisecond.
+inline Times measure(const std::function<void()>& call, double duration) {
   const double begin = seconds();
   call();
   const double once = seconds() - begin;
   const int group = once < 1e-3 ? static_cast<int>(1e-3 / once) + 1 : 1;
-  std::vector<double> samples;
-  while (samples.empty() || seconds() - begin < duration) {
-    const double t = seconds();
+  std::vector<double> wall, processor;
+  while (wall.empty() || seconds() - begin < duration) {
+    const double p = processor_seconds(), w = seconds();
     for (int i = 0; i < group; ++i) call();
-    samples.push_back((seconds() - t) / group * 1e6);
+    wall.push_back((seconds() - w) / group * 1e6);
+    processor.push_back((processor_seconds() - p) / group * 1e6);
   }
-  std::nth_element(samples.begin(), samples.begin() + static_cast<int64_t>(samples.size() / 2), samples.end());
-  return samples[samples.size() / 2];
+  return {median(std::move(wall)), median(std::move(processor))};
 }
 
 inline std::string json(const Facts& f) {
@@ -102,7 +115,8 @@ inline int serve(const std::function<Program(const std::string& workload, const 
         measure(p.call, duration);  // warms up
         found = ready.insert(ready.end(), {mode, std::move(p), facts.str()});
       }
-      std::cout << "{\"us\": " << measure(found->program.call, duration) << ", " << found->facts << "}" << std::endl;
+      const Times t = measure(found->program.call, duration);
+      std::cout << "{\"wall_us\": " << t.wall_us << ", \"processor_us\": " << t.processor_us << ", " << found->facts << "}" << std::endl;
     } catch (const std::exception& e) {
       std::string text = e.what();
       std::replace_if(

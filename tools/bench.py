@@ -149,8 +149,9 @@ def start(commands, name, threads, environment=None):
     return Runner([str(part).format(threads=threads) for part in commands[name]], threads, environment)
 
 
-def summary(answers):
-    times = [a["us"] for a in answers]
+def summary(answers, threads):
+    """The median round, its clock the processor's at one thread, because other work on the machine does not stop that one."""
+    times = [a["processor_us" if threads == 1 else "wall_us"] for a in answers]
     median = statistics.median(times)
     return {**answers[0], "us": median, "spread": (max(times) - min(times)) / median, "rounds": times}
 
@@ -173,7 +174,7 @@ def compare(commands, workloads, threads, rounds, seconds, columns):
                     row[column] = {"error": str(e)}
                     if runners[name].process.poll() is not None:
                         runners[name] = start(commands, name, threads)
-        row.update({c: summary(a) for c, a in answers.items() if c not in row})
+        row.update({c: summary(a, threads) for c, a in answers.items() if c not in row})
         table[workload] = row
         print(f"  {workload}: " + ", ".join(f"{c} {r['us']:.0f}" if "us" in r else f"{c} failed" for c, r in row.items()), file=sys.stderr)
     for runner in runners.values():
@@ -226,7 +227,7 @@ def first_calls(commands, rounds, seconds):
                     answer.append(ask(column))
             except PeerError:
                 continue
-    return {column: {process: {k: statistics.median(a[k] for a in given) for k in ("first_us", "us")} for process, given in both.items()}
+    return {column: {process: {k: statistics.median(a[k] for a in given) for k in ("first_us", "wall_us")} for process, given in both.items()}
             for column, both in answers.items() if both["second"]}
 
 
@@ -240,13 +241,25 @@ def operator_overhead(build, rounds):
             text = quietly([str(build / "bench" / program), "--benchmark_filter=add_16", "--benchmark_format=json"],
                            env=dict(os.environ, GLUINO_NUM_THREADS="1", OMP_NUM_THREADS="1"))
             for b in json.loads(text)["benchmarks"]:
-                times.setdefault(b["name"], {}).setdefault(name, []).append(b["real_time"])
+                times.setdefault(b["name"], {}).setdefault(name, []).append(b["cpu_time"])
     return {op: {name: statistics.median(t) for name, t in row.items()} for op, row in times.items()}
 
 
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
+
+
+def write(results):
+    """Writes the files, after every part, so that a long run that is stopped leaves what it has; returns the report."""
+    text = json.dumps(results, indent=1)
+    (OUT / "bench.json").write_text(text)
+    results = json.loads(text)  # as a reader of the file finds it
+    report = bench_report.markdown(results)
+    (OUT / "bench.md").write_text(report)
+    if results["threads"]:
+        (OUT / "bench.svg").write_text(bench_report.svg(results))
+    return report
 
 
 def main():
@@ -276,21 +289,16 @@ def main():
             print(bench_report.count(str(n)), file=sys.stderr)
             results["limits"][n], results["rates"][n] = measure_limits(o.build, workloads, n)
             results["threads"][n] = compare(commands, workloads, n, o.rounds, o.seconds, COLUMNS)
+            write(results)
     if "busy" in chosen and cores > 1 and max(threads) > 1:
         print("one core busy", file=sys.stderr)
         results["busy"] = compare_beside_a_busy_core(commands, workloads, cores, min(o.rounds, 3), o.seconds, FASTEST_COLUMNS)
+        write(results)
     if "first" in chosen and "resnet50" in workloads:
         results["first"] = first_calls(commands, min(o.rounds, 3), o.seconds)
     if "overhead" in chosen:
         results["overhead"] = operator_overhead(o.build, min(o.rounds, 3))
-
-    (OUT / "bench.json").write_text(json.dumps(results, indent=1))
-    results = json.loads((OUT / "bench.json").read_text())  # as a reader of the file finds it
-    report = bench_report.markdown(results)
-    (OUT / "bench.md").write_text(report)
-    print(report)
-    if results["threads"]:
-        (OUT / "bench.svg").write_text(bench_report.svg(results))
+    print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 
 

@@ -100,7 +100,8 @@ def threads_section(results, threads):
     speeds = sorted((int(size) / 1e6, rate) for size, rate in rates["read_gbps"].items())
     read = ", ".join(f"{rate:.0f} from {size:.1f} MB" for size, rate in speeds)
     note = f"Measured for the limit: {rates['gflops']:.0f} GFLOP/s; GB/s read: {read}."
-    return [f"## {count(threads)}", "", *table(header, body), note, ""]
+    clock = ", processor time" if threads == "1" else ", time that passed"
+    return [f"## {count(threads)}{clock}", "", *table(header, body), note, ""]
 
 
 def busy_section(results):
@@ -118,12 +119,12 @@ def busy_section(results):
 
 def first_section(results):
     first, body = results["first"], []
-    eager = first.get("gluino_eager", {}).get("second", {}).get("us")
+    eager = first.get("gluino_eager", {}).get("second", {}).get("wall_us")
     for column, processes in first.items():
         line = [COLUMNS[column]]
         for p in processes.values():
-            extra = p["first_us"] - p["us"]
-            line += [number(p["first_us"]), number(p["us"]), f"{extra / eager:.2f}" if eager else "–"]
+            extra = p["first_us"] - p["wall_us"]
+            line += [number(p["first_us"]), number(p["wall_us"]), f"{extra / eager:.2f}" if eager else "–"]
         body.append(line)
     kinds = ["first call", "later calls", "beyond, in eager calls"]
     header = ["ResNet-50, µs", *kinds, *(f"{kind}, 2nd process" for kind in kinds)]
