@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import bench_report
 
@@ -23,6 +24,7 @@ OUT = ROOT / "build" / "bench"
 PEERS = ROOT / "bench" / "peers"
 PYTHON = "/usr/bin/python3"  # the one that has Debian's torch
 ANSWER_SECONDS = 300
+CELL_SECONDS = 20  # what has taken as long gets no more rounds
 
 # column: runner, mode
 COLUMNS = {
@@ -151,9 +153,10 @@ def start(commands, name, threads, environment=None):
 
 def summary(answers, threads):
     """The median round, its clock the processor's at one thread, because other work on the machine does not stop that one."""
-    times = [a["processor_us" if threads == 1 else "wall_us"] for a in answers]
+    rounds = {clock: [a[clock] for a in answers] for clock in ("wall_us", "processor_us")}
+    times = rounds["processor_us" if threads == 1 else "wall_us"]
     median = statistics.median(times)
-    return {**answers[0], "us": median, "spread": (max(times) - min(times)) / median, "rounds": times}
+    return {**answers[0], **rounds, "us": median, "spread": (max(times) - min(times)) / median}
 
 
 def compare(commands, workloads, threads, rounds, seconds, columns):
@@ -162,18 +165,20 @@ def compare(commands, workloads, threads, rounds, seconds, columns):
     table = {}
     for workload in workloads:
         asked = [c for c in columns if COLUMNS[c][0] in runners and not (c == "ort" and is_training(workload))]
-        answers, row = {c: [] for c in asked}, {}
+        answers, row, spent = {c: [] for c in asked}, {}, dict.fromkeys(asked, 0.0)
         for _ in range(rounds):
             for column in asked:
                 name, mode = COLUMNS[column]
-                if column in row:
+                if column in row or spent[column] > CELL_SECONDS:
                     continue
+                begin = time.monotonic()
                 try:
                     answers[column].append(runners[name].ask(workload, mode, seconds))
                 except PeerError as e:
                     row[column] = {"error": str(e)}
                     if runners[name].process.poll() is not None:
                         runners[name] = start(commands, name, threads)
+                spent[column] += time.monotonic() - begin
         row.update({c: summary(a, threads) for c, a in answers.items() if c not in row})
         table[workload] = row
         print(f"  {workload}: " + ", ".join(f"{c} {r['us']:.0f}" if "us" in r else f"{c} failed" for c, r in row.items()), file=sys.stderr)
@@ -185,7 +190,7 @@ def compare(commands, workloads, threads, rounds, seconds, columns):
 def compare_beside_a_busy_core(*arguments):
     """The same while another process spins on one core."""
     core = min(os.sched_getaffinity(0))
-    spinner = subprocess.Popen([PYTHON, "-c", "while True: pass"])
+    spinner = subprocess.Popen([PYTHON, "-c", f"import os\nwhile os.getppid() == {os.getpid()}: pass"])  # ends with us
     try:
         os.sched_setaffinity(spinner.pid, {core})
         return compare(*arguments)
