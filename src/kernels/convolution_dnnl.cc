@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "gluino/device.h"
+#include "base/parallel.h"
 #include "kernels/convolution.h"
 #include "kernels/dnnl_support.h"
 
@@ -115,8 +115,7 @@ std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, Direction direction, 
                            g.in_channels,
                            g.out_channels,
                            g.groups,
-                           g.channels_last,
-                           num_threads()};
+                           g.channels_last};
   for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
   return cache->get(key, [&] { return make_plan(g, direction, has_bias); });
 }
@@ -139,8 +138,10 @@ memory prepare(const OperandPlan& o, const void* p, const Scratch& scratch) {
   return inner;
 }
 
-void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
-         const Scratch& scratch) {
+// On the calling thread alone.
+void run_part(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
+              const Scratch& scratch) {
+  const OneDnnlThread alone;
   try {
     const auto plan = plan_of(g, direction, bias != nullptr);
     const memory plain = wrap(plan->result.plain, result);
@@ -156,6 +157,47 @@ void run(const ConvGeometry& g, Direction direction, const float* a, const float
   } catch (const dnnl::error& e) {
     raise<SystemError>("oneDNN refused the convolution: {}", e.what());
   }
+}
+
+// Images are shared out by parallel_for: the library's own teams of threads would wait for a core that another process
+// keeps busy. The gradient of the weight is summed over parts, always as many: it does not depend on the number of threads,
+// and sums of sums lose less than one long sum.
+void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
+         const Scratch& scratch) {
+  constexpr int64_t kMostParts = 8, kWork = 1 << 22;
+  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
+  const int64_t most = std::min(kMostParts, g.batch);
+  const int64_t parts = direction == Direction::weight_grad ? most : std::clamp<int64_t>(work / kWork, 1, most);
+  const int64_t images = (g.batch + parts - 1) / parts;
+  if (parts == 1) return run_part(g, direction, a, b, bias, result, scratch);
+  const int64_t data = g.in_channels * g.in_area(), out = g.out_channels * g.out_area();
+  const int64_t weight = g.out_channels * (g.in_channels / g.groups) * g.kernel_area();
+  const bool is_sum = direction == Direction::weight_grad;
+  std::mutex mutex;
+  const Scratch shared = [&](int64_t bytes) {
+    const std::lock_guard lock(mutex);
+    return scratch(bytes);
+  };
+  std::vector<float*> sums(static_cast<size_t>(parts), result);
+  for (size_t p = 1; is_sum && p < sums.size(); ++p) sums[p] = static_cast<float*>(scratch(weight * static_cast<int64_t>(sizeof(float))));
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t first = p * images;
+      ConvGeometry part = g;
+      part.batch = std::min(images, g.batch - first);
+      if (part.batch <= 0) {
+        if (is_sum) std::fill_n(sums[static_cast<size_t>(p)], weight, 0.0f);
+      } else if (direction == Direction::forward) {
+        run_part(part, direction, a + first * data, b, bias, result + first * out, shared);
+      } else if (direction == Direction::data_grad) {
+        run_part(part, direction, a + first * out, b, bias, result + first * data, shared);
+      } else {
+        run_part(part, direction, a + first * out, b + first * data, bias, sums[static_cast<size_t>(p)], shared);
+      }
+    }
+  });
+  for (size_t p = 1; is_sum && p < sums.size(); ++p)
+    for (int64_t i = 0; i < weight; ++i) result[i] += sums[p][i];
 }
 
 }  // namespace
