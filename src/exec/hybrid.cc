@@ -503,7 +503,8 @@ std::string HybridCache::explain() const {
   if (c.program->trace.guards.empty()) text += " none, every extent is free";
   text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c.graph.plan.arena_bytes,
                       c.graph.plan.unplanned_bytes);
-  text += "before the passes:\n" + c.graph.before.str() + "after the passes:\n" + c.graph.after.str() + c.graph.plan.str();
+  text += "before the passes:\n" + c.graph.before.str() + "after the passes:\n" + c.graph.after.str() +
+          c.graph.plan.str(c.runner->step_microseconds());
   return text;
 }
 

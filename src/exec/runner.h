@@ -1,5 +1,6 @@
 // PlanRunner: runs a Plan. The arena is borrowed from the pool for one run, or kept until backward has run.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -33,6 +34,8 @@ class PlanRunner {
   };
 
   const Plan& plan() const { return plan_; }
+  // What each step took when the first runs were timed; empty before, 0 for steps that have not run.
+  std::vector<double> step_microseconds() const;
 
  private:
   friend class Run;
@@ -46,7 +49,9 @@ class PlanRunner {
   bool keep_arena_;
   std::vector<std::vector<Place>> places_;
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
-  std::mutex mutex_;
+  std::atomic<int> runs_{0};
+  std::vector<double> step_microseconds_;  // under the mutex
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Run::State>> idle_;
 };
 

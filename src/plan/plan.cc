@@ -253,7 +253,7 @@ int64_t intermediate_bytes(const Graph& graph) {
 
 Plan make_plan(const Graph& graph, int forward_nodes, bool keep_derived) { return Planner(graph, forward_nodes, keep_derived).take(); }
 
-std::string Plan::str() const {
+std::string Plan::str(std::span<const double> step_microseconds) const {
   std::string text =
       fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
   for (const Derived& d : derived) {
@@ -268,6 +268,7 @@ std::string Plan::str() const {
       text += s.kind == Slot::Kind::arena ? fmt::format(" [{}, {}){}", s.offset, s.offset + s.bytes, in_place ? " in place" : "")
                                           : fmt::format(" output of {} bytes", s.bytes);
     }
+    if (k < step_microseconds.size()) text += fmt::format("  {:.1f} us", step_microseconds[k]);
     text += "\n";
   }
   return text;

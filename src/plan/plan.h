@@ -49,7 +49,8 @@ struct Plan {
   Tensors constants;           // by slot, null elsewhere
   int64_t arena_bytes = 0;
   int64_t unplanned_bytes = 0;  // the sum of all intermediate values, had each its own memory
-  std::string str() const;      // the memory plan as a table
+  // The memory plan as a table, with what each step took where that is known.
+  std::string str(std::span<const double> step_microseconds = {}) const;
 };
 
 // The sum of all intermediate values of a graph, had each its own memory.
