@@ -393,9 +393,7 @@ class OpBuilder {
   // f(attrs, span<const Shape> in, LayerEpilogue, bool blocked) -> std::optional<CompiledLayer>
   template <class F>
   OpBuilder& compiled_layer(F f) {
-    def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
-      return f(as(a), in, e, blocked);
-    };
+    def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) { return f(as(a), in, e, blocked); };
     return *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }

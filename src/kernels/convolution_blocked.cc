@@ -31,7 +31,8 @@ memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
   return {{out_channels, g.in_channels, height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
 }
 
-std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate, bool relu) {
+std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate,
+                                      bool relu) {
   const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
   const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
@@ -78,7 +79,8 @@ bool can_run_blocked(const ConvGeometry& g) {
   if (g.groups > 1 && (!is_depthwise(g) || g.out_channels % kChannelBlock)) return false;
   try {
     // A reference implementation would be slower than the plain layout.
-    return std::string_view(plan_of(g, g.batch, g.out_channels, true, false, true)->desc.impl_info_str()).find("jit") != std::string_view::npos;
+    return std::string_view(plan_of(g, g.batch, g.out_channels, true, false, true)->desc.impl_info_str()).find("jit") !=
+           std::string_view::npos;
   } catch (const dnnl::error&) {
     return false;
   }
@@ -105,8 +107,8 @@ void convolution_blocked(const ConvGeometry& g, const float* data, const float* 
     const int64_t rows = (g.batch + part.images - 1) / part.images, columns = (blocks + part.blocks - 1) / part.blocks;
     const auto plan_at = [&](int64_t row, int64_t column) {
       return plan_of(g, std::min(part.images, g.batch - row * part.images),
-                     std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), bias != nullptr, accumulate,
-                     relu);
+                     std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), bias != nullptr,
+                     accumulate, relu);
     };
     // Asked for before the threads start: the largest part comes first.
     const auto pad_bytes = static_cast<int64_t>(plan_at(0, 0)->scratchpad.get_size());

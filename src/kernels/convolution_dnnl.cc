@@ -108,14 +108,8 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, Direction direction
 
 std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, Direction direction, bool has_bias) {
   static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
-  std::vector<int64_t> key{static_cast<int64_t>(direction),
-                           has_bias,
-                           g.rank,
-                           g.batch,
-                           g.in_channels,
-                           g.out_channels,
-                           g.groups,
-                           g.channels_last};
+  std::vector<int64_t> key{
+      static_cast<int64_t>(direction), has_bias, g.rank, g.batch, g.in_channels, g.out_channels, g.groups, g.channels_last};
   for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
   return cache->get(key, [&] { return make_plan(g, direction, has_bias); });
 }
@@ -160,14 +154,14 @@ void run_part(const ConvGeometry& g, Direction direction, const float* a, const 
 }
 
 // Images are shared out by parallel_for: the library's own teams of threads would wait for a core that another process
-// keeps busy. The gradient of the weight is summed over parts, always as many: it does not depend on the number of threads,
-// and sums of sums lose less than one long sum.
+// keeps busy. Where the gradient of the weight sums many terms it is summed over parts, as many for any number of threads:
+// sums of sums lose less than one long sum.
 void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
          const Scratch& scratch) {
-  constexpr int64_t kMostParts = 8, kWork = 1 << 22;
+  constexpr int64_t kMostParts = 8, kWork = 1 << 22, kTerms = 4096;
   const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
   const int64_t most = std::min(kMostParts, g.batch);
-  const int64_t parts = direction == Direction::weight_grad ? most : std::clamp<int64_t>(work / kWork, 1, most);
+  const int64_t parts = std::clamp<int64_t>(direction == Direction::weight_grad ? g.batch * g.out_area() / kTerms : work / kWork, 1, most);
   const int64_t images = (g.batch + parts - 1) / parts;
   if (parts == 1) return run_part(g, direction, a, b, bias, result, scratch);
   const int64_t data = g.in_channels * g.in_area(), out = g.out_channels * g.out_area();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/parallel.h"
@@ -121,7 +122,7 @@ void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0)
     return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* row) {
       for (int64_t o = first; o < last; ++o) {
         const T v = row[o * s];
-        out[o] = v > out[o] || v != v ? v : out[o];
+        out[o] = (v > out[o]) | (v != v) ? v : out[o];
       }
     });
   }
@@ -134,10 +135,54 @@ void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0)
   for (int64_t o = 0; o < g.out[2]; ++o) out[o] /= static_cast<T>(std::max<int64_t>(outer * counted(g, 2, o * s - g.pad[2]), 1));
 }
 
+// Max, sum or avg of as many neighbouring channels as V holds: one number or a vector of them.
+template <class V, class T>
+void pool_lanes(const PoolGeometry& g, const Spatial& begin, const Spatial& end, const T* x, int64_t divisor, T* out) {
+  const bool is_max = g.kind == PoolKind::max;
+  V acc = V{} + (is_max ? std::numeric_limits<T>::lowest() : T(0)), v;
+  for (int64_t z = begin[0]; z < end[0]; ++z)
+    for (int64_t y = begin[1]; y < end[1]; ++y) {
+      const T* row = x + (z * g.in[1] + y) * g.in[2] * g.channels;
+      for (int64_t i = begin[2]; i < end[2]; ++i) {
+        std::memcpy(&v, row + i * g.channels, sizeof v);
+        acc = is_max ? ((v > acc) | (v != v) ? v : acc) : acc + v;
+      }
+    }
+  if (g.kind == PoolKind::avg) acc /= static_cast<T>(std::max<int64_t>(divisor, 1));
+  std::memcpy(out, &acc, sizeof acc);
+}
+
+template <class T>
+void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
+  typedef T Lanes __attribute__((vector_size(16)));  // what every x86-64 has
+  constexpr int64_t kLanes = 16 / sizeof(T);
+  const int64_t rows = g.out[0] * g.out[1], work = g.out[2] * g.channels * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  parallel_for(g.batch * rows, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      const T* image = data + r / rows * g.in_area() * g.channels;
+      Spatial at{r % rows / g.out[1], r % g.out[1], 0}, begin, end;
+      for (; at[2] < g.out[2]; ++at[2]) {
+        int64_t divisor = 1;
+        for (size_t i = 0; i < 3; ++i) {
+          const int64_t start = at[i] * g.stride[i] - g.pad[i];
+          begin[i] = std::max<int64_t>(start, 0);
+          end[i] = std::min(start + g.kernel[i], g.in[i]);
+          divisor *= counted(g, i, start);
+        }
+        T* to = out + (r * g.out[2] + at[2]) * g.channels;
+        int64_t c = 0;
+        for (; c + kLanes <= g.channels; c += kLanes) pool_lanes<Lanes>(g, begin, end, image + c, divisor, to + c);
+        for (; c < g.channels; ++c) pool_lanes<T>(g, begin, end, image + c, divisor, to + c);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
 void pool(const PoolGeometry& g, const T* data, T* out) {
+  if (g.channels_last && g.kind != PoolKind::lp) return pool_channels_last(g, data, out);
   const int64_t unit = unit_of(g);
   for_each_plane(g, [&](int64_t from, int64_t to) {
     if (g.kind != PoolKind::lp && unit == 1 && g.out[2] > 1) {

@@ -24,7 +24,9 @@ GLUINO_OP(_to_blocked, NoAttrs) {
 
 struct FromBlockedAttrs {
   int64_t channels = 0;
-  static void fields(AttrFields<FromBlockedAttrs>& f) { f.required("channels", &FromBlockedAttrs::channels, "how many channels there are"); }
+  static void fields(AttrFields<FromBlockedAttrs>& f) {
+    f.required("channels", &FromBlockedAttrs::channels, "how many channels there are");
+  }
 };
 GLUINO_OP(_from_blocked, FromBlockedAttrs) {
   op.doc("Rearranges blocks of 8 channels into images.")

@@ -158,7 +158,9 @@ static Shape blocked_shape(int64_t batch, int64_t channels, const Spatial& exten
   return {batch, kernels::blocks_of(channels), extents[0], extents[1], kernels::kChannelBlock};
 }
 // Everything about the weight follows from the attributes; the extents of the data do not matter.
-static ConvGeometry weight_geometry(const CompiledConvolutionAttrs& a) { return geometry_of(a, with_large_extents(a, {1, a.in_channels, 0, 0})); }
+static ConvGeometry weight_geometry(const CompiledConvolutionAttrs& a) {
+  return geometry_of(a, with_large_extents(a, {1, a.in_channels, 0, 0}));
+}
 
 static CompiledConvolutionAttrs compiled_sample(Shape kernel, int64_t in_channels, int64_t out_channels, bool add = false) {
   CompiledConvolutionAttrs a;
@@ -169,7 +171,8 @@ static CompiledConvolutionAttrs compiled_sample(Shape kernel, int64_t in_channel
   return a;
 }
 
-static std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
+static std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs& a, std::span<const Shape> in, LayerEpilogue e,
+                                                         bool blocked) {
   if (!blocked || a.kernel.ndim() != 2) return {};
   const ConvGeometry g = geometry_of(a, in[0]);
   if (!kernels::can_run_blocked(g)) return {};
@@ -221,7 +224,8 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       })
       .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
         const Tensor& added = k.in(k.num_inputs() - 1);
-        if (a.add && bytes_of(added) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
+        if (a.add && bytes_of(added) != bytes_of(k.out()))
+          std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
         PoolScratch scratch(k.out().device());
         kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), k.data<float>(0), k.data<float>(1),
                                      a.no_bias ? nullptr : k.data<float>(2), a.add, a.relu, k.out_data<float>(), std::ref(scratch));

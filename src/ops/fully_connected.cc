@@ -144,8 +144,8 @@ GLUINO_OP(_compiled_dense, CompiledDenseAttrs) {
           kernels::gemm_packed(false, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1), false,
                                k.out_data<float>(), a.num_hidden, after);
         else
-          kernels::gemm_with_epilogue(false, true, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1), a.features,
-                                      k.out_data<float>(), a.num_hidden, after);
+          kernels::gemm_with_epilogue(false, true, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1),
+                                      a.features, k.out_data<float>(), a.num_hidden, after);
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")

@@ -33,9 +33,7 @@ static void check_program(const Program& p, size_t inputs) {
   }
 }
 
-static FusedAttrs example() {
-  return {parse_program("f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")};
-}
+static FusedAttrs example() { return {parse_program("f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")}; }
 
 GLUINO_OP(_fused, FusedAttrs) {
   op.doc("Several elementwise operators in one sweep.")

@@ -18,7 +18,10 @@ struct Forms {
 class LayerCompiler {
  public:
   explicit LayerCompiler(const Graph& graph)
-      : graph_(graph), forms_(graph.nodes.size()), readers_(graph.nodes.size()), is_output_(graph.nodes.size(), false),
+      : graph_(graph),
+        forms_(graph.nodes.size()),
+        readers_(graph.nodes.size()),
+        is_output_(graph.nodes.size(), false),
         done_(graph.nodes.size(), false) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       forms_[i].resize(graph.nodes[i].outputs.size());
@@ -112,9 +115,7 @@ class LayerCompiler {
     const Forms& f = forms_[static_cast<size_t>(other.node)][static_cast<size_t>(other.index)];
     return f.plain || f.blocked ? std::optional(other) : std::nullopt;
   }
-  bool is_relu(int r) const {
-    return is_scalar_function(r, "maximum(x0, 0)") || is_scalar_function(r, "select(greater(x0, 0), x0, 0)");
-  }
+  bool is_relu(int r) const { return is_scalar_function(r, "maximum(x0, 0)") || is_scalar_function(r, "select(greater(x0, 0), x0, 0)"); }
 
   bool compile_layer(int n) {
     const Graph::Node& layer = node(n);

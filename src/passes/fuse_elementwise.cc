@@ -44,7 +44,8 @@ class Fusion {
 
   bool can_fuse(int n) const {
     const Graph::Node& x = node(n);
-    if (!x.op || !x.op->is_elementwise() || x.outputs.size() != 1 || has_effect(x) || !x.outputs[0].shape || !x.outputs[0].dtype) return false;
+    if (!x.op || !x.op->is_elementwise() || x.outputs.size() != 1 || has_effect(x) || !x.outputs[0].shape || !x.outputs[0].dtype)
+      return false;
     if (!computes_in(graph_, x, *x.outputs[0].dtype)) return false;
     const Program p = program_of(x, *x.outputs[0].dtype);
     return p[p.size() - 1].fn != ScalarFn::input;  // a copy has no instruction of its own
@@ -71,7 +72,8 @@ class Fusion {
   }
   bool belongs(int n, int last) const {
     if ((n < backward_begins_) != (last < backward_begins_)) return false;
-    if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape) || node(n).outputs[0].dtype != node(last).outputs[0].dtype) return false;
+    if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape) || node(n).outputs[0].dtype != node(last).outputs[0].dtype)
+      return false;
     const auto& readers = readers_[static_cast<size_t>(n)];
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r != kOutside && group_[static_cast<size_t>(r)] == last; });
   }

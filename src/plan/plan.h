@@ -43,10 +43,10 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Step> hoisted;     // what computes derived values; not run by every run
   std::vector<Derived> derived;  // those that steps read
-  int forward_steps = 0;       // the rest is the backward pass, run later
-  std::vector<int> variables;  // slots of the graph's variables, in the order of its nodes
-  std::vector<int> outputs;    // slots of the graph's outputs
-  Tensors constants;           // by slot, null elsewhere
+  int forward_steps = 0;         // the rest is the backward pass, run later
+  std::vector<int> variables;    // slots of the graph's variables, in the order of its nodes
+  std::vector<int> outputs;      // slots of the graph's outputs
+  Tensors constants;             // by slot, null elsewhere
   int64_t arena_bytes = 0;
   int64_t unplanned_bytes = 0;  // the sum of all intermediate values, had each its own memory
   // The memory plan as a table, with what each step took where that is known.

@@ -51,7 +51,8 @@ TEST(FuseElementwise, LeavesWhatOthersReadAndOtherShapes) {
 }
 TEST(FuseElementwise, LeavesIntegersAndHalvesAlone) {
   for (const char* dtype : {"int32", "float16"}) {
-    const std::string text = std::string("graph(x: ") + dtype + " (2, 3)) {\n  y = _mul_scalar(x) {scalar=2}\n  z = abs(y)\n  return z\n}\n";
+    const std::string text =
+        std::string("graph(x: ") + dtype + " (2, 3)) {\n  y = _mul_scalar(x) {scalar=2}\n  z = abs(y)\n  return z\n}\n";
     EXPECT_EQ(after(fuse_elementwise, text).find("_fused"), std::string::npos) << dtype;
   }
 }
@@ -102,7 +103,8 @@ TEST(CompileLayers, KeepsActivationsBlockedBetweenConvolutions) {
 )g");
 }
 TEST(CompileLayers, LeavesTrainingAlone) {
-  const std::string text = "graph(x: float32 (4, 6), w: float32 (8, 6)) {\n  d = FullyConnected(x, w) {no_bias=True, num_hidden=8}\n  return d\n}\n";
+  const std::string text =
+      "graph(x: float32 (4, 6), w: float32 (8, 6)) {\n  d = FullyConnected(x, w) {no_bias=True, num_hidden=8}\n  return d\n}\n";
   EXPECT_EQ(after(compile_layers, text, true).find("_compiled"), std::string::npos);
   EXPECT_NE(after(compile_layers, text, false).find("_compiled"), std::string::npos);
 }
