@@ -4,6 +4,8 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/primitives.h"
+#include "op/random.h"
+#include "ops/distributions.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -75,7 +77,8 @@ struct LeakyReLUAttrs {
         .field("upper_bound", &LeakyReLUAttrs::upper_bound, "largest slope of rrelu");
   }
   bool is_prelu() const { return act_type == LeakyType::prelu; }
-  double mean_slope() const { return act_type == LeakyType::rrelu ? (lower_bound + upper_bound) / 2 : slope; }
+  bool is_rrelu() const { return act_type == LeakyType::rrelu; }
+  double mean_slope() const { return (lower_bound + upper_bound) / 2; }
 };
 // Constants of Klambauer et al., "Self-Normalizing Neural Networks".
 constexpr double kSeluScale = 1.0507009873554804934193349852946, kSeluAlpha = 1.6732632423543772848170429916717;
@@ -85,7 +88,7 @@ static Expr leaky_expression(const LeakyReLUAttrs& a, std::span<const Expr> in) 
   const Expr x = in[0];
   switch (a.act_type) {
     case LeakyType::rrelu:
-    case LeakyType::leaky: return select(x > 0, x, x * a.mean_slope());
+    case LeakyType::leaky: return select(x > 0, x, x * a.slope);
     case LeakyType::prelu: return select(x > 0, x, x * in[1]);
     case LeakyType::elu: return select(x > 0, x, a.slope * expm1(x));
     case LeakyType::selu: return kSeluScale * select(x > 0, x, kSeluAlpha * expm1(x));
@@ -117,12 +120,36 @@ static void leaky_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
   kernels::run_elementwise(program, operands, bytes_of(k.out()), k.out().dtype(), shape);
 }
 
+// rrelu: every element below 0 has a slope of its own while training, the mean of them all when predicting. The second
+// output is what the input was multiplied with.
+static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
+  if (!(a.lower_bound <= a.upper_bound)) raise<AttrError>("lower_bound = {} is above upper_bound = {}", a.lower_bound, a.upper_bound);
+  visit_real(k.out().dtype(), [&]<class T>(T*) {
+    const T* x = k.data<T>(0);
+    T *out = k.out_data<T>(0), *factor = k.out_data<T>(1);
+    std::fill_n(factor, k.out(1).size(), static_cast<T>(a.mean_slope()));
+    if (k.training()) {
+      const RandomStream stream = next_random_stream(k.out().device());
+      for (int64_t i = 0; i < k.out().size(); ++i) {
+        ElementRandom random(stream, i);
+        factor[i] = static_cast<T>(Uniform::draw(a.lower_bound, a.upper_bound, random));
+      }
+    }
+    for (int64_t i = 0; i < k.out().size(); ++i) {
+      if (x[i] > 0) factor[i] = 1;
+      out[i] = x[i] * factor[i];
+    }
+  });
+}
+
 static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
-  const Tensor &h = g.head(), &x = g.in(0);
+  const Tensor& h = g.head();
+  if (a.act_type == LeakyType::rrelu) return {h * g.out(1)};
+  const Tensor& x = g.in(0);
   const Tensor positive = x > 0, negative = 1 - positive;
   switch (a.act_type) {
     case LeakyType::rrelu:
-    case LeakyType::leaky: return {h * (positive + negative * a.mean_slope())};
+    case LeakyType::leaky: return {h * (positive + negative * a.slope)};
     case LeakyType::prelu: {
       const int ndim = g.like(0).ndim();
       const Tensor gamma = g.in(1).reshape(aligned_gamma(-1, ndim));
@@ -137,7 +164,7 @@ static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
 }
 
 GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
-  op.doc("Functions that are not flat below 0; rrelu uses the mean of its slopes.")
+  op.doc("Functions that are not flat below 0; rrelu draws its slopes while training.")
       .input("data")
       .input("gamma")
       .present_if([](const LeakyReLUAttrs& a) { return a.is_prelu(); })
@@ -145,20 +172,26 @@ GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
         const int64_t channels = in[0].ndim() > 1 ? in[0][1] : in[0].elements();
         if (a.is_prelu() && in[1].elements() != 1 && in[1].elements() != channels)
           raise<ShapeError>("gamma has shape {}, but (1,) or ({},) is needed for data of shape {}", in[1], channels, in[0]);
-        return in[0];
+        return std::vector<Shape>(a.is_rrelu() ? 2 : 1, in[0]);
       })
+      .outputs({"output", "factor"})
+      .num_outputs([](const LeakyReLUAttrs& a) { return a.is_rrelu() ? 2 : 1; })
+      .visible_outputs([](const LeakyReLUAttrs&) { return 1; })
+      .mode_dependent()
+      .random_if([](const LeakyReLUAttrs& a) { return a.is_rrelu(); })
       .complete([](const LeakyReLUAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         if (a.is_prelu() && is_open(in[1]) && in[0] && in[0]->ndim() > 1 && (*in[0])[1] >= 0) in[1] = Shape{(*in[0])[1]};
       })
-      .kernel(leaky_kernel)
+      .kernel([](const LeakyReLUAttrs& a, KernelContext& k) { a.is_rrelu() ? rrelu_kernel(a, k) : leaky_kernel(a, k); })
       .inplace(0)
-      .gradient({{0, 1}, {}}, leaky_gradient)
+      .gradient({.inputs = {0, 1}, .last_output = true}, leaky_gradient)
       .sample({{3, 4}})
       .sample({{2, 3, 4}, {3}}, {.act_type = LeakyType::prelu})
       .sample({{2, 3}, {1}}, {.act_type = LeakyType::prelu})
       .sample({{3, 4}}, {.act_type = LeakyType::elu, .slope = 0.3})
       .sample({{3, 4}}, {.act_type = LeakyType::selu})
-      .sample({{3, 4}}, {.act_type = LeakyType::gelu});
+      .sample({{3, 4}}, {.act_type = LeakyType::gelu})
+      .sample_without_gradient({{3, 4}}, {.act_type = LeakyType::rrelu});
 }
 
 }  // namespace

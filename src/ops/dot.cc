@@ -178,21 +178,41 @@ struct GemmAttrs {
         .field("transpose_b", &GemmAttrs::transpose_b, "transpose B")
         .field("alpha", &GemmAttrs::alpha, "factor of the product")
         .field("beta", &GemmAttrs::beta, "factor of C")
-        .field("axis", &GemmAttrs::axis, "the axis of rows; only -2 is supported");
+        .field("axis", &GemmAttrs::axis, "the axis of rows; columns are the last one");
   }
+  bool is_usual(int ndim) const { return axis == -2 || axis == ndim - 2; }
 };
-static Tensor gemm2(const Tensor& x, const Tensor& y, bool tx, bool ty, double alpha) {
-  return call("_linalg_gemm2", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}, {"alpha", alpha}});
+// Matrices whose rows lie on another axis than the last but one: exchanged before and after.
+static Shape usual_rows(const GemmAttrs& a, Shape s) {
+  const int axis = normalize_axis(a.axis, s);
+  if (s.ndim() < 2 || axis == s.ndim() - 1) raise<AttrError>("attribute 'axis' is {}, which cannot be the rows of shape {}", a.axis, s);
+  std::swap(s[axis], s[s.ndim() - 2]);
+  return s;
+}
+static Tensor usual_rows(const GemmAttrs& a, const Tensor& t) {
+  if (a.is_usual(t.ndim())) return t;
+  return call("SwapAxis", {t}, {{"dim1", int64_t{a.axis}}, {"dim2", int64_t{-2}}});
+}
+static Tensor gemm2(const GemmAttrs& a, const Tensor& x, const Tensor& y, bool tx, bool ty) {
+  return call("_linalg_gemm2", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}, {"alpha", a.alpha}, {"axis", int64_t{a.axis}}});
+}
+// out = alpha * A * B + beta * out
+static void gemm_kernel(const GemmAttrs& a, KernelContext& k, double beta) {
+  const Tensor x = usual_rows(a, k.in(0)), y = usual_rows(a, k.in(1));
+  Tensor product = a.is_usual(k.out().ndim()) ? k.out() : usual_rows(a, k.out()).copy();
+  visit_float(k.out().dtype(), [&]<class T>(T*) {
+    multiply_batch<T>(x, y, a.transpose_a, a.transpose_b, a.alpha, beta, product);
+    if (!product.is_same(k.out())) std::copy_n(usual_rows(a, product).data<T>(), k.out().size(), k.out_data<T>());
+  });
 }
 static Shape gemm_shape(const GemmAttrs& a, std::span<const Shape> in) {
-  if (a.axis != -2 && a.axis != in[0].ndim() - 2)
-    raise<AttrError>("attribute 'axis' is {}, but only -2 is supported; use swapaxes", a.axis);
-  const Product p(in[0], in[1], a.transpose_a, a.transpose_b);
-  return with_matrix(in[0], p.m, p.n);
+  const Shape x = usual_rows(a, in[0]), y = usual_rows(a, in[1]);
+  const Product p(x, y, a.transpose_a, a.transpose_b);
+  return usual_rows(a, with_matrix(x, p.m, p.n));
 }
 static Tensors gemm_gradient(const GemmAttrs& a, const Gradient& g) {
   return product_gradient(g, a.transpose_a, a.transpose_b,
-                          [&](const Tensor& x, const Tensor& y, bool tx, bool ty) { return gemm2(x, y, tx, ty, a.alpha); });
+                          [&](const Tensor& x, const Tensor& y, bool tx, bool ty) { return gemm2(a, x, y, tx, ty); });
 }
 GLUINO_OP(_linalg_gemm2, GemmAttrs) {
   op.doc("alpha * A * B for batches of matrices.")
@@ -201,12 +221,10 @@ GLUINO_OP(_linalg_gemm2, GemmAttrs) {
       .input("B")
       .kernel_dtypes(float_dtypes())
       .shape(gemm_shape)
-      .kernel([](const GemmAttrs& a, KernelContext& k) {
-        visit_float(k.out().dtype(),
-                    [&]<class T>(T*) { multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, a.alpha, 0, k.out()); });
-      })
+      .kernel([](const GemmAttrs& a, KernelContext& k) { gemm_kernel(a, k, 0); })
       .gradient({{0, 1}, {}}, gemm_gradient)
       .sample({{3, 4}, {4, 5}}, {.alpha = 0.5})
+      .sample({{3, 2, 4}, {4, 2, 5}}, {.axis = 0})
       .sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
 }
 GLUINO_OP(_linalg_gemm, GemmAttrs) {
@@ -222,10 +240,8 @@ GLUINO_OP(_linalg_gemm, GemmAttrs) {
         return out;
       })
       .kernel([](const GemmAttrs& a, KernelContext& k) {
-        visit_float(k.out().dtype(), [&]<class T>(T*) {
-          std::copy_n(k.data<T>(2), k.out().size(), k.out_data<T>());
-          multiply_batch<T>(k.in(0), k.in(1), a.transpose_a, a.transpose_b, a.alpha, a.beta, k.out());
-        });
+        visit_float(k.out().dtype(), [&]<class T>(T*) { std::copy_n(k.data<T>(2), k.out().size(), k.out_data<T>()); });
+        gemm_kernel(a, k, a.beta);
       })
       .gradient({{0, 1}, {}},
                 [](const GemmAttrs& a, const Gradient& g) -> Tensors {
@@ -261,7 +277,8 @@ GLUINO_OP(_linalg_syrk, SyrkAttrs) {
       .gradient({{0}, {}},
                 [](const SyrkAttrs& a, const Gradient& g) -> Tensors {
                   const Tensor both = g.head() + call("SwapAxis", {g.head()}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
-                  return {a.transpose ? gemm2(g.in(0), both, false, false, a.alpha) : gemm2(both, g.in(0), false, false, a.alpha)};
+                  return {a.transpose ? gemm2({.alpha = a.alpha}, g.in(0), both, false, false)
+                                      : gemm2({.alpha = a.alpha}, both, g.in(0), false, false)};
                 })
       .sample({{2, 3, 4}})
       .sample({{3, 4}}, {.transpose = true, .alpha = 0.5});
