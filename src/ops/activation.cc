@@ -124,22 +124,30 @@ static void leaky_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
 // output is what the input was multiplied with.
 static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
   if (!(a.lower_bound <= a.upper_bound)) raise<AttrError>("lower_bound = {} is above upper_bound = {}", a.lower_bound, a.upper_bound);
-  visit_real(k.out().dtype(), [&]<class T>(T*) {
-    const T* x = k.data<T>(0);
-    T *out = k.out_data<T>(0), *factor = k.out_data<T>(1);
-    std::fill_n(factor, k.out(1).size(), static_cast<T>(a.mean_slope()));
+  const DType type = k.out().dtype() == DType::float64 ? DType::float64 : DType::float32;
+  const bool narrow = k.out().dtype() != type;  // computed in float32, then converted
+  const Tensor data = narrow ? k.in(0).astype(type) : k.in(0);
+  Tensor result = narrow ? make_tensor(data.shape(), type, data.device()) : k.out(0);
+  Tensor slopes = narrow ? make_tensor(data.shape(), type, data.device()) : k.out(1);
+  visit_real(type, [&]<class T>(T*) {
+    const T* x = data.data<T>();
+    T *out = result.mutable_data<T>(), *factor = slopes.mutable_data<T>();
+    std::fill_n(factor, data.size(), static_cast<T>(a.mean_slope()));
     if (k.training()) {
-      const RandomStream stream = next_random_stream(k.out().device());
-      for (int64_t i = 0; i < k.out().size(); ++i) {
+      const RandomStream stream = next_random_stream(data.device());
+      for (int64_t i = 0; i < data.size(); ++i) {
         ElementRandom random(stream, i);
         factor[i] = static_cast<T>(Uniform::draw(a.lower_bound, a.upper_bound, random));
       }
     }
-    for (int64_t i = 0; i < k.out().size(); ++i) {
+    for (int64_t i = 0; i < data.size(); ++i) {
       if (x[i] > 0) factor[i] = 1;
       out[i] = x[i] * factor[i];
     }
   });
+  if (!narrow) return;
+  kernels::convert(bytes_of(result), type, bytes_of(k.out(0)), k.out(0).dtype(), data.size());
+  kernels::convert(bytes_of(slopes), type, bytes_of(k.out(1)), k.out(1).dtype(), data.size());
 }
 
 static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
