@@ -158,9 +158,10 @@ void run_part(const ConvGeometry& g, Direction direction, const float* a, const 
 // sums of sums lose less than one long sum.
 void run(const ConvGeometry& g, Direction direction, const float* a, const float* b, const float* bias, float* result,
          const Scratch& scratch) {
-  constexpr int64_t kMostParts = 8, kWork = 1 << 22, kTerms = 4096;
+  constexpr int64_t kMostSums = 8, kWork = 1 << 22, kTerms = 4096;
   const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
-  const int64_t most = std::min(kMostParts, g.batch);
+  // Every part rearranges the weight for itself: no more of them than threads.
+  const int64_t most = std::min(direction == Direction::weight_grad ? kMostSums : num_threads(), g.batch);
   const int64_t parts = std::clamp<int64_t>(direction == Direction::weight_grad ? g.batch * g.out_area() / kTerms : work / kWork, 1, most);
   const int64_t images = (g.batch + parts - 1) / parts;
   if (parts == 1) return run_part(g, direction, a, b, bias, result, scratch);
