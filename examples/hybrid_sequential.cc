@@ -33,7 +33,7 @@ int main() {
   fresh->hybridize();
   std::cout << "after hybridizing:  " << seconds_for_1000_calls(*fresh, x) << " s\n\n";
 
-  net->export_model("my_mlp");  // my_mlp-symbol.json and my_mlp-0000.params, for MXNet 1.9 too
+  net->export_model("my_mlp");  // my_mlp-symbol.json and my_mlp-0000.params, in MXNet 1.9's form
   auto loaded = SymbolBlock::imports("my_mlp-symbol.json", {"data"}, "my_mlp-0000.params");
   const bool same = array_equal((*loaded)(x), before) && array_equal(after, before);
   std::cout << "exported and loaded: " << (same ? "the same numbers" : "DIFFERENT numbers") << "\n\n";

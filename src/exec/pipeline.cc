@@ -90,12 +90,6 @@ class Pipeline {
         if (!o.shape || !o.shape->is_known()) raise<ShapeError>("the shape of '{}' does not follow from the shapes of the inputs", n.name);
   }
 
-  // Passes may renumber nodes: the last forward node is found again by what the heads were appended after.
-  static int count_forward_nodes(const Graph& g) {
-    size_t n = 0;
-    while (n < g.nodes.size() && !(g.nodes[n].is_variable() && g.nodes[n].name == "head0")) ++n;
-    return static_cast<int>(n);
-  }
   Graph with_backward(const Graph& forward) {
     std::vector<int> wanted;
     for (const std::string& name : request_.wanted_gradients) wanted.push_back(find_leaf(forward, name));

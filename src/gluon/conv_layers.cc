@@ -31,6 +31,10 @@ static void check_filters(int axes, int64_t channels, const Extents& kernel, int
 
 // ---- convolutions
 
+static std::string describe_filters(int64_t in, int64_t out, const Shape& kernel, const Shape& strides) {
+  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", out, kernel, strides);
+}
+
 Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
     : weight((check_filters(axes, channels, kernel_size, options.groups),
               add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
@@ -59,8 +63,7 @@ Tensor Conv::forward(const Tensor& x) {
 }
 std::string Conv::describe() const {
   const int64_t in = weight->shape()[1] * options_.groups;
-  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", channels_, kernel_,
-                     options_.strides.expand(axes_));
+  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
 }
 
 // ---- transposes: the weight is (channels in, channels out per group, kernel extents)
@@ -94,8 +97,7 @@ Tensor ConvTranspose::forward(const Tensor& x) {
 }
 std::string ConvTranspose::describe() const {
   const int64_t in = weight->shape()[0];
-  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", channels_, kernel_,
-                     options_.strides.expand(axes_));
+  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
 }
 
 // ---- pooling, padding, shuffles

@@ -54,7 +54,7 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int6
 std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate, bool relu) {
   static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
   std::vector<int64_t> key{batch, out_channels, has_bias, accumulate, relu, g.in_channels, g.out_channels, g.groups};
-  for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
+  append_extents(key, g);
   return cache->get(key, [&] { return make_plan(g, batch, out_channels, has_bias, accumulate, relu); });
 }
 

@@ -110,7 +110,7 @@ std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, Direction direction, 
   static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
   std::vector<int64_t> key{
       static_cast<int64_t>(direction), has_bias, g.rank, g.batch, g.in_channels, g.out_channels, g.groups, g.channels_last};
-  for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
+  append_extents(key, g);
   return cache->get(key, [&] { return make_plan(g, direction, has_bias); });
 }
 

@@ -18,6 +18,10 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
+void append_extents(std::vector<int64_t>& key, const ConvGeometry& g) {
+  for (const Spatial* s : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilate, &g.pad}) key.insert(key.end(), s->begin(), s->end());
+}
+
 OneDnnlThread::OneDnnlThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneDnnlThread::~OneDnnlThread() { omp_set_num_threads(before_); }
 

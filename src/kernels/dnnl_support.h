@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/convolution.h"
+
 namespace gluino::kernels {
 
 const dnnl::engine& dnnl_engine();
@@ -26,6 +28,9 @@ class OneDnnlThread {
  private:
   int before_;
 };
+
+// The extents of a geometry, as a part of what decides a plan.
+void append_extents(std::vector<int64_t>& key, const ConvGeometry& g);
 
 // The last used plans by what decides them; a plan is shared by every thread that runs it.
 template <class Plan>

@@ -3,7 +3,6 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/format.h"
 #include "base/parallel.h"
@@ -23,10 +22,7 @@ extern const GemmTable kGemmTable;
 }
 
 const GemmTable& gemm_table() {
-  static const GemmTable& table = []() -> const GemmTable& {
-    const std::string_view isa = primitives().name;
-    return isa == "avx512" ? avx512::kGemmTable : isa == "avx2" ? avx2::kGemmTable : baseline::kGemmTable;
-  }();
+  static const GemmTable& table = table_for_cpu(baseline::kGemmTable, avx2::kGemmTable, avx512::kGemmTable);
   return table;
 }
 

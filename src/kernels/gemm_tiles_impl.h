@@ -1,6 +1,6 @@
 // Included by gemm_tiles_<isa>.cc, each compiled with its own instruction set and with contraction of a * b + c where
-// that set has it. The order of additions depends on k alone, never on the size of a tile: a row's numbers are the same
-// whatever the batch, packed or not.
+// that set has it. The order of additions in a tile depends on k alone, never on its size: a row's numbers are the same in
+// every batch of two rows or more, packed or not. One row alone (`dots`) is summed in another order.
 #include <stdint.h>
 #include <string.h>
 

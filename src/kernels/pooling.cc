@@ -16,19 +16,25 @@ struct Window {
   int64_t divisor;
 };
 
+// How many elements of a window that starts at `begin` avg counts along one axis.
+int64_t counted(const PoolGeometry& g, size_t axis, int64_t begin) {
+  const int64_t end = std::min(begin + g.kernel[axis], g.in[axis] + g.pad[axis]);
+  return g.count_include_pad ? end - begin : std::max<int64_t>(std::min(end, g.in[axis]) - std::max<int64_t>(begin, 0), 0);
+}
+
+Window window_at(const PoolGeometry& g, const Spatial& at) {
+  Window w{.begin = {}, .end = {}, .divisor = 1};
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t begin = at[i] * g.stride[i] - g.pad[i];
+    w.begin[i] = std::max<int64_t>(begin, 0);
+    w.end[i] = std::min(begin + g.kernel[i], g.in[i]);
+    w.divisor *= counted(g, i, begin);
+  }
+  return w;
+}
 Window window_at(const PoolGeometry& g, int64_t position) {
   const Spatial at{position / (g.out[1] * g.out[2]), position / g.out[2] % g.out[1], position % g.out[2]};
-  Window w;
-  int64_t padded = 1, inside = 1;
-  for (size_t i = 0; i < 3; ++i) {
-    const int64_t begin = at[i] * g.stride[i] - g.pad[i], end = std::min(begin + g.kernel[i], g.in[i] + g.pad[i]);
-    w.begin[i] = std::max<int64_t>(begin, 0);
-    w.end[i] = std::min(end, g.in[i]);
-    padded *= end - begin;
-    inside *= std::max<int64_t>(w.end[i] - w.begin[i], 0);
-  }
-  w.divisor = g.count_include_pad ? padded : inside;
-  return w;
+  return window_at(g, at);
 }
 
 // Calls f(offset) for the elements of a window in row-major order; offsets are positions times `unit`.
@@ -107,12 +113,6 @@ void for_row_taps(const PoolGeometry& g, const T* x, int64_t z0, int64_t y0, F&&
       }
 }
 
-// How many elements of a window that starts at `begin` avg counts along one axis.
-int64_t counted(const PoolGeometry& g, size_t axis, int64_t begin) {
-  const int64_t end = std::min(begin + g.kernel[axis], g.in[axis] + g.pad[axis]);
-  return g.count_include_pad ? end - begin : std::max<int64_t>(std::min(end, g.in[axis]) - std::max<int64_t>(begin, 0), 0);
-}
-
 // One row of outputs of max, sum or avg at once.
 template <class T>
 void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0) {
@@ -137,18 +137,18 @@ void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0)
 
 // Max, sum or avg of as many neighbouring channels as V holds: one number or a vector of them.
 template <class V, class T>
-void pool_lanes(const PoolGeometry& g, const Spatial& begin, const Spatial& end, const T* x, int64_t divisor, T* out) {
+void pool_lanes(const PoolGeometry& g, const Window& w, const T* x, T* out) {
   const bool is_max = g.kind == PoolKind::max;
   V acc = V{} + (is_max ? std::numeric_limits<T>::lowest() : T(0)), v;
-  for (int64_t z = begin[0]; z < end[0]; ++z)
-    for (int64_t y = begin[1]; y < end[1]; ++y) {
+  for (int64_t z = w.begin[0]; z < w.end[0]; ++z)
+    for (int64_t y = w.begin[1]; y < w.end[1]; ++y) {
       const T* row = x + (z * g.in[1] + y) * g.in[2] * g.channels;
-      for (int64_t i = begin[2]; i < end[2]; ++i) {
+      for (int64_t i = w.begin[2]; i < w.end[2]; ++i) {
         std::memcpy(&v, row + i * g.channels, sizeof v);
         acc = is_max ? ((v > acc) | (v != v) ? v : acc) : acc + v;
       }
     }
-  if (g.kind == PoolKind::avg) acc /= static_cast<T>(std::max<int64_t>(divisor, 1));
+  if (g.kind == PoolKind::avg) acc /= static_cast<T>(std::max<int64_t>(w.divisor, 1));
   std::memcpy(out, &acc, sizeof acc);
 }
 
@@ -160,19 +160,12 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   parallel_for(g.batch * rows, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const T* image = data + r / rows * g.in_area() * g.channels;
-      Spatial at{r % rows / g.out[1], r % g.out[1], 0}, begin, end;
-      for (; at[2] < g.out[2]; ++at[2]) {
-        int64_t divisor = 1;
-        for (size_t i = 0; i < 3; ++i) {
-          const int64_t start = at[i] * g.stride[i] - g.pad[i];
-          begin[i] = std::max<int64_t>(start, 0);
-          end[i] = std::min(start + g.kernel[i], g.in[i]);
-          divisor *= counted(g, i, start);
-        }
+      for (Spatial at{r % rows / g.out[1], r % g.out[1], 0}; at[2] < g.out[2]; ++at[2]) {
+        const Window w = window_at(g, at);
         T* to = out + (r * g.out[2] + at[2]) * g.channels;
         int64_t c = 0;
-        for (; c + kLanes <= g.channels; c += kLanes) pool_lanes<Lanes>(g, begin, end, image + c, divisor, to + c);
-        for (; c < g.channels; ++c) pool_lanes<T>(g, begin, end, image + c, divisor, to + c);
+        for (; c + kLanes <= g.channels; c += kLanes) pool_lanes<Lanes>(g, w, image + c, to + c);
+        for (; c < g.channels; ++c) pool_lanes<T>(g, w, image + c, to + c);
       }
     }
   });

@@ -1,5 +1,7 @@
 // Vector kernels of the scalar functions, one table per instruction set, chosen once at run time.
 #pragma once
+#include <string_view>
+
 #include "gluino/dtype.h"
 #include "gluino/expr.h"
 
@@ -16,6 +18,13 @@ struct PrimitiveTable {
 };
 
 const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_ISA may name a lesser one
+
+// The table of another kind that belongs to the same instruction set.
+template <class Table>
+const Table& table_for_cpu(const Table& baseline, const Table& avx2, const Table& avx512) {
+  const std::string_view isa = primitives().name;
+  return isa == "avx512" ? avx512 : isa == "avx2" ? avx2 : baseline;
+}
 
 ComputeType compute_type(DType dtype);
 // Converts n elements between any two dtypes (C++ conversion; to bool: != 0).

@@ -22,10 +22,7 @@ extern const ReduceTable kReduceTable;
 }
 
 const ReduceTable& reduce_table() {
-  static const ReduceTable& table = [&]() -> const ReduceTable& {
-    const std::string_view isa = primitives().name;
-    return isa == "avx512" ? avx512::kReduceTable : isa == "avx2" ? avx2::kReduceTable : baseline::kReduceTable;
-  }();
+  static const ReduceTable& table = table_for_cpu(baseline::kReduceTable, avx2::kReduceTable, avx512::kReduceTable);
   return table;
 }
 

@@ -20,15 +20,19 @@ static int64_t features_of(const FullyConnectedAttrs& a, const Shape& data) {
   return a.flatten ? data.elements(1, data.ndim()) : data.back();
 }
 
+static Shape result_shape(const FullyConnectedAttrs& a, const Shape& data) {
+  if (a.flatten) return {data[0], a.num_hidden};
+  Shape out = data;
+  out[out.ndim() - 1] = a.num_hidden;
+  return out;
+}
+
 static Shape fully_connected_shape(const FullyConnectedAttrs& a, std::span<const Shape> in) {
   const Shape weight{a.num_hidden, features_of(a, in[0])};
   if (!(in[1] == weight))
     raise<ShapeError>("data of shape {} with num_hidden = {} needs a weight of shape {}, but it is {}", in[0], a.num_hidden, weight, in[1]);
   if (!a.no_bias && in[2].elements() != a.num_hidden) raise<ShapeError>("bias has shape {}, but {} is needed", in[2], Shape{a.num_hidden});
-  Shape out = in[0];
-  if (a.flatten) return {in[0][0], a.num_hidden};
-  out[out.ndim() - 1] = a.num_hidden;
-  return out;
+  return result_shape(a, in[0]);
 }
 
 static void complete_fully_connected(const FullyConnectedAttrs& a, OptionalShapes& in, const OptionalShapes&) {
@@ -132,10 +136,7 @@ GLUINO_OP(_compiled_dense, CompiledDenseAttrs) {
         if (features_of(a, in[0]) != a.features) raise<ShapeError>("data has shape {}, but {} features are needed", in[0], a.features);
         if (!(in[1] == weight_shape(a))) raise<ShapeError>("weight has shape {}, but {} is needed", in[1], weight_shape(a));
         if (!a.no_bias && in[2].elements() != a.num_hidden) raise<ShapeError>("bias has shape {}", in[2]);
-        Shape out = in[0];
-        if (a.flatten) return Shape{in[0][0], a.num_hidden};
-        out[out.ndim() - 1] = a.num_hidden;
-        return out;
+        return result_shape(a, in[0]);
       })
       .kernel([](const CompiledDenseAttrs& a, KernelContext& k) {
         const int64_t rows = k.out().size() / std::max<int64_t>(a.num_hidden, 1);

@@ -85,12 +85,18 @@ class LayerCompiler {
       if (!(shape(v) == out)) return false;
       any_blocked |= forms(v).blocked && !forms(v).plain;
     }
-    if (!any_blocked || (out[1] % 8 && !keeps_zero(old))) return false;
+    if (!any_blocked || (is_padded(out) && !keeps_zero(old))) return false;
     Graph::Node copy = old;
     for (ValueId& v : copy.inputs) v = blocked(v);
     copy.outputs = {OutputInfo{}};
     forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
     return true;
+  }
+  // Whether the last block of a blocked value of this plain shape is not full.
+  static bool is_padded(const Shape& shape) {
+    std::vector<Shape> blocked(1);
+    OpRegistry::global().get("_to_blocked").infer_shape(nullptr, {&shape, 1}, blocked);
+    return blocked[0].elements() != shape.elements();
   }
   static bool keeps_zero(const Graph::Node& n) {
     Tensors zero(n.inputs.size(), zeros({1}));

@@ -130,4 +130,10 @@ class Backward {
 
 Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted) { return Backward(graph, wanted).run(wanted); }
 
+int count_forward_nodes(const Graph& graph) {
+  size_t n = 0;
+  while (n < graph.nodes.size() && !(graph.nodes[n].is_variable() && graph.nodes[n].name == "head0")) ++n;
+  return static_cast<int>(n);
+}
+
 }  // namespace gluino

@@ -15,4 +15,7 @@ struct Differentiated {
 // wanted: nodes of the graph without operator, -1 for one that is not there. Shapes and dtypes must be known.
 Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted);
 
+// How many nodes stand before the head gradients: the forward pass, also after other passes renumbered the nodes.
+int count_forward_nodes(const Graph& graph);
+
 }  // namespace gluino

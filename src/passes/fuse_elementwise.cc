@@ -4,6 +4,7 @@
 #include <map>
 
 #include "op/program_text.h"
+#include "passes/differentiate.h"
 #include "passes/scalar_program.h"
 
 namespace gluino {
@@ -13,14 +14,11 @@ constexpr size_t kMostInputs = 8;
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), group_(graph.nodes.size(), -1), readers_(graph.nodes.size()) {
+  explicit Fusion(const Graph& graph)
+      : graph_(graph), group_(graph.nodes.size(), -1), readers_(graph.nodes.size()), backward_begins_(count_forward_nodes(graph)) {
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
     for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kOutside);
-    // What comes before the head gradients is the forward pass; a group lies on one side.
-    backward_begins_ = static_cast<int>(graph.nodes.size());
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
-      if (graph.nodes[i].is_variable() && graph.nodes[i].name == "head0") backward_begins_ = static_cast<int>(i);
   }
 
   Graph run() {
@@ -110,7 +108,7 @@ class Fusion {
   std::vector<int> group_;  // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;
   std::vector<std::vector<int>> readers_;
-  int backward_begins_;
+  int backward_begins_;  // a group lies in one of the two passes
 };
 
 }  // namespace

@@ -37,9 +37,7 @@ class Planner {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const auto& node = graph_.nodes[n];
       if (!node.op || node.inputs.empty() || has_effect(node) || node.op->is_dynamic_shape || node.op->has_subgraphs()) continue;
-      is_derived_[n] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-        return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
-      });
+      is_derived_[n] = reads_constants_alone(node);
     }
     for (ValueId v : graph_.outputs)
       for (int n = v.node; is_derived_[static_cast<size_t>(n)]; n = graph_.nodes[static_cast<size_t>(n)].inputs[0].node) {
@@ -47,11 +45,12 @@ class Planner {
         if (!graph_.nodes[static_cast<size_t>(n)].op->is_view) break;
       }
     // What reads such a result is computed in every run too.
-    for (size_t n = 0; n < graph_.nodes.size(); ++n)
-      if (is_derived_[n])
-        is_derived_[n] = std::all_of(graph_.nodes[n].inputs.begin(), graph_.nodes[n].inputs.end(), [&](ValueId v) {
-          return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
-        });
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) is_derived_[n] = is_derived_[n] && reads_constants_alone(graph_.nodes[n]);
+  }
+  bool reads_constants_alone(const Graph::Node& node) const {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
+    });
   }
 
   void make_slots() {

@@ -1,23 +1,11 @@
 // The passes that go from operators to kernels: text in, text out.
-#include "graph/graph.h"
+#include "graph/pass_on_text.h"
 #include "passes/compile_layers.h"
 #include "passes/fuse_elementwise.h"
 #include "support/support.h"
 
 namespace gluino::test {
 namespace {
-
-using PassFunction = Graph (*)(const Graph&, const PassContext&);
-
-std::string after(PassFunction pass, const std::string& text, bool training = false) {
-  Graph g = Graph::parse(text);
-  infer_graph(g, {}, {});
-  Graph result = pass(g, {training});
-  verify(result);
-  for (auto& node : result.nodes)
-    for (OutputInfo& o : node.outputs) o = {};
-  return result.str();
-}
 
 TEST(FuseElementwise, ComputesAChainInOneSweep) {
   EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), b: float32 (3,)) {

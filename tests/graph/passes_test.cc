@@ -1,5 +1,5 @@
 // Each pass is fed a graph as text and its result is compared as text.
-#include "graph/graph.h"
+#include "graph/pass_on_text.h"
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/fold_constants.h"
@@ -8,19 +8,6 @@
 
 namespace gluino::test {
 namespace {
-
-using PassFunction = Graph (*)(const Graph&, const PassContext&);
-
-// The pass on a graph with shapes and dtypes filled in; the result's are left out of the text.
-std::string after(PassFunction pass, const std::string& text, bool training = false) {
-  Graph g = Graph::parse(text);
-  infer_graph(g, {}, {});
-  Graph result = pass(g, {training});
-  verify(result);
-  for (auto& node : result.nodes)
-    for (OutputInfo& o : node.outputs) o = {};
-  return result.str();
-}
 
 TEST(TextForm, RoundTrips) {
   const std::string text =
