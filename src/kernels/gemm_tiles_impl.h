@@ -1,27 +1,11 @@
 // Included by gemm_tiles_<isa>.cc, each compiled with its own instruction set and with contraction of a * b + c where
 // that set has it. The order of additions in a tile depends on k alone, never on its size: a row's numbers are the same in
 // every batch of two rows or more, packed or not. One row alone (`dots`) is summed in another order.
-#include <stdint.h>
-#include <string.h>
-
 #include "kernels/gemm_tiles.h"
+#include "kernels/lanes.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
-
-typedef float Lanes __attribute__((vector_size(32)));
-constexpr int64_t kLanes = 8;
-
-inline Lanes load(const float* p) {
-  Lanes v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
-inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
-// NaN stays and -0 becomes 0, as in the elementwise relu.
-inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
-inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
 
 template <int kRows>
 void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step, const float* bias, float* c,
@@ -97,28 +81,6 @@ void dots(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, 
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) dot_rows<4>(k, x, w + i * w_step, w_step, bias ? bias + i : nullptr, y + i, how);
   for (; i < n; ++i) dot_rows<1>(k, x, w + i * w_step, w_step, bias ? bias + i : nullptr, y + i, how);
-}
-
-// Rows become columns: pairs, then groups of four, then halves change places.
-inline void transpose(Lanes (&v)[kLanes]) {
-  typedef int32_t Order __attribute__((vector_size(32)));
-  constexpr Order kLow = {0, 8, 1, 9, 4, 12, 5, 13}, kHigh = {2, 10, 3, 11, 6, 14, 7, 15};
-  constexpr Order kPairLow = {0, 1, 8, 9, 4, 5, 12, 13}, kPairHigh = {2, 3, 10, 11, 6, 7, 14, 15};
-  constexpr Order kHalfLow = {0, 1, 2, 3, 8, 9, 10, 11}, kHalfHigh = {4, 5, 6, 7, 12, 13, 14, 15};
-  Lanes t[kLanes], u[kLanes];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = __builtin_shuffle(v[i], v[i + 1], kLow);
-    t[i + 1] = __builtin_shuffle(v[i], v[i + 1], kHigh);
-  }
-  for (int i = 0; i < 8; i += 4)
-    for (int h = 0; h < 2; ++h) {
-      u[i + 2 * h] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairLow);
-      u[i + 2 * h + 1] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairHigh);
-    }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = __builtin_shuffle(u[i], u[i + 4], kHalfLow);
-    v[i + 4] = __builtin_shuffle(u[i], u[i + 4], kHalfHigh);
-  }
 }
 
 void pack_transposed(int64_t k, int64_t columns, const float* from, int64_t step, float* to) {
