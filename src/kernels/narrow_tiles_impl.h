@@ -27,6 +27,7 @@ void tile(const NarrowRow& r, int64_t first) {
     }
   }
   for (int b = 0; b < kBlocks; ++b)
+#pragma GCC unroll 12
     for (int i = 0; i < kColumns; ++i) {
       float* to = r.out + b * r.out_block + (first + i) * kLanes;
       Lanes v = sum[b][i] + load(r.bias + b * kLanes);

@@ -6,7 +6,6 @@
 
 #include "base/parallel.h"
 #include "kernels/blocked_layout.h"
-#include "kernels/gemm_tiles.h"
 #include "kernels/primitives.h"
 #include "kernels/winograd_transforms.h"
 
@@ -29,10 +28,11 @@ const WinogradTable& winograd_table() {
 
 namespace {
 
-constexpr int64_t kMostEdge = 6;          // of a patch
-constexpr int64_t kStripBytes = 1 << 18;  // transformed data that stays in the second-level cache beside the products
-constexpr int64_t kLine = 16;             // floats by which points are kept apart, or they would share a few sets of the cache
-constexpr int64_t kGrain = 1 << 18;       // multiplications worth a thread
+constexpr int64_t kTileRows = 6, kTileColumns = 16;  // what WinogradTable::multiply takes at once
+constexpr int64_t kMostEdge = 6;                     // of a patch
+constexpr int64_t kStripBytes = 1 << 18;             // transformed data that stays in the second-level cache beside the products
+constexpr int64_t kLine = 16;                        // floats by which points are kept apart, or they would share a few sets of the cache
+constexpr int64_t kGrain = 1 << 18;                  // multiplications worth a thread
 
 // What each point of a weight is made of, as rows over the three elements of a window's row.
 constexpr double kRoot = 1.41421356237309504880;
@@ -121,15 +121,15 @@ void transform_data(const ConvGeometry& g, const Layout& l, int64_t tile, const 
   }
 }
 
-// The products of `count` tiles with one panel of 16 output channels.
+// The products of `count` tiles with one panel of 16 output channels. Weights come from far away: while one point is
+// multiplied, the next one's are fetched, a share by every group of rows.
 void multiply(const Layout& l, int64_t count, const float* data, const float* panel, float* products) {
-  const GemmTable& table = gemm_table();
   const int64_t groups = (count + kTileRows - 1) / kTileRows, rows = (count + groups - 1) / groups;
+  const int64_t point = l.in_channels * kTileColumns, share = kTileColumns / std::min<int64_t>(groups, 4);
   for (int64_t p = 0; p < l.points; ++p)
-    for (int64_t t = 0; t < count; t += rows)
-      table.tile(std::min(rows, count - t), kTileColumns, l.in_channels, data + p * l.data_step() + t * l.in_channels, l.in_channels, 1,
-                 panel + p * l.in_channels * kTileColumns, kTileColumns, nullptr, products + p * l.product_step() + t * kTileColumns,
-                 kTileColumns, {TileStart::zero, false});
+    for (int64_t t = 0, ahead = point; t < count; t += rows, ahead = std::min(ahead + share * l.in_channels, 2 * point))
+      winograd_table().multiply(std::min(rows, count - t), l.in_channels, data + p * l.data_step() + t * l.in_channels, panel + p * point,
+                                products + p * l.product_step() + t * kTileColumns, panel + p * point + ahead, share);
 }
 
 struct Finish {

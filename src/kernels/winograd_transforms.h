@@ -21,6 +21,10 @@ struct WinogradTransforms {
 };
 struct WinogradTable {
   WinogradTransforms tiles_of_2, tiles_of_4;
+  // products[rows, 16] = data * panel over `channels` terms, for 1 to 6 rows that are `channels` apart. Meanwhile memory from
+  // `ahead` on, ahead_step floats a term, is brought near: the next panel.
+  void (*multiply)(int64_t rows, int64_t channels, const float* data, const float* panel, float* products, const float* ahead,
+                   int64_t ahead_step);
 };
 const WinogradTable& winograd_table();
 

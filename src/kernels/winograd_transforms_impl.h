@@ -88,9 +88,32 @@ void output(const float* from, int64_t from_step, float* to, const WinogradStore
   }
 }
 
+template <int kRows>
+void multiply_rows(int64_t rows, int64_t channels, const float* data, const float* panel, float* products, const float* ahead,
+                   int64_t ahead_step) {
+  if constexpr (kRows > 1)
+    if (rows < kRows) return multiply_rows<kRows - 1>(rows, channels, data, panel, products, ahead, ahead_step);
+  Lanes low[kRows] = {}, high[kRows] = {};
+  for (int64_t c = 0; c < channels; ++c, panel += 2 * kLanes, ahead += ahead_step) {
+    __builtin_prefetch(ahead, 0, 2);
+    const Lanes left = load(panel), right = load(panel + kLanes);
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      const Lanes x = spread(data[i * channels + c]);
+      low[i] += x * left;
+      high[i] += x * right;
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+    store(products + i * 2 * kLanes, low[i]);
+    store(products + (i * 2 + 1) * kLanes, high[i]);
+  }
+}
+
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
-const WinogradTable kWinogradTable = {{input<2>, output<2>}, {input<4>, output<4>}};
+const WinogradTable kWinogradTable = {{input<2>, output<2>}, {input<4>, output<4>}, multiply_rows<6>};
 
 }  // namespace gluino::kernels::GLUINO_ISA
