@@ -118,9 +118,11 @@ struct FoldedCall {
   Attrs attrs;
 };
 
-// What follows a layer and can be computed with it: another value is added, then negative numbers become zero.
+// What follows a layer and can be computed with it: another value is added, then negative numbers become zero and, where
+// there is a limit, larger numbers become the limit.
 struct LayerEpilogue {
   bool add = false, relu = false;
+  std::optional<double> limit;  // only with relu
 };
 // How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
 // spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.

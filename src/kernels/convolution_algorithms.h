@@ -16,14 +16,16 @@ enum class ConvAlgorithm : uint8_t {
 // The fastest algorithm for blocked activations; none: the plain layout is better.
 std::optional<ConvAlgorithm> choose_algorithm(const ConvGeometry& g);
 
-// Whether, in the plain layout, our own loops for few channels are faster than oneDNN.
+// In the plain layout, where the weight of each call is new: whether loops of our own for few channels, or a product with the
+// weight as it lies, are faster than oneDNN; and the edge of Winograd's tiles if those are, else 0.
 bool is_narrow(const ConvGeometry& g);
+bool has_large_weight(const ConvGeometry& g);
+int64_t plain_winograd_tile(const ConvGeometry& g);
 
 int64_t packed_weight_elements(const ConvGeometry& g, ConvAlgorithm algorithm);
-void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* weight, float* packed);
+void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* weight, float* packed, const Scratch& scratch);
 
-// out = conv(data) + bias [+ what is in out already], then [relu]; bias may be null.
-void convolution_blocked(const ConvGeometry& g, ConvAlgorithm algorithm, const float* data, const float* packed, const float* bias,
-                         bool accumulate, bool relu, float* out, const Scratch& scratch);
+void convolution_blocked(const ConvGeometry& g, ConvAlgorithm algorithm, const float* data, const float* packed,
+                         const ConvEpilogue& epilogue, float* out, const Scratch& scratch);
 
 }  // namespace gluino::kernels

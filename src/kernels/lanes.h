@@ -19,6 +19,10 @@ inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
 inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
 // NaN stays and -0 becomes 0, as in the elementwise relu.
 inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
+inline Lanes relu(Lanes v, float limit) {
+  const Lanes positive = relu(v);
+  return positive > spread(limit) ? spread(limit) : positive;
+}
 inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
 
 // Rows become columns: pairs, then groups of four, then halves change places.

@@ -59,19 +59,24 @@ Planes planes_of(const ConvGeometry& g, bool plain, const float* data) {
 }
 
 // `planes` has the padding.
-void run_rows(const ConvGeometry& g, const Planes& planes, const float* packed, const float* bias, bool accumulate, bool relu, float* out) {
+void run_rows(const ConvGeometry& g, const Planes& planes, const float* packed, const ConvEpilogue& epilogue, float* out) {
   const int64_t blocks = blocks_of(g.out_channels), pairs = (blocks + 1) / 2, out_block = g.out_area() * kChannelBlock;
   const auto& rows = planes.unit == 1 ? narrow_table().plain : narrow_table().blocked;
   std::vector<float> all_bias(static_cast<size_t>(blocks * kChannelBlock), 0.0f);
-  if (bias) std::copy_n(bias, g.out_channels, all_bias.data());
+  if (epilogue.bias) std::copy_n(epilogue.bias, g.out_channels, all_bias.data());
   const int64_t weight_block = narrow_weight_elements(g) / blocks, work = g.out[1] * 2 * weight_block;
   parallel_for(g.batch * pairs * g.out[0], kGrain / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t y = i % g.out[0], b = i / g.out[0] % pairs * 2, n = i / g.out[0] / pairs;
+      // Row k of the window sees row top + k * dilate of the data.
+      const int64_t top = y * g.stride[0] - g.pad[0], dilate = g.dilate[0];
+      const int64_t first = top < 0 ? (-top + dilate - 1) / dilate : 0, last = top >= g.in[0] ? 0 : (g.in[0] - 1 - top) / dilate + 1;
       rows[b + 1 < blocks ? 1 : 0]({.columns = g.out[1],
                                     .channels = g.in_channels,
                                     .kernel_height = g.kernel[0],
                                     .kernel_width = g.kernel[1],
+                                    .first_row = first,
+                                    .last_row = std::min(last, g.kernel[0]),
                                     .data = planes.data + n * planes.count * planes.plane() + y * g.stride[0] * planes.width * planes.unit,
                                     .plane_step = planes.plane(),
                                     .row_step = g.dilate[0] * planes.width * planes.unit,
@@ -81,8 +86,9 @@ void run_rows(const ConvGeometry& g, const Planes& planes, const float* packed, 
                                     .bias = all_bias.data() + b * kChannelBlock,
                                     .out = out + ((n * blocks + b) * g.out[0] + y) * g.out[1] * kChannelBlock,
                                     .out_block = out_block,
-                                    .accumulate = accumulate,
-                                    .relu = relu});
+                                    .accumulate = epilogue.accumulate,
+                                    .relu = epilogue.relu,
+                                    .limit = epilogue.limit});
     }
   });
 }
@@ -126,11 +132,11 @@ void pack_narrow_weight(const ConvGeometry& g, const float* weight, float* packe
     for (int64_t i = 0; i < terms; ++i) packed[(o / kChannelBlock * terms + i) * kChannelBlock + o % kChannelBlock] = weight[o * terms + i];
 }
 
-void convolution_narrow(const ConvGeometry& g, bool data_is_plain, const float* data, const float* packed, const float* bias,
-                        bool accumulate, bool relu, float* out, const Scratch& scratch) {
+void convolution_narrow(const ConvGeometry& g, bool data_is_plain, const float* data, const float* packed, const ConvEpilogue& epilogue,
+                        float* out, const Scratch& scratch) {
   const Planes planes = planes_of(g, data_is_plain, data);
   float* padded = is_padded(g) ? floats(g.batch * planes.count * planes.unit * padded_plane(g), scratch) : nullptr;
-  run_rows(g, with_padding(g, planes, padded), packed, bias, accumulate, relu, out);
+  run_rows(g, with_padding(g, planes, padded), packed, epilogue, out);
 }
 
 bool can_run_narrow_plain(const ConvGeometry& g) {
@@ -144,24 +150,9 @@ void convolution_narrow_plain(const ConvGeometry& g, const float* data, const fl
   Chunk chunk(g, scratch);
   chunk.for_each(g.batch, [&](int64_t first, const ConvGeometry& here) {
     const Planes planes = planes_of(here, true, data + first * g.in_channels * g.in_area());
-    run_rows(here, with_padding(here, planes, chunk.padded), packed, bias, false, false, chunk.blocked);
+    run_rows(here, with_padding(here, planes, chunk.padded), packed, {.bias = bias}, chunk.blocked);
     from_blocked(here.batch, g.out_channels, g.out_area(), chunk.blocked, out + first * g.out_channels * g.out_area());
   });
-}
-
-// A convolution of the head with the window turned round.
-void narrow_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
-  const int64_t taps = g.kernel_area();
-  float* turned = floats(g.out_channels * g.in_channels * taps, scratch);
-  for (int64_t o = 0; o < g.out_channels; ++o)
-    for (int64_t c = 0; c < g.in_channels; ++c)
-      std::reverse_copy(weight + (o * g.in_channels + c) * taps, weight + (o * g.in_channels + c + 1) * taps,
-                        turned + (c * g.out_channels + o) * taps);
-  ConvGeometry back = g;
-  std::swap(back.in_channels, back.out_channels);
-  std::swap(back.in, back.out);
-  for (size_t i = 0; i < 2; ++i) back.pad[i] = g.kernel[i] - 1 - g.pad[i];
-  convolution_narrow_plain(back, head, turned, nullptr, data_grad, scratch);
 }
 
 void narrow_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {

@@ -8,15 +8,17 @@ namespace gluino::kernels {
 // vectors one after the other.
 struct NarrowRow {
   int64_t columns, channels, kernel_height, kernel_width;
-  const float* data;           // what output 0 sees under the first element of the window; its neighbour in the row is data_step further
-  int64_t plane_step;          // to the next channel, or to the next 8 where channels are blocked
-  int64_t row_step, tap_step;  // to what the window's next row and next column see
-  const float* weight;         // (channels, kernel_height, kernel_width, 8)
-  int64_t weight_block;        // to the second block's weight
-  const float* bias;           // 8 or 16 numbers
+  int64_t first_row, last_row;  // rows of the window that see data; the others lie in the padding
+  const float* data;            // what output 0 sees under the first element of the window; its neighbour in the row is data_step further
+  int64_t plane_step;           // to the next channel, or to the next 8 where channels are blocked
+  int64_t row_step, tap_step;   // to what the window's next row and next column see
+  const float* weight;          // (channels, kernel_height, kernel_width, 8)
+  int64_t weight_block;         // to the second block's weight
+  const float* bias;            // 8 or 16 numbers
   float* out;
   int64_t out_block;
   bool accumulate, relu;
+  float limit;
 };
 
 // The weight's gradient from one image, for one input channel in the plain layout and one block of output channels or two.

@@ -10,10 +10,10 @@ namespace {
 template <int kBlocks, int kStep, int kColumns>
 void tile(const NarrowRow& r, int64_t first) {
   Lanes sum[kBlocks][kColumns] = {};
-  const float* weight = r.weight;
   for (int64_t c = 0; c < r.channels; ++c) {
     const float* channel = r.data + first * kStep + c / kStep * r.plane_step + c % kStep;
-    for (int64_t y = 0; y < r.kernel_height; ++y) {
+    const float* weight = r.weight + (c * r.kernel_height + r.first_row) * r.kernel_width * kLanes;
+    for (int64_t y = r.first_row; y < r.last_row; ++y) {
       const float* at = channel + y * r.row_step;
       for (int64_t x = 0; x < r.kernel_width; ++x, at += r.tap_step, weight += kLanes) {
         Lanes w[kBlocks];
@@ -32,7 +32,7 @@ void tile(const NarrowRow& r, int64_t first) {
       float* to = r.out + b * r.out_block + (first + i) * kLanes;
       Lanes v = sum[b][i] + load(r.bias + b * kLanes);
       if (r.accumulate) v += load(to);
-      store(to, r.relu ? relu(v) : v);
+      store(to, r.relu ? relu(v, r.limit) : v);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/pooling_rows.h"
@@ -74,6 +75,22 @@ void for_each_plane(const PoolGeometry& g, F&& f) {
         f(n * g.channels * g.in_area() + c, n * g.channels * g.out_area() + c);
       else
         f(i * g.in_area(), i * g.out_area());
+    }
+  });
+}
+
+// Windows of 2 x 2 side by side in the plain layout, the most common ones.
+bool are_squares(const PoolGeometry& g) {
+  return !g.channels_last && g.kind == PoolKind::max && g.kernel == Spatial{1, 2, 2} && g.stride == Spatial{1, 2, 2} &&
+         g.pad == Spatial{0, 0, 0} && 2 * g.out[1] <= g.in[1] && 2 * g.out[2] <= g.in[2];
+}
+// Calls f with the offsets of their two rows of data and of their outputs.
+template <class F>
+void for_each_square_row(const PoolGeometry& g, F&& f) {
+  for_each_plane(g, [&](int64_t from, int64_t to) {
+    for (int64_t y = 0; y < g.out[0] * g.out[1]; ++y) {
+      const int64_t top = from + (y / g.out[1] * g.in[1] + y % g.out[1] * 2) * g.in[2];
+      f(top, top + g.in[2], to + y * g.out[2]);
     }
   });
 }
@@ -228,10 +245,39 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   });
 }
 
+// The gradient through one row of outputs of max, sum or avg; `row` is for its numbers.
+template <class T>
+void pool_row_grad(const PoolGeometry& g, const T* x, const T* head, const T* values, T* dx, int64_t z0, int64_t y0, T* row) {
+  const int64_t s = g.stride[2];
+  std::copy_n(head, g.out[2], row);
+  if (g.kind == PoolKind::max) {
+    // What is left to give: nothing once the first largest element has got it.
+    return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* from) {
+      T* to = dx + (from - x);
+      for (int64_t o = first; o < last; ++o) {
+        const bool largest = from[o * s] == values[o];
+        to[o * s] += largest ? row[o] : T(0);
+        row[o] = largest ? T(0) : row[o];
+      }
+    });
+  }
+  const int64_t outer = counted(g, 0, z0) * counted(g, 1, y0);
+  for (int64_t o = 0; g.kind == PoolKind::avg && o < g.out[2]; ++o)
+    row[o] /= static_cast<T>(std::max<int64_t>(outer * counted(g, 2, o * s - g.pad[2]), 1));
+  for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* from) {
+    T* to = dx + (from - x);
+    for (int64_t o = first; o < last; ++o) to[o * s] += row[o];
+  });
+}
+
 }  // namespace
 
 template <class T>
 void pool(const PoolGeometry& g, const T* data, T* out) {
+  if constexpr (std::is_same_v<T, float>)
+    if (are_squares(g))
+      return for_each_square_row(
+          g, [&](int64_t top, int64_t bottom, int64_t to) { pool_table().max_of_squares(g.out[2], data + top, data + bottom, out + to); });
   if (g.channels_last && g.kind != PoolKind::lp) return pool_channels_last(g, data, out);
   const int64_t unit = unit_of(g);
   for_each_plane(g, [&](int64_t from, int64_t to) {
@@ -248,9 +294,21 @@ template <class T>
 void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
   const int64_t unit = unit_of(g);
   std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
+  if constexpr (std::is_same_v<T, float>)
+    if (are_squares(g))
+      return for_each_square_row(g, [&](int64_t top, int64_t bottom, int64_t to) {
+        pool_table().max_of_squares_grad(g.out[2], data + top, data + bottom, values + to, head + to, data_grad + top, data_grad + bottom);
+      });
   for_each_plane(g, [&](int64_t from, int64_t to) {
     const T* x = data + from;
     T* dx = data_grad + from;
+    if (g.kind != PoolKind::lp && unit == 1) {
+      std::vector<T> row(static_cast<size_t>(g.out[2]));
+      for (int64_t r = 0; r < g.out[0] * g.out[1]; ++r)
+        pool_row_grad(g, x, head + to + r * g.out[2], values + to + r * g.out[2], dx, r / g.out[1] * g.stride[0] - g.pad[0],
+                      r % g.out[1] * g.stride[1] - g.pad[1], row.data());
+      return;
+    }
     for (int64_t p = 0; p < g.out_area(); ++p) {
       const Window w = window_at(g, p);
       const T h = head[to + p * unit], y = values[to + p * unit];

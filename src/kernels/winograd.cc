@@ -34,16 +34,6 @@ constexpr int64_t kStripBytes = 1 << 18;             // transformed data that st
 constexpr int64_t kLine = 16;                        // floats by which points are kept apart, or they would share a few sets of the cache
 constexpr int64_t kGrain = 1 << 18;                  // multiplications worth a thread
 
-// What each point of a weight is made of, as rows over the three elements of a window's row.
-constexpr double kRoot = 1.41421356237309504880;
-constexpr double kWeightOf2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-constexpr double kWeightOf4[6][3] = {{1, 0, 0},
-                                     {1 / 6.0, kRoot / 6, 2 / 6.0},
-                                     {1 / 6.0, -kRoot / 6, 2 / 6.0},
-                                     {-2 / 3.0, -kRoot / 3, -1 / 3.0},
-                                     {-2 / 3.0, kRoot / 3, -1 / 3.0},
-                                     {0, 0, 1}};
-
 // How the work of one call is laid out. Tiles are numbered over all images, rows and columns; a strip of them is
 // transformed at a time. Transformed data is (point, tile, channel), a panel's products (point, tile, 16).
 struct Layout {
@@ -132,22 +122,18 @@ void multiply(const Layout& l, int64_t count, const float* data, const float* pa
                                 products + p * l.product_step() + t * kTileColumns, panel + p * point + ahead, share);
 }
 
-struct Finish {
-  const float* bias;
-  bool accumulate, relu;
-};
 void store_panel(const ConvGeometry& g, const Layout& l, int64_t first, int64_t count, int64_t panel, const float* products,
-                 const Finish& finish, float* out) {
+                 const ConvEpilogue& epilogue, float* out) {
   constexpr int64_t kBlocks = kTileColumns / kChannelBlock;
   const int64_t row = g.out[1] * kChannelBlock;
   for (int64_t b = panel * kBlocks; b < std::min((panel + 1) * kBlocks, l.out_blocks); ++b) {
     float bias[kChannelBlock] = {};
-    if (finish.bias) std::copy_n(finish.bias + b * kChannelBlock, std::min(kChannelBlock, g.out_channels - b * kChannelBlock), bias);
+    if (epilogue.bias) std::copy_n(epilogue.bias + b * kChannelBlock, std::min(kChannelBlock, g.out_channels - b * kChannelBlock), bias);
     for (int64_t t = 0; t < count; ++t) {
       const Place at = place_of(l, first + t);
       l.transforms().output(products + t * kTileColumns + b % kBlocks * kChannelBlock, l.product_step(),
                             out + ((at.image * l.out_blocks + b) * g.out[0] + at.y) * row + at.x * kChannelBlock,
-                            {bias, finish.accumulate, finish.relu, row, g.out[0] - at.y, g.out[1] - at.x});
+                            {bias, epilogue.accumulate, epilogue.relu, epilogue.limit, row, g.out[0] - at.y, g.out[1] - at.x});
     }
   }
 }
@@ -175,31 +161,30 @@ int64_t winograd_weight_elements(const ConvGeometry& g, int64_t m) {
   return l.panels * l.points * l.in_channels * kTileColumns;
 }
 
-void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed) {
+// (panels, points, channels, 16). Blocks of 8 output channels are brought side by side first: (channels, 3, 3, 8).
+void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed, const Scratch& scratch) {
   const Layout l(g, m);
-  const auto* matrix = m == 2 ? kWeightOf2 : kWeightOf4;
-  parallel_for(l.panels, 1, [&](int64_t begin, int64_t end) {
-    std::fill(packed + begin * l.points * l.in_channels * kTileColumns, packed + end * l.points * l.in_channels * kTileColumns, 0.0f);
-    for (int64_t o = begin * kTileColumns; o < std::min(end * kTileColumns, g.out_channels); ++o)
-      for (int64_t c = 0; c < g.in_channels; ++c) {
-        const float* window = weight + (o * g.in_channels + c) * 9;
-        double rows[kMostEdge][3];  // [y of the point][x of the window]
-        for (int64_t y = 0; y < l.edge; ++y)
-          for (int64_t x = 0; x < 3; ++x)
-            rows[y][x] = matrix[y][0] * double{window[x]} + matrix[y][1] * double{window[3 + x]} + matrix[y][2] * double{window[6 + x]};
-        for (int64_t p = 0; p < l.points; ++p) {
-          const double *row = rows[p / l.edge], *factors = matrix[p % l.edge];
-          packed[((o / kTileColumns * l.points + p) * l.in_channels + c) * kTileColumns + o % kTileColumns] =
-              static_cast<float>(row[0] * factors[0] + row[1] * factors[1] + row[2] * factors[2]);
-        }
+  const int64_t terms = g.in_channels * 9, panel = l.points * l.in_channels * kTileColumns;
+  Buffers blocks(num_threads(), terms * kChannelBlock, scratch);
+  parallel_for(l.panels, kGrain / (5 * panel), [&](int64_t begin, int64_t end) {
+    blocks.use([&](float* block) {
+      for (int64_t o = begin * kTileColumns; o < end * kTileColumns; o += kChannelBlock) {
+        float* to = packed + o / kTileColumns * panel + o % kTileColumns;
+        block_table().to_block(std::clamp<int64_t>(g.out_channels - o, 0, kChannelBlock), terms,
+                               weight + std::min(o, g.out_channels) * terms, block);
+        for (int64_t c = 0; c < g.in_channels; ++c)
+          l.transforms().weight(block + c * 9 * kChannelBlock, to + c * kTileColumns, l.in_channels * kTileColumns);
+        for (int64_t p = 0; p < l.points; ++p)  // channels of the padding
+          for (int64_t c = g.in_channels; c < l.in_channels; ++c)
+            std::fill_n(to + (p * l.in_channels + c) * kTileColumns, kChannelBlock, 0.0f);
       }
+    });
   });
 }
 
-void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, const float* packed, const float* bias, bool accumulate,
-                          bool relu, float* out, const Scratch& scratch) {
+void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, const float* packed, const ConvEpilogue& epilogue,
+                          float* out, const Scratch& scratch) {
   const Layout l(g, m);
-  const Finish finish{bias, accumulate, relu};
   // Threads take strips where there are enough of them, else they share every strip: first its tiles, then the panels.
   const int64_t threads = num_threads(), together = l.strips >= 2 * threads ? 1 : l.strips;
   Buffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
@@ -215,12 +200,24 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
           product_buffers.use([&](float* products) {
             for (int64_t p = from; p < to; ++p) {
               multiply(l, count, transformed, packed + p * l.points * l.in_channels * kTileColumns, products);
-              store_panel(g, l, first, count, p, products, finish, out);
+              store_panel(g, l, first, count, p, products, epilogue, out);
             }
           });
         });
       });
   });
+}
+
+void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, const float* bias, float* out,
+                                const Scratch& scratch) {
+  const auto floats = [&](int64_t count) { return static_cast<float*>(scratch(count * int64_t{sizeof(float)})); };
+  float *packed = floats(winograd_weight_elements(g, m)),
+        *blocked = floats(g.batch * blocks_of(g.in_channels) * kChannelBlock * g.in_area());
+  float* blocked_out = floats(g.batch * blocks_of(g.out_channels) * kChannelBlock * g.out_area());
+  pack_winograd_weight(g, m, weight, packed, scratch);
+  to_blocked(g.batch, g.in_channels, g.in_area(), data, blocked);
+  convolution_winograd(g, m, blocked, packed, {.bias = bias}, blocked_out, scratch);
+  from_blocked(g.batch, g.out_channels, g.out_area(), blocked_out, out);
 }
 
 }  // namespace gluino::kernels

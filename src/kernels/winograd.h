@@ -11,10 +11,13 @@ bool can_run_winograd(const ConvGeometry& g);
 double winograd_cost(const ConvGeometry& g, int64_t m);
 
 int64_t winograd_weight_elements(const ConvGeometry& g, int64_t m);
-void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed);
+void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed, const Scratch& scratch);
 
-// out = conv(data) + bias [+ what is in out already], then [relu]; bias may be null.
-void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, const float* packed, const float* bias, bool accumulate,
-                          bool relu, float* out, const Scratch& scratch);
+void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, const float* packed, const ConvEpilogue& epilogue,
+                          float* out, const Scratch& scratch);
+
+// The same between plain layouts, with the weight as it is.
+void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, const float* bias, float* out,
+                                const Scratch& scratch);
 
 }  // namespace gluino::kernels

@@ -1,6 +1,6 @@
 // Included by winograd_transforms_<isa>.cc, each compiled with its own instruction set. The matrices are those of Toom and
 // Cook for the points 0, 1, -1, infinity (tiles of 2) and 0, +-sqrt(2), +-sqrt(1/2), infinity (tiles of 4: a quarter of the
-// rounding error of the usual 0, +-1, +-2); winograd.cc has the weights' side.
+// rounding error of the usual 0, +-1, +-2).
 #include "kernels/lanes.h"
 #include "kernels/winograd_transforms.h"
 
@@ -8,6 +8,26 @@ namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
 constexpr float kRoot = 1.41421356237309504880f, kHalfRoot = 0.70710678118654752440f;
+
+template <int kTile>
+inline void transform_weight(const Lanes* w, Lanes* t) {
+  const Lanes outer = w[0] + w[2];
+  if constexpr (kTile == 2) {
+    t[0] = -w[0];
+    t[1] = 0.5f * (outer + w[1]);
+    t[2] = 0.5f * (outer - w[1]);
+    t[3] = w[2];
+  } else {
+    const Lanes even = (w[0] + 2.0f * w[2]) * (1 / 6.0f), odd = w[1] * (kRoot / 6);
+    const Lanes wide_even = (2.0f * w[0] + w[2]) * (1 / 3.0f), wide_odd = w[1] * (kRoot / 3);
+    t[0] = w[0];
+    t[1] = even + odd;
+    t[2] = even - odd;
+    t[3] = -(wide_even + wide_odd);
+    t[4] = wide_odd - wide_even;
+    t[5] = w[2];
+  }
+}
 
 template <int kTile>
 inline void transform_input(const Lanes* d, Lanes* t) {
@@ -39,6 +59,22 @@ inline void transform_output(const Lanes* m, Lanes* y) {
     y[1] = kRoot * (difference + 0.5f * wide_difference);
     y[2] = 2.0f * sum + 0.5f * wide_sum;
     y[3] = (2.0f * kRoot) * difference + ((0.5f * kHalfRoot) * wide_difference + m[5]);
+  }
+}
+
+template <int kTile>
+void weight(const float* from, float* to, int64_t to_step) {
+  constexpr int kEdge = kTile + 2;
+  Lanes columns[3][kEdge];  // [x][y]
+  for (int x = 0; x < 3; ++x) {
+    const Lanes w[3] = {load(from + x * kLanes), load(from + (3 + x) * kLanes), load(from + (6 + x) * kLanes)};
+    transform_weight<kTile>(w, columns[x]);
+  }
+  for (int y = 0; y < kEdge; ++y) {
+    const Lanes w[3] = {columns[0][y], columns[1][y], columns[2][y]};
+    Lanes t[kEdge];
+    transform_weight<kTile>(w, t);
+    for (int x = 0; x < kEdge; ++x) store(to + (y * kEdge + x) * to_step, t[x]);
   }
 }
 
@@ -83,7 +119,7 @@ void output(const float* from, int64_t from_step, float* to, const WinogradStore
       if (x >= how.columns) break;
       Lanes v = result[x] + bias;
       if (how.accumulate) v += load(row + x * kLanes);
-      store(row + x * kLanes, how.relu ? relu(v) : v);
+      store(row + x * kLanes, how.relu ? relu(v, how.limit) : v);
     }
   }
 }
@@ -114,6 +150,6 @@ void multiply_rows(int64_t rows, int64_t channels, const float* data, const floa
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
-const WinogradTable kWinogradTable = {{input<2>, output<2>}, {input<4>, output<4>}, multiply_rows<6>};
+const WinogradTable kWinogradTable = {{weight<2>, input<2>, output<2>}, {weight<4>, input<4>, output<4>}, multiply_rows<6>};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -131,6 +131,7 @@ struct CompiledConvolutionAttrs : ConvolutionAttrs {
   int64_t in_channels = 0;
   kernels::ConvAlgorithm algorithm = kernels::ConvAlgorithm::direct;
   bool add = false, relu = false;
+  std::optional<double> limit;
   template <class M>
   static M CompiledConvolutionAttrs::*own(M ConvolutionAttrs::*member) {
     return member;
@@ -148,7 +149,8 @@ struct CompiledConvolutionAttrs : ConvolutionAttrs {
         .choice("algorithm", &A::algorithm, {"direct", "narrow", "winograd2", "winograd4"},
                 "how it is computed, and what the weight is packed for")
         .field("add", &A::add, "whether the last input is added to the result")
-        .field("relu", &A::relu, "whether negative results become zero");
+        .field("relu", &A::relu, "whether negative results become zero")
+        .field("limit", &A::limit, "with relu: what larger results become");
   }
 };
 // The geometry, from data in the layout that the kernel reads.
@@ -189,6 +191,7 @@ static std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs&
   const auto pack = std::make_shared<const CompiledConvolutionAttrs>(c);
   c.add = e.add;
   c.relu = e.relu;
+  c.limit = e.limit;
   return CompiledLayer{.op = "_compiled_convolution",
                        .attrs = std::make_shared<const CompiledConvolutionAttrs>(c),
                        .pack = "_pack_convolution_weight",
@@ -206,7 +209,8 @@ GLUINO_OP(_pack_convolution_weight, CompiledConvolutionAttrs) {
         return Shape{kernels::packed_weight_elements(g, a.algorithm)};
       })
       .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
-        kernels::pack_weight(weight_geometry(a), a.algorithm, k.data<float>(0), k.out_data<float>());
+        PoolScratch scratch(k.out().device());
+        kernels::pack_weight(weight_geometry(a), a.algorithm, k.data<float>(0), k.out_data<float>(), std::ref(scratch));
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
@@ -234,8 +238,10 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
         if (a.add && bytes_of(added) != bytes_of(k.out()))
           std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
         PoolScratch scratch(k.out().device());
-        kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), a.algorithm, k.data<float>(0), k.data<float>(1),
-                                     a.no_bias ? nullptr : k.data<float>(2), a.add, a.relu, k.out_data<float>(), std::ref(scratch));
+        kernels::ConvEpilogue epilogue{.bias = a.no_bias ? nullptr : k.data<float>(2), .accumulate = a.add, .relu = a.relu};
+        if (a.limit) epilogue.limit = static_cast<float>(*a.limit);
+        kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), a.algorithm, k.data<float>(0), k.data<float>(1), epilogue,
+                                     k.out_data<float>(), std::ref(scratch));
       })
       .kernel_dtypes({DType::float32})
       .inplace(2)

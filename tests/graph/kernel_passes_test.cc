@@ -125,6 +125,16 @@ TEST(CompileLayers, ChoosesAnAlgorithm) {
   EXPECT_EQ(algorithm_of("(1, 64, 56, 56)", 64, ", stride=\"(2, 2)\""), "direct");
   EXPECT_EQ(algorithm_of("(4, 6, 12, 12)", 6, ""), "narrow");
 }
+TEST(CompileLayers, TakesOverAReluWithALimit) {
+  const std::string text = after(compile_layers, R"g(graph(x: float32 (1, 8, 8, 8), w: float32 (16, 8, 1, 1)) {
+  c = Convolution(x, w) {kernel="(1, 1)", no_bias=True, num_filter=16}
+  r = clip(c) {a_max=6, a_min=0}
+  return r
+}
+)g");
+  EXPECT_NE(text.find("limit=6"), std::string::npos) << text;
+  EXPECT_EQ(text.find("clip"), std::string::npos) << text;
+}
 TEST(CompileLayers, LeavesTrainingAlone) {
   const std::string text =
       "graph(x: float32 (4, 6), w: float32 (8, 6)) {\n  d = FullyConnected(x, w) {no_bias=True, num_hidden=8}\n  return d\n}\n";
