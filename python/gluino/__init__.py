@@ -7,7 +7,7 @@
 from . import _core, base, context, name, util
 from .base import ERRORS as _errors, MXNetError, dtype_name as _dtype_name  # noqa: F401
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus  # noqa: F401
-from . import attribute, executor
+from . import attribute, executor, operator
 from .attribute import AttrScope  # noqa: F401
 from . import ndarray, symbol, numpy, numpy_extension
 
