@@ -203,6 +203,15 @@ class NDArray(Readable, _core.Array):
         """Sets the gradient to 0."""
         _core.zero_grad(self)
 
+    @property
+    def _fresh_grad(self):
+        """Whether backward() has written the gradient since this was last set to False."""
+        return _core.has_fresh_grad(self)
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state):
+        _core.set_fresh_grad(self, state)
+
     def drop_grad(self):
         """Forgets the gradient."""
         _core.share_grad(self, "null")
