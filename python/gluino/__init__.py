@@ -29,5 +29,5 @@ from .gluon.symbol_block import load_block  # noqa: F401,E402
 from ._hybrid import hybrid  # noqa: F401,E402
 from . import contrib  # noqa: E402
 
-init, opt, mod, kv, viz, mon, rnd, device = initializer, optimizer, module, kvstore, visualization, monitor, random, context
+init, opt, mod, kv, viz, mon, rnd, img, device = initializer, optimizer, module, kvstore, visualization, monitor, random, image, context
 __version__ = "1.9.1"

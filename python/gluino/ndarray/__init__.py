@@ -5,7 +5,7 @@ from .. import _core
 from . import _internal, contrib, image, linalg, random, sparse
 from .ndarray import *  # noqa: F401,F403
 from .ndarray import NDArray, __all__ as _made_here
-from .sparse import CSRNDArray, RowSparseNDArray  # noqa: F401
+from .sparse import CSRNDArray, RowSparseNDArray, cast_storage  # noqa: F401
 from ..operator import custom_function as _custom_function
 from .._register import fill as _fill, methods as _methods, missing as _missing
 
