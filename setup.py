@@ -29,8 +29,10 @@ class CMakeBuild(build_ext):
             shutil.copy2(file, target)
         for stub in (build / "python" / "gluino").rglob("*.pyi"):
             shutil.copy2(stub, target / stub.relative_to(build / "python" / "gluino"))
-        library = (build / "src" / "libgluino.so").resolve()
-        shutil.copy2(library, target / "libgluino.so.0")
+        for name in ("libgluino.so.0", "libgluino_jit.so.0"):
+            library = build / "src" / name
+            if library.exists():  # there is no libgluino_jit without LLVM
+                shutil.copy2(library.resolve(), target / name)
 
 
 setup(

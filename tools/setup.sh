@@ -4,7 +4,7 @@
 set -euo pipefail
 mkdir -p "$(dirname "$0")/../build"
 
-packages=(g++ cmake ninja-build ccache pkg-config clang-format python3
+packages=(g++ clang-19 llvm-19-dev cmake ninja-build ccache pkg-config clang-format python3
   libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
   zlib1g-dev libzip-dev libjpeg62-turbo-dev libpng-dev libgtest-dev libbenchmark-dev
   python3-dev pybind11-dev python3-numpy python3-pil python3-pytest python3-setuptools python3-wheel python3-pip)

@@ -3,8 +3,10 @@
 #include "base/parallel.h"
 
 #include <omp.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -40,18 +42,49 @@ struct Job {
   }
 };
 
+// Whether another process wants the core this thread runs on. A thread that is put aside in the middle of a chunk keeps its
+// caller waiting for whole time slices, so a helper that this happens to stays away for a while, and longer each time.
+class Contention {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point stay_away_until() {
+    const long before = switches_;
+    switches_ = involuntary_switches();
+    const Clock::time_point now = Clock::now();
+    if (switches_ == before) return now;
+    const bool again = now - returned_ < 4 * pause_;
+    pause_ = again ? std::min<Clock::duration>(2 * pause_, kLongest) : kShortest;
+    returned_ = now + pause_;
+    return returned_;
+  }
+
+ private:
+  static constexpr Clock::duration kShortest = std::chrono::milliseconds(5), kLongest = std::chrono::seconds(1);
+  static long involuntary_switches() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+  }
+  long switches_ = involuntary_switches();
+  Clock::duration pause_ = kShortest;
+  Clock::time_point returned_{};
+};
+
 class Pool {
  public:
   void run(Job& job) {
     const int wanted = job.wanted;
+    int sleeping = 0;
     {
       const std::lock_guard lock(mutex_);
       while (threads_ < wanted) start_thread();
       jobs_.push_back(&job);
+      posted_.fetch_add(1, std::memory_order_release);
+      sleeping = sleeping_;
     }
-    if (wanted == 1)
+    if (sleeping && wanted == 1)
       wake_.notify_one();
-    else
+    else if (sleeping)
       wake_.notify_all();
     job.work();
     std::unique_lock lock(mutex_);
@@ -72,9 +105,10 @@ class Pool {
   [[noreturn]] void serve() {
     tls_inside = true;
     omp_set_num_threads(1);  // a library called from a chunk must not start a team of its own
+    Contention contention;
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return !jobs_.empty(); });
+      wait_for_job(lock);
       Job& job = *jobs_.front();
       job.helpers.fetch_add(1, std::memory_order_relaxed);
       if (--job.wanted == 0) jobs_.pop_front();
@@ -84,13 +118,30 @@ class Pool {
       // Under the mutex: the caller cannot miss the notification, and the job may be gone after the subtraction.
       job.helpers.fetch_sub(1, std::memory_order_release);
       done_.notify_all();
+      lock.unlock();
+      std::this_thread::sleep_until(contention.stay_away_until());
+      lock.lock();
     }
+  }
+  // The next job usually comes within microseconds, and to wake a sleeping thread takes longer than many jobs.
+  void wait_for_job(std::unique_lock<std::mutex>& lock) {
+    constexpr int kLooks = 4000;
+    for (int looks = 0; jobs_.empty() && looks < kLooks; ++looks) {
+      const unsigned seen = posted_.load(std::memory_order_relaxed);
+      lock.unlock();
+      for (; looks < kLooks && posted_.load(std::memory_order_acquire) == seen; ++looks) __builtin_ia32_pause();
+      lock.lock();
+    }
+    ++sleeping_;
+    wake_.wait(lock, [&] { return !jobs_.empty(); });
+    --sleeping_;
   }
 
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<Job*> jobs_;  // those that still want helpers
-  int threads_ = 0;
+  std::atomic<unsigned> posted_{0};
+  int threads_ = 0, sleeping_ = 0;
 };
 
 // Leaked on purpose: its threads run until the process ends.

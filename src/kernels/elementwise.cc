@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
@@ -215,6 +216,68 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
   }
 }
 
+// Runs of consecutive elements that one call of a compiled loop can compute, and how it reads the operands there.
+struct Runs {
+  int64_t length;         // of one run
+  uint32_t repeated = 0;  // operands with one element per run
+  bool gathered = false;  // broadcast operands are first written out, because runs of them would be too short
+};
+constexpr int64_t kShortRun = 64;
+
+std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
+  if (loop.operands.size() > CompiledLoops::kMostInputs || loop.out_dtype != loop.type) return std::nullopt;
+  bool strided = false;
+  for (size_t k = 0; k < loop.operands.size(); ++k) {
+    if (loop.operands[k].dtype != loop.type) return std::nullopt;
+    strided |= loop.access[k].kind == Access::strided;
+  }
+  Runs runs{.length = elements};
+  if (strided) {
+    const int64_t inner = loop.extents[static_cast<size_t>(loop.axes - 1)];
+    runs.gathered = inner < kShortRun;
+    runs.length = runs.gathered ? kBlock : inner;
+  }
+  for (size_t k = 0; k < loop.operands.size(); ++k) {
+    const Access& a = loop.access[k];
+    const bool one_per_row = a.kind == Access::strided && a.strides[static_cast<size_t>(loop.axes - 1)] == 0;
+    if (a.kind == Access::scalar || (one_per_row && !runs.gathered)) runs.repeated |= 1u << k;
+  }
+  return runs;
+}
+
+// Where an operand's element for output position `at` is.
+int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
+  if (a.kind == Access::same) return at;
+  if (a.kind == Access::scalar) return 0;
+  int64_t offset = 0;
+  for (int i = loop.axes - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    offset += at % loop.extents[k] * a.strides[k];
+    at /= loop.extents[k];
+  }
+  return offset;
+}
+
+void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end) {
+  const size_t count = loop.operands.size();
+  std::array<const void*, CompiledLoops::kMostInputs> inputs;
+  std::vector<char> scratch(runs.gathered ? count * static_cast<size_t>(kBlock * loop.width) : 0);
+  for (int64_t at = begin; at < end;) {
+    const int64_t n = std::min(end - at, runs.length - (runs.gathered ? 0 : at % runs.length));
+    for (size_t k = 0; k < count; ++k) {
+      if (runs.gathered && loop.access[k].kind == Access::strided) {
+        char* block = scratch.data() + static_cast<int64_t>(k) * kBlock * loop.width;
+        gather(loop, k, at, n, block);
+        inputs[k] = block;
+      } else {
+        inputs[k] = static_cast<const char*>(loop.operands[k].data) + offset_of(loop, loop.access[k], at) * loop.width;
+      }
+    }
+    kernel(inputs.data(), loop.out + at * loop.width, n);
+    at += n;
+  }
+}
+
 // One instruction on whole arrays of the computed type: no registers, no blocks.
 bool run_direct(const Program& p, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
   const Instruction& last = p[p.size() - 1];
@@ -240,7 +303,8 @@ bool run_direct(const Program& p, std::span<const Operand> operands, void* out, 
 
 }  // namespace
 
-void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
+void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape,
+                     CompiledLoops* loops) {
   const int64_t n = shape.elements();
   if (n == 0 || run_direct(program, operands, out, out_dtype, shape)) return;
   Loop loop{.program = program,
@@ -252,6 +316,9 @@ void run_elementwise(const Program& program, std::span<const Operand> operands, 
             .type = storage_of(program.type()),
             .width = dtype_bytes(storage_of(program.type()))};
   collapse(loop, shape);
+  if (const auto runs = loops ? find_runs(loop, n) : std::nullopt)
+    if (const LoopKernel kernel = loops->find(runs->repeated, n))
+      return parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_compiled(loop, *runs, kernel, begin, end); });
   const Registers registers = allocate_registers(program);
   parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end); });
 }

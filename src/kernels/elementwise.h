@@ -5,6 +5,7 @@
 #include "gluino/dtype.h"
 #include "gluino/expr.h"
 #include "gluino/shape.h"
+#include "kernels/compiled_loops.h"
 
 namespace gluino::kernels {
 
@@ -15,6 +16,8 @@ struct Operand {
 };
 
 // out = program(operands); out has shape `shape` and may be the memory of an operand of the same shape and dtype.
-void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape);
+// With `loops`, those of the program, machine code is used where there is some.
+void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape,
+                     CompiledLoops* loops = nullptr);
 
 }  // namespace gluino::kernels

@@ -29,7 +29,7 @@ const GemmTable& gemm_table() {
 namespace {
 
 constexpr int64_t kBlockK = 256;     // a panel of this depth stays in the first-level cache
-constexpr int64_t kBlockRows = 96;   // rows of the first factor that stay in the second-level cache
+constexpr int64_t kBlockRows = 144;  // rows of the first factor that stay in the second-level cache
 constexpr int64_t kFewRows = 12;     // below, packing the second factor costs more than it saves
 constexpr int64_t kGrain = 1 << 18;  // multiplications worth a thread
 
@@ -51,25 +51,29 @@ int64_t panels_of(int64_t n) { return (n + kTileColumns - 1) / kTileColumns; }
 // Terms are added in blocks of kBlockK; the first block starts from `start`, the others from what is there.
 void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int64_t ldc, const Epilogue& epilogue) {
   const GemmTable& table = gemm_table();
-  const int64_t panels = panels_of(f.n), row_blocks = (f.m + kBlockRows - 1) / kBlockRows;
+  const int64_t panels = panels_of(f.n), whole = f.n / kTileColumns, row_blocks = (f.m + kBlockRows - 1) / kBlockRows;
   const int64_t work = std::min(f.m, kBlockRows) * kTileColumns * f.k;
   parallel_for(panels * row_blocks, kGrain / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     // Panels of one block of rows follow each other: the block stays in the cache.
     for (int64_t first = begin; first < end;) {
       const int64_t block = first / panels, last = std::min(end, (block + 1) * panels);
       const int64_t row_begin = block * kBlockRows, row_end = std::min(f.m, row_begin + kBlockRows), rows_here = row_end - row_begin;
-      const int64_t tiles = (rows_here + kTileRows - 1) / kTileRows, tile_rows = (rows_here + tiles - 1) / tiles;  // even: 4 + 4, not 6 + 2
+      const int64_t tiles = (rows_here + kTileRows - 1) / kTileRows, tile_rows = rows_here / tiles, larger = rows_here % tiles;
       for (int64_t k0 = 0; k0 < std::max<int64_t>(f.k, 1); k0 += kBlockK) {
         const int64_t depth = std::min(kBlockK, f.k - k0);
         const TileStore store{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + kBlockK >= f.k};
-        for (int64_t t = first; t < last; ++t) {
-          const int64_t panel = t - block * panels, column = panel * kTileColumns, columns = std::min(kTileColumns, f.n - column);
+        int64_t together = 1;
+        for (int64_t t = first; t < last; t += together) {
+          const int64_t panel = t - block * panels, column = panel * kTileColumns;
           const bool apart = b.last && panel == panels - 1;
-          const int64_t row_step = apart ? kTileColumns : b.row_step;
+          together = panels_at_once(rows_here);
+          if (t + together > last || panel + together > whole) together = 1;
+          const int64_t columns = std::min(together * kTileColumns, f.n - column), row_step = apart ? kTileColumns : b.row_step;
           const float* rows = (apart ? b.last : b.data + panel * b.panel_step) + k0 * row_step;
-          for (int64_t i = row_begin; i < row_end; i += tile_rows)
-            table.tile(std::min(tile_rows, row_end - i), columns, depth, f.a + i * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows,
-                       row_step, epilogue.bias ? epilogue.bias + column : nullptr, c + i * ldc + column, ldc, store);
+          // Tiles of nearly the same size: 4 + 4 rows, not 6 + 2.
+          for (int64_t tile = 0, i = row_begin; tile < tiles; i += tile_rows + (tile < larger), ++tile)
+            table.tile(tile_rows + (tile < larger), columns, depth, f.a + i * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows,
+                       row_step, b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + i * ldc + column, ldc, store);
         }
       }
       first = last;

@@ -246,6 +246,53 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
   }
 }
 
+// One layer and direction in the packed parameters: panels of both weights, then the two biases.
+struct PackedCell {
+  int64_t input_weight, state_weight, input_bias, state_bias, end;
+  PackedCell(const RnnGeometry& g, int64_t layer, int64_t direction) {
+    const int64_t rows = g.gates() * g.state, state = packed_elements(g.state, rows);
+    input_weight = 0;
+    for (int64_t l = 0; l < layer; ++l) input_weight += g.directions * (packed_elements(g.layer_input(l), rows) + state + 2 * rows);
+    const int64_t own = packed_elements(g.layer_input(layer), rows);
+    input_weight += direction * (own + state + 2 * rows);
+    state_weight = input_weight + own;
+    input_bias = state_weight + state;
+    state_bias = input_bias + rows;
+    end = state_bias + rows;
+  }
+};
+
+constexpr int64_t kPredictedRows = 64;  // rows of gates that one product of the input fills: they stay in the second-level cache
+
+// States start as those before the first step and end as those after the last; columns of `out` are `width` apart.
+void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, const float* input, const float* packed, float* hidden,
+                  float* cell, float* out) {
+  const PackedCell at(g, layer, direction);
+  const int64_t size = g.state, rows = g.gates() * size, inputs = g.layer_input(layer), width = g.directions * size;
+  const bool apart = g.mode == RnnMode::gru;  // the state's part is not simply added to the input's
+  const int64_t steps_at_once = std::max<int64_t>(1, kPredictedRows / std::max<int64_t>(g.batch, 1));
+  std::vector<float> gates(static_cast<size_t>(std::min(steps_at_once, g.time) * g.batch * rows));
+  std::vector<float> from_state(static_cast<size_t>(apart ? g.batch * rows : 0)), unused(static_cast<size_t>(g.batch * size));
+  for (int64_t done = 0; done < g.time; done += steps_at_once) {
+    const int64_t steps = std::min(steps_at_once, g.time - done), first = direction ? g.time - done - steps : done;
+    gemm_packed(false, steps * g.batch, rows, inputs, input + first * g.batch * inputs, inputs, packed + at.input_weight, false,
+                gates.data(), rows, {.bias = packed + at.input_bias});
+    for (int64_t s = 0; s < steps; ++s) {
+      const int64_t t = direction ? first + steps - 1 - s : first + s;
+      float* sums = gates.data() + (t - first) * g.batch * rows;
+      gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, apart ? from_state.data() : sums, rows,
+                  {.bias = apart ? packed + at.state_bias : nullptr});
+      parallel_for(g.batch, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          float *h = hidden + n * size, *extra = cell ? cell + n * size : unused.data() + n * size;
+          step_row(g.mode, size, sums + n * rows, apart ? from_state.data() + n * rows : nullptr, h, extra, h, extra);
+          std::copy_n(h, size, out + (t * g.batch + n) * width + direction * size);
+        }
+      });
+    }
+  }
+}
+
 template <class T>
 void multiply(T* x, const T* mask, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= mask[i];
@@ -302,6 +349,43 @@ void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnS
     if (g.has_masks && l > 0) multiply(layer_head.data(), reserve + g.mask_offset(l - 1), steps * g.directions * g.state);
   }
   std::copy(input_grad.begin(), input_grad.end(), data_grad);
+}
+
+int64_t packed_rnn_elements(const RnnGeometry& g) { return PackedCell(g, g.layers - 1, g.directions - 1).end; }
+
+void pack_rnn_parameters(const RnnGeometry& g, const float* parameters, float* packed) {
+  for (int64_t l = 0; l < g.layers; ++l)
+    for (int64_t d = 0; d < g.directions; ++d) {
+      const Cell<float, float> from(g, l, d, parameters, nullptr);
+      const PackedCell to(g, l, d);
+      const int64_t rows = from.rows(), inputs = g.layer_input(l);
+      pack_factor(true, inputs, rows, from.input_weight, inputs, packed + to.input_weight);
+      pack_factor(true, g.state, rows, from.state_weight, g.state, packed + to.state_weight);
+      std::copy_n(from.input_bias, rows, packed + to.input_bias);
+      std::copy_n(from.state_bias, rows, packed + to.state_bias);
+      for (int64_t i = 0; i < rows && g.mode != RnnMode::gru; ++i) packed[to.input_bias + i] += from.state_bias[i];
+    }
+}
+
+void rnn_predict(const RnnGeometry& g, const float* data, const float* packed, RnnStates<const float> initial, float* out,
+                 RnnStates<float> final) {
+  const int64_t block = g.batch * g.state, cells = g.layers * g.directions;
+  std::copy_n(initial.hidden, cells * block, final.hidden);
+  if (final.cell) std::copy_n(initial.cell, cells * block, final.cell);
+  std::vector<float> between[2];  // layers write one and read the other; the last one writes `out`
+  const float* input = data;
+  for (int64_t l = 0; l < g.layers; ++l) {
+    float* layer_out = out;
+    if (l + 1 < g.layers) {
+      between[l % 2].resize(static_cast<size_t>(g.time * block * g.directions));
+      layer_out = between[l % 2].data();
+    }
+    for (int64_t d = 0; d < g.directions; ++d) {
+      const int64_t at = (l * g.directions + d) * block;
+      predict_cell(g, l, d, input, packed, final.hidden + at, final.cell ? final.cell + at : nullptr, layer_out);
+    }
+    input = layer_out;
+  }
 }
 
 #define INSTANTIATE(T)                                                                                                                   \

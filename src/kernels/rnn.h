@@ -43,4 +43,10 @@ template <class T>
 void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnStates<const T> initial, const T* reserve, const T* head,
                   RnnStates<const T> head_final, T* data_grad, T* parameter_grad, RnnStates<T> initial_grad);
 
+// The same for prediction in float32: parameters rearranged once, nothing kept for a backward pass, no dropout.
+int64_t packed_rnn_elements(const RnnGeometry& g);
+void pack_rnn_parameters(const RnnGeometry& g, const float* parameters, float* packed);
+void rnn_predict(const RnnGeometry& g, const float* data, const float* packed, RnnStates<const float> initial, float* out,
+                 RnnStates<float> final);
+
 }  // namespace gluino::kernels

@@ -1,7 +1,7 @@
 // Scalar mathematics that compilers turn into vector code: branch-free, no calls on the common paths.
 // Bounds on the error in units in the last place (ulp), checked by tests/unit/kernels/vector_math_test.cc over all
 // exponents: exp 2, expm1 3, log 2, log1p 3, tanh 7, erf 7 (float32). Everything else, and float64, is libm.
-// Included only from primitives_impl.h, inside one translation unit per instruction set.
+// Included only from scalar_functions.h, inside one translation unit per instruction set.
 #pragma once
 #include <math.h>
 #include <stdint.h>

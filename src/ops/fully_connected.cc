@@ -73,7 +73,7 @@ static Tensors fully_connected_gradient(const FullyConnectedAttrs& a, const Grad
 // ---- The compiled form: the weight rearranged once, relu in the same sweep.
 struct CompiledDenseAttrs : FullyConnectedAttrs {
   int64_t features = 0;
-  bool packed = true, relu = false;
+  bool relu = false;
   template <class M>
   static M CompiledDenseAttrs::*own(M FullyConnectedAttrs::*member) {
     return member;
@@ -84,18 +84,14 @@ struct CompiledDenseAttrs : FullyConnectedAttrs {
         .field("no_bias", own(&A::no_bias), "leave the bias out")
         .field("flatten", own(&A::flatten), "treat all axes but the first as one")
         .field("features", &A::features, "number of inputs")
-        .field("packed", &A::packed, "whether the weight was rearranged")
         .field("relu", &A::relu, "whether negative results become zero");
   }
 };
-static Shape weight_shape(const CompiledDenseAttrs& a) {
-  return a.packed ? Shape{kernels::packed_elements(a.features, a.num_hidden)} : Shape{a.num_hidden, a.features};
-}
-static CompiledDenseAttrs compiled_sample(bool packed) {
+static Shape packed_shape(const CompiledDenseAttrs& a) { return {kernels::packed_elements(a.features, a.num_hidden)}; }
+static CompiledDenseAttrs compiled_sample() {
   CompiledDenseAttrs a;
   a.num_hidden = 4;
   a.features = 6;
-  a.packed = packed;
   a.relu = true;
   return a;
 }
@@ -104,27 +100,24 @@ static std::optional<CompiledLayer> compiled_dense(const FullyConnectedAttrs& a,
   CompiledDenseAttrs c;
   static_cast<FullyConnectedAttrs&>(c) = a;
   c.features = in[1][1];
-  c.packed = in[0].elements() > c.features;  // one row: the weight is read once, as it lies
   const auto pack = std::make_shared<const CompiledDenseAttrs>(c);
   c.relu = e.relu;
-  return CompiledLayer{.op = "_compiled_dense",
-                       .attrs = std::make_shared<const CompiledDenseAttrs>(c),
-                       .pack = c.packed ? "_pack_dense_weight" : "",
-                       .pack_attrs = pack};
+  return CompiledLayer{
+      .op = "_compiled_dense", .attrs = std::make_shared<const CompiledDenseAttrs>(c), .pack = "_pack_dense_weight", .pack_attrs = pack};
 }
 GLUINO_OP(_pack_dense_weight, CompiledDenseAttrs) {
   op.doc("Rearranges a weight for _compiled_dense.")
       .input("weight")
       .shape([](const CompiledDenseAttrs& a, std::span<const Shape> in) {
         if (!(in[0] == Shape{a.num_hidden, a.features})) raise<ShapeError>("weight has shape {}", in[0]);
-        return Shape{kernels::packed_elements(a.features, a.num_hidden)};
+        return packed_shape(a);
       })
       .kernel([](const CompiledDenseAttrs& a, KernelContext& k) {
         kernels::pack_factor(true, a.features, a.num_hidden, k.data<float>(0), a.features, k.out_data<float>());
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
-      .sample({{4, 6}}, compiled_sample(true));
+      .sample({{4, 6}}, compiled_sample());
 }
 GLUINO_OP(_compiled_dense, CompiledDenseAttrs) {
   op.doc("Dense layer with a rearranged weight, and what follows it.")
@@ -134,24 +127,20 @@ GLUINO_OP(_compiled_dense, CompiledDenseAttrs) {
       .present_if([](const CompiledDenseAttrs& a) { return !a.no_bias; })
       .shape([](const CompiledDenseAttrs& a, std::span<const Shape> in) {
         if (features_of(a, in[0]) != a.features) raise<ShapeError>("data has shape {}, but {} features are needed", in[0], a.features);
-        if (!(in[1] == weight_shape(a))) raise<ShapeError>("weight has shape {}, but {} is needed", in[1], weight_shape(a));
+        if (!(in[1] == packed_shape(a))) raise<ShapeError>("weight has shape {}, but {} is needed", in[1], packed_shape(a));
         if (!a.no_bias && in[2].elements() != a.num_hidden) raise<ShapeError>("bias has shape {}", in[2]);
         return result_shape(a, in[0]);
       })
       .kernel([](const CompiledDenseAttrs& a, KernelContext& k) {
         const int64_t rows = k.out().size() / std::max<int64_t>(a.num_hidden, 1);
         const kernels::Epilogue after{.bias = a.no_bias ? nullptr : k.data<float>(2), .relu = a.relu};
-        if (a.packed)
-          kernels::gemm_packed(false, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1), false,
-                               k.out_data<float>(), a.num_hidden, after);
-        else
-          kernels::gemm_with_epilogue(false, true, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1),
-                                      a.features, k.out_data<float>(), a.num_hidden, after);
+        kernels::gemm_packed(false, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1), false,
+                             k.out_data<float>(), a.num_hidden, after);
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
-      .sample({{2, 6}, {4, 6}, {4}}, compiled_sample(false))
-      .sample({{3, 6}, {6 * 16}, {4}}, compiled_sample(true));
+      .sample({{1, 6}, {6 * 16}, {4}}, compiled_sample())
+      .sample({{3, 6}, {6 * 16}, {4}}, compiled_sample());
 }
 
 GLUINO_OP(FullyConnected, FullyConnectedAttrs) {

@@ -1,24 +1,36 @@
 // Several elementwise operators computed in one sweep. Passes make it; see fuse_elementwise.
 #include "kernels/elementwise.h"
-#include "op/program_text.h"
+#include "kernels/program_text.h"
 #include "ops/nets.h"
 
 namespace gluino {
 
+namespace ops {
+namespace {
+
+// A program with the machine code made from it so far.
+struct FusedProgram {
+  std::shared_ptr<kernels::CompiledLoops> loops = kernels::CompiledLoops::of(Program(ComputeType::f32));
+  const Program& program() const { return loops->program(); }
+};
+
+}  // namespace
+}  // namespace ops
+
 template <>
-struct AttrType<Program> {
+struct AttrType<ops::FusedProgram> {
   static const char* name() { return "std::string"; }
-  static Program parse(const std::string&, const std::string& text) { return parse_program(text); }
-  static std::string print(const Program& p) { return program_text(p); }
-  static Program from(const std::string& who, const AttrValue& v) { return parse_program(AttrType<std::string>::from(who, v)); }
-  static std::string literal(const Program& p) { return '"' + program_text(p) + '"'; }
+  static ops::FusedProgram parse(const std::string&, const std::string& text) { return {kernels::CompiledLoops::of(parse_program(text))}; }
+  static std::string print(const ops::FusedProgram& p) { return program_text(p.program()); }
+  static ops::FusedProgram from(const std::string& who, const AttrValue& v) { return parse(who, AttrType<std::string>::from(who, v)); }
+  static std::string literal(const ops::FusedProgram& p) { return '"' + print(p) + '"'; }
 };
 
 namespace ops {
 namespace {
 
 struct FusedAttrs {
-  Program program{ComputeType::f32};
+  FusedProgram program;
   static void fields(AttrFields<FusedAttrs>& f) {
     f.required("program", &FusedAttrs::program, "the instructions: inputs x0, x1, ..., constants, and calls on earlier instructions");
   }
@@ -33,20 +45,20 @@ static void check_program(const Program& p, size_t inputs) {
   }
 }
 
-static FusedAttrs example() { return {parse_program("f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")}; }
+static FusedAttrs example() { return {AttrType<FusedProgram>::parse("", "f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")}; }
 
 GLUINO_OP(_fused, FusedAttrs) {
   op.doc("Several elementwise operators in one sweep.")
       .variadic("data")
       .dtypes(DTypeSet::floating)
       .shape([](const FusedAttrs& a, std::span<const Shape> in) {
-        check_program(a.program, in.size());
+        check_program(a.program.program(), in.size());
         return broadcast_shapes(in);
       })
       .kernel([](const FusedAttrs& a, KernelContext& k) {
         std::vector<kernels::Operand> operands;
         for (int i = 0; i < k.num_inputs(); ++i) operands.push_back({bytes_of(k.in(i)), k.in(i).dtype(), &k.in(i).shape()});
-        kernels::run_elementwise(a.program, operands, bytes_of(k.out()), k.out().dtype(), k.out().shape());
+        kernels::run_elementwise(a.program.program(), operands, bytes_of(k.out()), k.out().dtype(), k.out().shape(), a.program.loops.get());
       })
       .inplace(0)
       .inplace(1)

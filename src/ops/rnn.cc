@@ -113,6 +113,84 @@ static Tensors rnn_gradient(const RNNAttrs& a, const Gradient& g) {
 static auto has_cell = [](const RNNAttrs& a) { return a.is_lstm(); };
 static auto has_lengths = [](const RNNAttrs& a) { return a.use_sequence_length; };
 
+// ---- The compiled form, for prediction: the parameters rearranged once, and no reserve.
+struct CompiledRNNAttrs {
+  RnnMode mode = RnnMode::lstm;
+  int64_t state_size = 0, num_layers = 1, features = 0;
+  bool bidirectional = false;
+  static void fields(AttrFields<CompiledRNNAttrs>& f) {
+    using A = CompiledRNNAttrs;
+    f.choice("mode", &A::mode, {"rnn_relu", "rnn_tanh", "lstm", "gru"}, "the kind of cell")
+        .required("state_size", &A::state_size, "extent of the hidden state")
+        .required("num_layers", &A::num_layers, "number of layers")
+        .required("features", &A::features, "number of channels of the data")
+        .field("bidirectional", &A::bidirectional, "also run backwards in time");
+  }
+  bool is_lstm() const { return mode == RnnMode::lstm; }
+};
+static RnnGeometry geometry_of(const CompiledRNNAttrs& a, int64_t time, int64_t batch) {
+  return {.mode = a.mode,
+          .time = time,
+          .batch = batch,
+          .input = a.features,
+          .state = a.state_size,
+          .layers = a.num_layers,
+          .directions = a.bidirectional ? 2 : 1};
+}
+static std::optional<CompiledLayer> compiled_rnn(const RNNAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool) {
+  if (e.add || e.relu || a.use_sequence_length) return {};
+  const auto attrs =
+      std::make_shared<const CompiledRNNAttrs>(CompiledRNNAttrs{a.mode, a.state_size, a.num_layers, in[0][2], a.bidirectional});
+  return CompiledLayer{.op = "_compiled_rnn", .attrs = attrs, .pack = "_pack_rnn_parameters", .pack_attrs = attrs};
+}
+GLUINO_OP(_pack_rnn_parameters, CompiledRNNAttrs) {
+  op.doc("Rearranges the parameters of RNN for _compiled_rnn.")
+      .input("parameters")
+      .shape([](const CompiledRNNAttrs& a, std::span<const Shape> in) {
+        const RnnGeometry g = geometry_of(a, 0, 0);
+        if (!(in[0] == Shape{g.parameter_size()}))
+          raise<ShapeError>("parameters have shape {}, but ({},) is needed", in[0], g.parameter_size());
+        return Shape{kernels::packed_rnn_elements(g)};
+      })
+      .kernel([](const CompiledRNNAttrs& a, KernelContext& k) {
+        kernels::pack_rnn_parameters(geometry_of(a, 0, 0), k.data<float>(0), k.out_data<float>());
+      })
+      .kernel_dtypes({DType::float32})
+      .not_differentiable("compiled programs for prediction use it")
+      .sample({{48}}, {.state_size = 2, .num_layers = 1, .features = 2});
+}
+GLUINO_OP(_compiled_rnn, CompiledRNNAttrs) {
+  op.doc("Recurrent layers with rearranged parameters, for prediction.")
+      .input("data")
+      .input("parameters")
+      .input("state")
+      .input("state_cell")
+      .present_if([](const CompiledRNNAttrs& a) { return a.is_lstm(); })
+      .outputs({"output", "state_output", "statecell_output"})
+      .num_outputs([](const CompiledRNNAttrs& a) { return a.is_lstm() ? 3 : 2; })
+      .shape([](const CompiledRNNAttrs& a, std::span<const Shape> in) {
+        if (in[0].ndim() != 3 || in[0][2] != a.features)
+          raise<ShapeError>("data has shape {}, but (time, batch, {}) is needed", in[0], a.features);
+        const RnnGeometry g = geometry_of(a, in[0][0], in[0][1]);
+        if (!(in[1] == Shape{kernels::packed_rnn_elements(g)})) raise<ShapeError>("parameters have shape {}", in[1]);
+        const Shape state = state_shape(g);
+        for (size_t i = 2; i < in.size(); ++i)
+          if (!(in[i] == state)) raise<ShapeError>("a state has shape {}, but {} is needed", in[i], state);
+        std::vector<Shape> out{{g.time, g.batch, g.directions * g.state}, state};
+        if (a.is_lstm()) out.push_back(state);
+        return out;
+      })
+      .kernel([](const CompiledRNNAttrs& a, KernelContext& k) {
+        const RnnGeometry g = geometry_of(a, k.in(0).shape()[0], k.in(0).shape()[1]);
+        kernels::rnn_predict(g, k.data<float>(0), k.data<float>(1), {k.data<float>(2), a.is_lstm() ? k.data<float>(3) : nullptr},
+                             k.out_data<float>(), {k.out_data<float>(1), a.is_lstm() ? k.out_data<float>(2) : nullptr});
+      })
+      .kernel_dtypes({DType::float32})
+      .not_differentiable("compiled programs for prediction use it")
+      .sample({{3, 2, 2}, {2 * 2 * 16 + 16}, {1, 2, 2}, {1, 2, 2}}, {.state_size = 2, .num_layers = 1, .features = 2})
+      .sample({{3, 2, 2}, {2 * 2 * 16 + 12}, {1, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 1, .features = 2});
+}
+
 GLUINO_OP(RNN, RNNAttrs) {
   op.doc("Recurrent layers (relu, tanh, lstm, gru) over data of shape (time, batch, channels), with all weights in one vector.")
       .input("data")
@@ -133,6 +211,7 @@ GLUINO_OP(RNN, RNNAttrs) {
       .kernel_dtypes(real_dtypes())
       .mode_dependent()
       .random_if([](const RNNAttrs& a) { return a.p > 0; })
+      .compiled_layer(compiled_rnn)
       .gradient({{0, 1, 2, 3, 4}, {2, 3}}, rnn_gradient)
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true})
       .sample({{3, 2, 2}, {72}, {2, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 2, .state_outputs = true})

@@ -108,6 +108,11 @@ class LayerCompiler {
     const auto k = static_cast<size_t>(n);
     return readers_[k].size() == 1 && !is_output_[k] ? readers_[k][0] : -1;
   }
+  bool is_read(ValueId v) const {
+    const auto reads = [&](int r) { return std::count(node(r).inputs.begin(), node(r).inputs.end(), v) > 0; };
+    const auto& readers = readers_[static_cast<size_t>(v.node)];
+    return std::any_of(readers.begin(), readers.end(), reads) || std::count(graph_.outputs.begin(), graph_.outputs.end(), v) > 0;
+  }
   bool is_scalar_function(int n, std::string_view text) const {
     if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !computes_in(graph_, node(n), DType::float32)) return false;
     return program_of(node(n), DType::float32).str() == text;
@@ -125,7 +130,7 @@ class LayerCompiler {
 
   bool compile_layer(int n) {
     const Graph::Node& layer = node(n);
-    if (!layer.op || !layer.op->compiled_layer || layer.outputs.size() != 1 || !computes_in(graph_, layer, DType::float32)) return false;
+    if (!layer.op || !layer.op->compiled_layer || !computes_in(graph_, layer, DType::float32)) return false;
     std::vector<Shape> shapes;
     for (ValueId v : layer.inputs) shapes.push_back(shape(v));
     // The longest run of what follows that the layer can take over.
@@ -143,6 +148,10 @@ class LayerCompiler {
     const Forms& data = forms(layer.inputs[0]);
     const auto compiled = layer.op->compiled_layer(layer.attrs.get(), shapes, epilogue, true);
     if (!compiled) return false;
+    // Results that only a backward pass would read have no compiled form.
+    const int results = OpRegistry::global().get(compiled->op).num_outputs(compiled->attrs);
+    for (int i = results; i < static_cast<int>(layer.outputs.size()); ++i)
+      if (is_read({n, i})) return false;
     // A layer without weights gains nothing from a layout that its data is not in.
     if (layer.inputs.size() == 1 && compiled->takes_blocked && !data.blocked) return false;
     std::vector<ValueId> inputs{compiled->takes_blocked ? blocked(layer.inputs[0]) : plain(layer.inputs[0])};
@@ -150,8 +159,8 @@ class LayerCompiler {
     if (!compiled->pack.empty()) inputs[1] = packed(*compiled, inputs[1], layer.name);
     if (other) inputs.push_back(compiled->gives_blocked ? blocked(*other) : plain(*other));
     const int last = followers.empty() ? n : followers.back();
-    const ValueId made{add(compiled->op, node(last).name, compiled->attrs, std::move(inputs)), 0};
-    (compiled->gives_blocked ? forms({last, 0}).blocked : forms({last, 0}).plain) = made;
+    const int made = add(compiled->op, node(last).name, compiled->attrs, std::move(inputs));
+    for (int i = 0; i < results; ++i) (compiled->gives_blocked ? forms({last, i}).blocked : forms({last, i}).plain) = ValueId{made, i};
     for (int f : followers) done_[static_cast<size_t>(f)] = true;
     return true;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "op/program_text.h"
+#include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
 

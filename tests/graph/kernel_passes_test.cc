@@ -54,6 +54,26 @@ TEST(FuseElementwise, DoesNotMixForwardAndBackward) {
   EXPECT_NE(after(fuse_elementwise, text).find("_fused(head0, x)"), std::string::npos);
 }
 
+TEST(CompileLayers, RecurrentLayersReadRearrangedParameters) {
+  EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (3, 2, 2), w: float32 (48,), h: float32 (1, 2, 2), c: float32 (1, 2, 2)) {
+  r = RNN(x, w, h, c) {num_layers=1, state_outputs=True, state_size=2}
+  return r, r[2]
+}
+)g"),
+            R"g(graph(x, w, h, c) {
+  r_packed = _pack_rnn_parameters(w) {features=2, num_layers=1, state_size=2}
+  r = _compiled_rnn(x, r_packed, h, c) {features=2, num_layers=1, state_size=2}
+  return r[0], r[2]
+}
+)g");
+  const std::string reserve_is_read = R"g(graph(x: float32 (3, 2, 2), w: float32 (48,), h: float32 (1, 2, 2), c: float32 (1, 2, 2)) {
+  r = RNN(x, w, h, c) {num_layers=1, state_outputs=True, state_size=2}
+  return r[3]
+}
+)g";
+  EXPECT_EQ(after(compile_layers, reserve_is_read).find("_compiled_rnn"), std::string::npos);
+}
+
 TEST(CompileLayers, TakesOverWhatFollowsADenseLayer) {
   EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (4, 6), w: float32 (8, 6), b: float32 (8,)) {
   d = FullyConnected(x, w, b) {num_hidden=8}

@@ -1,4 +1,4 @@
-#include "op/program_text.h"
+#include "kernels/program_text.h"
 
 #include <charconv>
 #include <map>

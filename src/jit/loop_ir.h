@@ -1,0 +1,14 @@
+// A scalar program as an LLVM function: loads, one call per instruction, a store, in a loop for the vectoriser.
+#pragma once
+#include <llvm/IR/Module.h>
+
+#include "kernels/loop_compiler.h"
+
+namespace gluino::jit {
+
+inline constexpr const char* kKernelName = "gluino_loop";
+
+// Adds the function to a module that defines the scalar functions. False: one that the program calls is missing.
+bool add_loop(llvm::Module& module, const kernels::LoopRequest& request);
+
+}  // namespace gluino::jit

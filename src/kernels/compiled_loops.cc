@@ -1,0 +1,153 @@
+#include "kernels/compiled_loops.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "kernels/primitives.h"
+#include "kernels/program_text.h"
+
+namespace gluino::kernels {
+namespace {
+
+// Below this much interpreted work (a few milliseconds) compiling, which takes ten times as long, would not pay.
+constexpr int64_t kWorthCompiling = 4 << 20;
+
+enum class Mode { off, background, wait };
+Mode mode() {
+  static const Mode chosen = [] {
+    const std::string text = env_text("GLUINO_JIT").value_or("");
+    return text == "off" ? Mode::off : text == "wait" ? Mode::wait : Mode::background;
+  }();
+  return chosen;
+}
+
+// The function of libgluino_jit, which lies beside this library; null when it, or the LLVM it needs, is not there.
+CompileLoop load_compiler() {
+  Dl_info here;
+  if (!dladdr(reinterpret_cast<void*>(&load_compiler), &here)) return nullptr;
+  const auto beside = std::filesystem::path(here.dli_fname).parent_path() / "libgluino_jit.so.0";
+  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) return nullptr;
+  return reinterpret_cast<CompileLoop>(dlsym(library, kCompileLoopSymbol));
+}
+
+std::string cache_folder() {
+  if (const auto own = env_text("GLUINO_CACHE")) return *own;
+  if (const auto xdg = env_text("XDG_CACHE_HOME")) return *xdg + "/gluino";
+  if (const auto home = env_text("HOME")) return *home + "/.cache/gluino";
+  return "";
+}
+
+}  // namespace
+
+// One thread that compiles what was asked for, in that order.
+class CompileQueue {
+ public:
+  // Null when nothing can be compiled: switched off, no compiler, or a child made by fork, which has no such thread.
+  static CompileQueue* get() {
+    static auto* queue = new CompileQueue;  // leaked on purpose: finish() has stopped the thread when the process ends
+    return queue->compile_ && getpid() == queue->process_ ? queue : nullptr;
+  }
+  void push(std::shared_ptr<CompiledLoops> loops, uint32_t repeated) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    waiting_.emplace_back(std::move(loops), repeated);
+    wake_.notify_one();
+  }
+  void compile(CompiledLoops& loops, uint32_t repeated) {
+    const std::lock_guard lock(compiling_);
+    const Program& p = loops.program();
+    const std::string identity = fmt::format("{} repeated {}", program_text(p), repeated);
+    const LoopRequest request{.code = &p[0],
+                              .size = p.size(),
+                              .type = p.type(),
+                              .repeated = repeated,
+                              .isa = primitives().name,
+                              .identity = identity.c_str(),
+                              .folder = folder_.empty() ? nullptr : folder_.c_str()};
+    loops.variants_[repeated].kernel.store(compile_(request), std::memory_order_release);
+  }
+
+ private:
+  CompileQueue() : process_(getpid()), folder_(cache_folder()) {
+    if (mode() == Mode::off) return;
+    // Loaded here, by the first user: registered after LLVM's own destructors, finish() runs before them.
+    compile_ = load_compiler();
+    if (compile_)
+      std::atexit([] {
+        if (CompileQueue* q = get()) q->finish();
+      });
+  }
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return finished_ || !waiting_.empty(); });
+      if (finished_) return;
+      const auto [loops, repeated] = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      compile(*loops, repeated);
+      lock.lock();
+    }
+  }
+  void finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      finished_ = true;
+      wake_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const pid_t process_;
+  const std::string folder_;
+  CompileLoop compile_ = nullptr;
+  std::mutex compiling_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::pair<std::shared_ptr<CompiledLoops>, uint32_t>> waiting_;
+  bool finished_ = false;
+  std::thread thread_;
+};
+
+std::shared_ptr<CompiledLoops> CompiledLoops::of(const Program& program) {
+  static std::mutex mutex;
+  static auto* all = new std::map<std::string, std::weak_ptr<CompiledLoops>>;
+  const std::string text = program_text(program);
+  const std::lock_guard lock(mutex);
+  if (auto found = (*all)[text].lock()) return found;
+  std::erase_if(*all, [](const auto& entry) { return entry.second.expired(); });
+  auto made = std::make_shared<CompiledLoops>(program);
+  (*all)[text] = made;
+  return made;
+}
+
+bool CompiledLoops::can_compile() { return CompileQueue::get() != nullptr; }
+
+LoopKernel CompiledLoops::find(uint32_t repeated, int64_t elements) {
+  if (repeated >= variants_.size()) return nullptr;
+  Variant& variant = variants_[repeated];
+  if (const LoopKernel kernel = variant.kernel.load(std::memory_order_acquire)) return kernel;
+  if (variant.asked.load(std::memory_order_relaxed)) return nullptr;
+  const int64_t work = variant.work.fetch_add(elements * program_.size(), std::memory_order_relaxed) + elements * program_.size();
+  if ((work < kWorthCompiling && mode() != Mode::wait) || variant.asked.exchange(true)) return nullptr;
+  CompileQueue* queue = CompileQueue::get();
+  if (!queue) return nullptr;
+  if (mode() == Mode::wait)
+    queue->compile(*this, repeated);
+  else
+    queue->push(shared_from_this(), repeated);
+  return variant.kernel.load(std::memory_order_acquire);
+}
+
+}  // namespace gluino::kernels
