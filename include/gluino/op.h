@@ -144,11 +144,15 @@ struct OpDef {
   std::vector<InputSpec> inputs;
   bool is_variadic = false;  // any number of inputs; the last of `inputs` describes all further ones
   std::vector<std::string> output_names{"output"};
-  std::function<int(const void*attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
+  std::function<int(const void*attrs)> num_outputs_of, num_visible_of;         // empty: output_names.size(), num_outputs
+  std::function<std::vector<std::string>(const void* attrs)> output_names_of;  // empty: output_names
   int num_hidden = 0;  // so many outputs at the end are for gradients only, unless num_visible_of says otherwise
 
   std::vector<AttrField> fields;
   std::vector<std::string> ignored_attrs;  // MXNet had them; accepted and without effect here
+  // Attributes beside the fields, as text under any name: for an operator that a user's program defines. Empty: none.
+  std::function<const StringMap&(const void* attrs)> other_attrs_of;
+  std::function<void(void* attrs, const std::string& name, std::string value)> set_other_attr;
   Attrs default_attrs;
   std::function<std::shared_ptr<void>(const void*)> copy_attrs;
 
@@ -288,9 +292,22 @@ class OpBuilder {
   OpBuilder& visible_outputs(F f) {
     return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
   }
+  // f(attrs) -> names of the visible outputs
+  template <class F>
+  OpBuilder& output_names(F f) {
+    return def_.output_names_of = [f](const void* a) { return f(as(a)); }, *this;
+  }
   // The last n outputs are for gradients only.
   OpBuilder& hidden_outputs(int n) { return def_.num_hidden = n, *this; }
   OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
+  // The member of the attributes that holds those without a field.
+  OpBuilder& other_attrs(StringMap A::*member) {
+    def_.other_attrs_of = [member](const void* a) -> const StringMap& { return as(a).*member; };
+    def_.set_other_attr = [member](void* a, const std::string& name, std::string value) {
+      (static_cast<A*>(a)->*member)[name] = std::move(value);
+    };
+    return *this;
+  }
 
   OpBuilder& dtypes(DTypeSet set) { return def_.dtypes = set, *this; }
   OpBuilder& kernel_dtypes(std::vector<DType> d) { return def_.kernel_dtypes = std::move(d), *this; }
