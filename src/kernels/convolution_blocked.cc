@@ -74,8 +74,7 @@ Parts parts_of(const ConvGeometry& g) {
 
 bool reads_plain_data(const ConvGeometry& g) { return g.groups == 1 && g.in_channels < 4; }
 
-bool can_run_blocked(const ConvGeometry& g) {
-  if (g.rank != 2 || g.channels_last || g.out_area() == 0 || g.batch == 0) return false;
+bool can_run_direct(const ConvGeometry& g) {
   if (g.groups > 1 && (!is_depthwise(g) || g.out_channels % kChannelBlock)) return false;
   try {
     // A reference implementation would be slower than the plain layout.
@@ -86,9 +85,9 @@ bool can_run_blocked(const ConvGeometry& g) {
   }
 }
 
-int64_t packed_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
+int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
 
-void pack_weight(const ConvGeometry& g, const float* weight, float* packed) {
+void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
   memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
@@ -96,12 +95,11 @@ void pack_weight(const ConvGeometry& g, const float* weight, float* packed) {
   dnnl_stream().wait();
 }
 
-void convolution_blocked(const ConvGeometry& g, const float* data, const float* packed, const float* bias, bool accumulate, bool relu,
-                         float* out, const Scratch& scratch) {
-  if (g.batch == 0) return;
+void convolution_direct_blocked(const ConvGeometry& g, const float* data, const float* packed, const float* bias, bool accumulate,
+                                bool relu, float* out, const Scratch& scratch) {
   try {
     const int64_t blocks = blocks_of(g.out_channels), out_block = g.out_area() * kChannelBlock;
-    const int64_t weight_block = packed_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
+    const int64_t weight_block = direct_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
     const int64_t image = reads_plain_data(g) ? g.in_channels * g.in_area() : blocks_of(g.in_channels) * in_block;
     const Parts part = parts_of(g);
     const int64_t rows = (g.batch + part.images - 1) / part.images, columns = (blocks + part.blocks - 1) / part.blocks;
@@ -110,8 +108,9 @@ void convolution_blocked(const ConvGeometry& g, const float* data, const float* 
                      std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), bias != nullptr,
                      accumulate, relu);
     };
-    // Asked for before the threads start: the largest part comes first.
-    const auto pad_bytes = static_cast<int64_t>(plan_at(0, 0)->scratchpad.get_size());
+    // Asked for before the threads start. The last channels may need memory that whole blocks do not: for a padded bias.
+    const auto pad_bytes =
+        static_cast<int64_t>(std::max(plan_at(0, 0)->scratchpad.get_size(), plan_at(0, columns - 1)->scratchpad.get_size()));
     std::vector<void*> pads(static_cast<size_t>(rows * columns), nullptr);
     if (pad_bytes)
       for (void*& p : pads) p = scratch(pad_bytes);
@@ -133,32 +132,6 @@ void convolution_blocked(const ConvGeometry& g, const float* data, const float* 
   } catch (const dnnl::error& e) {
     raise<SystemError>("oneDNN refused the convolution: {}", e.what());
   }
-}
-
-void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked) {
-  const int64_t blocks = blocks_of(channels);
-  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
-      const float* from = plain + (b / blocks * channels + first) * area;
-      float* to = blocked + b * area * kChannelBlock;
-      for (int64_t i = 0; i < area; ++i)
-        for (int64_t c = 0; c < kChannelBlock; ++c) to[i * kChannelBlock + c] = c < count ? from[c * area + i] : 0.0f;
-    }
-  });
-}
-
-void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain) {
-  const int64_t blocks = blocks_of(channels);
-  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
-      const float* from = blocked + b * area * kChannelBlock;
-      float* to = plain + (b / blocks * channels + first) * area;
-      for (int64_t c = 0; c < count; ++c)
-        for (int64_t i = 0; i < area; ++i) to[c * area + i] = from[i * kChannelBlock + c];
-    }
-  });
 }
 
 }  // namespace gluino::kernels

@@ -1,10 +1,12 @@
-// The float kernels of convolution: oneDNN primitives in the layouts it likes best, with reorders from and to plain ones.
+// The float kernels of convolution: loops of our own for few channels, else oneDNN primitives in the layouts it likes best,
+// with reorders from and to plain ones.
 #include <algorithm>
 
 #include "base/format.h"
 #include "base/parallel.h"
-#include "kernels/convolution.h"
+#include "kernels/convolution_algorithms.h"
 #include "kernels/dnnl_support.h"
+#include "kernels/narrow_convolution.h"
 
 namespace gluino::kernels {
 namespace {
@@ -198,12 +200,15 @@ void run(const ConvGeometry& g, Direction direction, const float* a, const float
 }  // namespace
 
 void convolution(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch) {
+  if (is_narrow(g)) return convolution_narrow_plain(g, data, weight, bias, out, scratch);
   run(g, Direction::forward, data, weight, bias, out, scratch);
 }
 void convolution_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  if (is_narrow(g)) return narrow_data_grad(g, head, weight, data_grad, scratch);
   run(g, Direction::data_grad, head, weight, nullptr, data_grad, scratch);
 }
 void convolution_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
+  if (is_narrow(g)) return narrow_weight_grad(g, head, data, weight_grad, scratch);
   run(g, Direction::weight_grad, head, data, nullptr, weight_grad, scratch);
 }
 

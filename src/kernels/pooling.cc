@@ -6,8 +6,26 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "kernels/pooling_rows.h"
+#include "kernels/primitives.h"
 
 namespace gluino::kernels {
+
+namespace baseline {
+extern const PoolTable kPoolTable;
+}
+namespace avx2 {
+extern const PoolTable kPoolTable;
+}
+namespace avx512 {
+extern const PoolTable kPoolTable;
+}
+
+const PoolTable& pool_table() {
+  static const PoolTable& table = table_for_cpu(baseline::kPoolTable, avx2::kPoolTable, avx512::kPoolTable);
+  return table;
+}
+
 namespace {
 
 // The part of a window that lies inside the data, and how many elements avg divides by.
@@ -152,6 +170,40 @@ void pool_lanes(const PoolGeometry& g, const Window& w, const T* x, T* out) {
   std::memcpy(out, &acc, sizeof acc);
 }
 
+// Outputs of one row whose windows are as wide as the kernel.
+struct WholeWindows {
+  int64_t first, last;
+};
+WholeWindows whole_windows(const PoolGeometry& g) {
+  const int64_t s = g.stride[2], room = g.in[2] + g.pad[2] - g.kernel[2];
+  const int64_t first = std::min((g.pad[2] + s - 1) / s, g.out[2]);
+  return {first, std::clamp(room < 0 ? 0 : room / s + 1, first, g.out[2])};
+}
+
+// One row of outputs in vectors of 8 channels; two spatial axes.
+void pool_row_of_vectors(const PoolGeometry& g, int64_t y, const float* image, float* out) {
+  constexpr int64_t kLanes = 8;
+  const WholeWindows whole = whole_windows(g);
+  const auto pool_part = [&](int64_t first, int64_t last) {
+    if (first == last) return;
+    const Window w = window_at(g, Spatial{0, y, first});
+    const PoolRow row{.count = last - first,
+                      .height = std::max<int64_t>(w.end[1] - w.begin[1], 0),
+                      .width = std::max<int64_t>(w.end[2] - w.begin[2], 0),
+                      .row_step = g.in[2] * g.channels,
+                      .tap_step = g.channels,
+                      .window_step = g.stride[2] * g.channels,
+                      .out_step = g.channels,
+                      .divisor = g.kind == PoolKind::avg ? static_cast<float>(std::max<int64_t>(w.divisor, 1)) : 1.0f};
+    const auto pool_vector = g.kind == PoolKind::max ? pool_table().max : pool_table().sum;
+    for (int64_t c = 0; c < g.channels; c += kLanes)
+      pool_vector(row, image + (w.begin[1] * g.in[2] + w.begin[2]) * g.channels + c, out + first * g.channels + c);
+  };
+  for (int64_t x = 0; x < whole.first; ++x) pool_part(x, x + 1);
+  pool_part(whole.first, whole.last);
+  for (int64_t x = whole.last; x < g.out[2]; ++x) pool_part(x, x + 1);
+}
+
 template <class T>
 void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   typedef T Lanes __attribute__((vector_size(16)));  // what every x86-64 has
@@ -160,6 +212,11 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   parallel_for(g.batch * rows, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const T* image = data + r / rows * g.in_area() * g.channels;
+      if constexpr (std::is_same_v<T, float>)
+        if (g.channels % 8 == 0 && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0) {
+          pool_row_of_vectors(g, r % rows, image, out + r * g.out[2] * g.channels);
+          continue;
+        }
       for (Spatial at{r % rows / g.out[1], r % g.out[1], 0}; at[2] < g.out[2]; ++at[2]) {
         const Window w = window_at(g, at);
         T* to = out + (r * g.out[2] + at[2]) * g.channels;

@@ -129,15 +129,30 @@ TEST(CompileLayers, KeepsActivationsBlockedBetweenConvolutions) {
 }
 )g"),
             R"g(graph(x, v, w) {
-  first_packed = _pack_convolution_weight(v) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
-  r = _compiled_convolution(x, first_packed) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
-  second_packed = _pack_convolution_weight(w) {in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
-  out = _compiled_convolution(r, second_packed, r) {add=True, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  first_packed = _pack_convolution_weight(v) {algorithm=narrow, in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  r = _compiled_convolution(x, first_packed) {algorithm=narrow, in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  second_packed = _pack_convolution_weight(w) {algorithm=narrow, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  out = _compiled_convolution(r, second_packed, r) {add=True, algorithm=narrow, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
   pooled = _blocked_pooling(out) {kernel="(2, 2)", stride="(2, 2)"}
   pooled_plain = _from_blocked(pooled) {channels=8}
   return pooled_plain
 }
 )g");
+}
+TEST(CompileLayers, ChoosesAnAlgorithm) {
+  const auto algorithm_of = [](const std::string& data, int channels, const std::string& more) {
+    const std::string n = std::to_string(channels);
+    const std::string text =
+        after(compile_layers, "graph(x: float32 " + data + ", w: float32 (" + n + ", " + n +
+                                  ", 3, 3)) {\n  c = Convolution(x, w) {kernel=\"(3, 3)\", no_bias=True, num_filter=" + n +
+                                  ", pad=\"(1, 1)\"" + more + "}\n  return c\n}\n");
+    const size_t at = text.find("algorithm=");
+    return at == std::string::npos ? "direct" : text.substr(at + 10, text.find(',', at) - at - 10);
+  };
+  EXPECT_EQ(algorithm_of("(1, 64, 56, 56)", 64, ""), "winograd4");
+  EXPECT_EQ(algorithm_of("(1, 512, 7, 7)", 512, ""), "winograd2") << "larger tiles have larger weights";
+  EXPECT_EQ(algorithm_of("(1, 64, 56, 56)", 64, ", stride=\"(2, 2)\""), "direct");
+  EXPECT_EQ(algorithm_of("(4, 6, 12, 12)", 6, ""), "narrow");
 }
 TEST(CompileLayers, LeavesTrainingAlone) {
   const std::string text =
