@@ -5,6 +5,10 @@
 
 #include "gluino/tensor.h"
 
+namespace gluino {
+class Symbol;
+}
+
 namespace gluino::autograd {
 
 bool is_recording();
@@ -37,8 +41,15 @@ struct BackwardOptions {
 // A null or missing head gradient stands for ones.
 void backward(const Tensors& heads, const Tensors& head_grads = {}, BackwardOptions options = {});
 
+// Whether backward() has written the tensor's .grad() since set_fresh_grad(tensor, false): Trainer updates nothing twice.
+bool has_fresh_grad(const Tensor& tensor);
+void set_fresh_grad(const Tensor& tensor, bool is_fresh);
+
 // Returns the gradients with respect to `variables` instead, and writes into no .grad().
 Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head_grads = {}, BackwardOptions options = {});
+
+// The recorded computation of a tensor as a graph; its variables are the tensors that it started from.
+Symbol get_symbol(const Tensor& recorded);
 
 // A function with a gradient of the user's own. Calls made inside forward are not recorded.
 class Function {

@@ -1,5 +1,6 @@
 // Files of tensors: MXNet's .params of every era, NumPy's .npy and .npz.
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,17 +13,26 @@ namespace gluino {
 // Tensors in the order of the file; names are empty in a file without names.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-// Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz or .npy. Sparse arrays become dense.
-NamedTensors load_tensors(const std::string& path);
+// What a .params file stores of a sparse array: row_sparse has rows and (indices), csr elements and (indptr, indices).
+struct SparseParts {
+  Tensor data;
+  Tensors indices;
+};
+using SparseArrays = std::map<size_t, SparseParts>;  // by place in the list
+
+// Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz or .npy. Sparse arrays become dense; `sparse`
+// takes their parts.
+NamedTensors load_tensors(const std::string& path, SparseArrays* sparse = nullptr);
 // Writes .npz or .npy when the path ends so, else .params as MXNet 1.9 reads it. Written to a temporary name and renamed.
-void save_tensors(const std::string& path, const NamedTensors& tensors);
+// Tensors whose parts are given are stored as sparse in .params.
+void save_tensors(const std::string& path, const NamedTensors& tensors, const SparseArrays& sparse = {});
 
 // The same on bytes in memory; `what` names them in error messages.
-NamedTensors read_tensors(std::string_view bytes, const std::string& what);
-NamedTensors read_params(std::string_view bytes, const std::string& what);
+NamedTensors read_tensors(std::string_view bytes, const std::string& what, SparseArrays* sparse = nullptr);
+NamedTensors read_params(std::string_view bytes, const std::string& what, SparseArrays* sparse = nullptr);
 NamedTensors read_npz(std::string_view bytes, const std::string& what);
 Tensor read_npy(std::string_view bytes, const std::string& what);
-std::string write_params(const NamedTensors& tensors);
+std::string write_params(const NamedTensors& tensors, const SparseArrays& sparse = {});
 std::string write_npz(const NamedTensors& tensors);
 std::string write_npy(const Tensor& tensor);
 

@@ -124,6 +124,12 @@ struct LayerEpilogue {
   bool add = false, relu = false;
   std::optional<double> limit;  // only with relu
 };
+// A call whose one output is input 0 with some axes reduced to one number each.
+struct Reduction {
+  std::string how;  // a value of the attribute of that name of _fused_reduce, as is the next one
+  std::string finish;
+  Shape axes;
+};
 // How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
 // spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
 struct CompiledLayer {
@@ -140,11 +146,15 @@ struct OpDef {
   std::vector<InputSpec> inputs;
   bool is_variadic = false;  // any number of inputs; the last of `inputs` describes all further ones
   std::vector<std::string> output_names{"output"};
-  std::function<int(const void*attrs)> num_outputs_of, num_visible_of;  // empty: output_names.size(), num_outputs
+  std::function<int(const void*attrs)> num_outputs_of, num_visible_of;         // empty: output_names.size(), num_outputs
+  std::function<std::vector<std::string>(const void* attrs)> output_names_of;  // empty: output_names
   int num_hidden = 0;  // so many outputs at the end are for gradients only, unless num_visible_of says otherwise
 
   std::vector<AttrField> fields;
   std::vector<std::string> ignored_attrs;  // MXNet had them; accepted and without effect here
+  // Attributes beside the fields, as text under any name: for an operator that a user's program defines. Empty: none.
+  std::function<const StringMap&(const void* attrs)> other_attrs_of;
+  std::function<void(void* attrs, const std::string& name, std::string value)> set_other_attr;
   Attrs default_attrs;
   std::function<std::shared_ptr<void>(const void*)> copy_attrs;
 
@@ -180,6 +190,9 @@ struct OpDef {
   // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
   std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
       compiled_layer;
+
+  // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
+  std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
 
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
@@ -281,9 +294,22 @@ class OpBuilder {
   OpBuilder& visible_outputs(F f) {
     return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
   }
+  // f(attrs) -> names of the visible outputs
+  template <class F>
+  OpBuilder& output_names(F f) {
+    return def_.output_names_of = [f](const void* a) { return f(as(a)); }, *this;
+  }
   // The last n outputs are for gradients only.
   OpBuilder& hidden_outputs(int n) { return def_.num_hidden = n, *this; }
   OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
+  // The member of the attributes that holds those without a field.
+  OpBuilder& other_attrs(StringMap A::*member) {
+    def_.other_attrs_of = [member](const void* a) -> const StringMap& { return as(a).*member; };
+    def_.set_other_attr = [member](void* a, const std::string& name, std::string value) {
+      (static_cast<A*>(a)->*member)[name] = std::move(value);
+    };
+    return *this;
+  }
 
   OpBuilder& dtypes(DTypeSet set) { return def_.dtypes = set, *this; }
   OpBuilder& kernel_dtypes(std::vector<DType> d) { return def_.kernel_dtypes = std::move(d), *this; }
@@ -397,6 +423,11 @@ class OpBuilder {
   OpBuilder& compiled_layer(F f) {
     def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) { return f(as(a), in, e, blocked); };
     return *this;
+  }
+  // f(attrs, span<const Shape> in) -> Reduction
+  template <class F>
+  OpBuilder& reduction(F f) {
+    return def_.reduction = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }

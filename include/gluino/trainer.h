@@ -10,10 +10,11 @@ class Trainer {
   Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimizer);
   Trainer(const ParameterDict& parameters, const std::string& optimizer, const optimizer::NamedOptions& options = {});
 
-  // allreduce_grads() and update(): gradients are summed over the devices and divided by batch_size.
-  void step(double batch_size);
+  // allreduce_grads() and update(): gradients are summed over the devices and divided by batch_size. A parameter that backward()
+  // has not reached since the last step is an error, or is left as it is with ignore_stale_grad.
+  void step(double batch_size, bool ignore_stale_grad = false);
   void allreduce_grads();
-  void update(double batch_size);
+  void update(double batch_size, bool ignore_stale_grad = false);
 
   double learning_rate() const { return optimizer_->learning_rate(num_update_); }
   void set_learning_rate(double lr) { optimizer_->set_learning_rate(lr); }
@@ -25,6 +26,7 @@ class Trainer {
   void load_states(const std::string& path);
 
  private:
+  void check_fresh(const Parameter& p) const;
   void update_copy(Parameter& p, size_t index, size_t copy, double rescale_grad);
   std::vector<ParameterPtr> parameters_;
   struct State {

@@ -7,7 +7,7 @@
 from . import _core, base, context, name, util
 from .base import ERRORS as _errors, MXNetError, dtype_name as _dtype_name  # noqa: F401
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus  # noqa: F401
-from . import attribute, executor
+from . import attribute, executor, operator
 from .attribute import AttrScope  # noqa: F401
 from . import ndarray, symbol, numpy, numpy_extension
 
@@ -29,5 +29,5 @@ from .gluon.symbol_block import load_block  # noqa: F401,E402
 from ._hybrid import hybrid  # noqa: F401,E402
 from . import contrib  # noqa: E402
 
-init, opt, mod, kv, viz, mon, rnd, device = initializer, optimizer, module, kvstore, visualization, monitor, random, context
+init, opt, mod, kv, viz, mon, rnd, img, device = initializer, optimizer, module, kvstore, visualization, monitor, random, image, context
 __version__ = "1.9.1"

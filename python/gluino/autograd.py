@@ -95,8 +95,8 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
 
 
 def get_symbol(x):
-    """Not available: a recorded computation is not kept as a graph."""
-    raise NotImplementedError("get_symbol: recorded operators are not kept as a graph; hybridize() the network and call export()")
+    """The recorded computation of `x` as a Symbol; arrays that it started from are variables."""
+    return _core.get_symbol(x)
 
 
 class Function:

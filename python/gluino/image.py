@@ -1,34 +1,25 @@
 """Images: decoding, cropping, augmenting."""
-import io
 import random as _random
 
 import numpy as np
 
-from . import ndarray as nd
-from .base import FileError
+from . import _core, ndarray as nd
 
 __all__ = ["imread", "imdecode", "imencode", "imresize", "resize_short", "fixed_crop", "random_crop", "center_crop", "color_normalize", "scale_down",
-           "random_size_crop", "Augmenter", "ResizeAug", "ForceResizeAug", "RandomCropAug", "CenterCropAug", "HorizontalFlipAug", "CastAug",
-           "ColorNormalizeAug", "BrightnessJitterAug", "CreateAugmenter", "ImageIter"]
-
-
-def _pillow():
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError("images are decoded by Pillow, which is not installed: apt install python3-pil") from None
-    return Image
+           "random_size_crop", "copyMakeBorder", "imrotate", "random_rotate", "Augmenter", "SequentialAug", "RandomOrderAug", "ResizeAug",
+           "ForceResizeAug", "RandomCropAug", "RandomSizedCropAug", "CenterCropAug", "HorizontalFlipAug", "CastAug", "ColorNormalizeAug",
+           "BrightnessJitterAug", "ContrastJitterAug", "SaturationJitterAug", "HueJitterAug", "ColorJitterAug", "LightingAug", "RandomGrayAug",
+           "CreateAugmenter", "ImageIter"]
 
 
 def imdecode(buf, flag=1, to_rgb=True, out=None):
     """An image (height, width, channel) of uint8 from the bytes of a file."""
-    try:
-        picture = _pillow().open(io.BytesIO(bytes(buf)))
-        pixels = np.asarray(picture.convert("RGB" if flag else "L"))
-    except OSError as error:
-        raise FileError(f"the bytes are not an image: {error}") from None
-    pixels = pixels if flag else pixels[:, :, None]
-    return nd.array(pixels if to_rgb or not flag else pixels[:, :, ::-1], dtype="uint8")
+    pixels = _core.decode_image(bytes(buf.asnumpy() if isinstance(buf, nd.NDArray) else buf), bool(flag))
+    pixels = pixels if to_rgb or not flag else pixels[:, :, ::-1]
+    if out is None:
+        return pixels
+    out[:] = pixels
+    return out
 
 
 def imread(filename, flag=1, to_rgb=True):
@@ -39,12 +30,9 @@ def imread(filename, flag=1, to_rgb=True):
 
 def imencode(img, quality=95, img_fmt=".jpg"):
     """The bytes of a JPEG or PNG file with this image (BGR, as OpenCV has it)."""
-    pixels = img.asnumpy() if hasattr(img, "asnumpy") else np.asarray(img)
-    pixels = pixels.astype("uint8")
-    picture = _pillow().fromarray(pixels[:, :, ::-1] if pixels.ndim == 3 and pixels.shape[2] == 3 else pixels.squeeze())
-    out = io.BytesIO()
-    picture.save(out, "PNG" if "png" in img_fmt.lower() else "JPEG", quality=quality)
-    return out.getvalue()
+    pixels = np.asarray(img.asnumpy() if hasattr(img, "asnumpy") else img, dtype="uint8")
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels[:, :, ::-1]
+    return _core.encode_image(nd.array(pixels, dtype="uint8"), img_fmt.lower(), quality)
 
 
 def imresize(src, w, h, interp=1):
@@ -110,6 +98,44 @@ def color_normalize(src, mean, std=None):
     return src / std if std is not None else src
 
 
+def copyMakeBorder(src, top, bot, left, right, type=0, value=0, values=None):
+    """The image with a border of one colour (type 0), or of its edge (type 1)."""
+    if type not in (0, 1):
+        raise ValueError(f"copyMakeBorder: type is 0 (constant) or 1 (edge), not {type}")
+    widths, colours = ((top, bot), (left, right)), values or [value] * src.shape[2]
+    options = [{"mode": "edge"} if type else {"constant_values": colour} for colour in colours]
+    pixels = src.asnumpy()
+    return nd.array(np.stack([np.pad(pixels[:, :, i], widths, **option) for i, option in enumerate(options)], axis=2), dtype=src.dtype)
+
+
+def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
+    """Images (channel, height, width), or a batch of them, turned counter-clockwise; black where nothing was."""
+    if zoom_in and zoom_out:
+        raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
+    if src.dtype != np.float32:
+        raise TypeError("Only `float32` images are supported by this function")
+    images = src.expand_dims(0) if src.ndim == 3 else src
+    count, _, height, width = images.shape
+    degrees = rotation_degrees.asnumpy() if isinstance(rotation_degrees, nd.NDArray) else rotation_degrees
+    angles = np.deg2rad(np.broadcast_to(np.asarray(degrees, dtype="float64"), (count,)))
+    cos, sin, ratio = np.cos(angles), np.sin(angles), height / width
+    # In coordinates from -1 to 1 the axes of an image that is not square have different units.
+    affine = np.stack([cos, -sin * ratio, 0 * cos, sin / ratio, cos, 0 * cos], axis=1)
+    if zoom_in or zoom_out:
+        reach = np.maximum(abs(cos) + abs(sin) * ratio, abs(cos) + abs(sin) / ratio)
+        affine = affine * (reach if zoom_out else 1 / reach)[:, None]
+    grid = nd.GridGenerator(nd.array(affine), transform_type="affine", target_shape=(height, width))
+    turned = nd.BilinearSampler(images, grid)
+    return turned[0] if src.ndim == 3 else turned
+
+
+def random_rotate(src, angle_limits, zoom_in=False, zoom_out=False):
+    """Images turned by random angles between two limits."""
+    if src.ndim == 3:
+        return imrotate(src, _random.uniform(*angle_limits), zoom_in, zoom_out)
+    return imrotate(src, nd.array([_random.uniform(*angle_limits) for _ in range(src.shape[0])]), zoom_in, zoom_out)
+
+
 class Augmenter:
     """A change of an image."""
 
@@ -143,20 +169,99 @@ CenterCropAug = _augmenter("CenterCropAug", ("size", "interp"), lambda src, size
 HorizontalFlipAug = _augmenter("HorizontalFlipAug", ("p",), lambda src, p: src[:, ::-1] if _random.random() < p else src, "Mirrors sometimes.")
 CastAug = _augmenter("CastAug", ("typ",), lambda src, typ="float32": src.astype(typ), "Another dtype.")
 ColorNormalizeAug = _augmenter("ColorNormalizeAug", ("mean", "std"), lambda src, mean, std=None: color_normalize(src, mean, std), "color_normalize.")
-BrightnessJitterAug = _augmenter("BrightnessJitterAug", ("brightness",), lambda src, brightness: src * (1 + _random.uniform(-brightness, brightness)),
-                                 "Lighter or darker.")
+RandomSizedCropAug = _augmenter("RandomSizedCropAug", ("size", "area", "ratio", "interp"),
+                                lambda src, size, area, ratio, interp=2: random_size_crop(src, size, area, ratio, interp)[0], "random_size_crop.")
 
 
-def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, rand_mirror=False, mean=None, std=None, brightness=0, inter_method=2, **kwargs):
+# ---- colours
+
+_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+_LIGHT_VALUES = np.array([55.46, 4.794, 1.148])  # of the colours of ImageNet
+_LIGHT_VECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+
+
+def _gray(src):
+    return (src * nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
+
+
+def _blended(src, amount, other):
+    """Some of the image, the rest of another."""
+    share = 1.0 + _random.uniform(-amount, amount)
+    return src * share + other(src) * (1.0 - share)
+
+
+def _turned_hue(src, hue):
+    angle = _random.uniform(-hue, hue) * np.pi
+    cos, sin = np.cos(angle), np.sin(angle)
+    turn = np.linalg.inv(_YIQ) @ np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]]) @ _YIQ
+    return nd.dot(src, nd.array(turn.T))
+
+
+def _lit(src, alphastd, eigval=_LIGHT_VALUES, eigvec=_LIGHT_VECTORS):
+    return src + nd.array(np.asarray(eigvec) @ (np.random.normal(0, alphastd, 3) * np.asarray(eigval)))
+
+
+def _grayed(src, p):
+    return _gray(src) * nd.ones((1, 1, 3)) if _random.random() < p else src
+
+
+BrightnessJitterAug = _augmenter("BrightnessJitterAug", ("brightness",),
+                                 lambda src, brightness: _blended(src, brightness, lambda x: x * 0), "Lighter or darker.")
+ContrastJitterAug = _augmenter("ContrastJitterAug", ("contrast",),
+                               lambda src, contrast: _blended(src, contrast, lambda x: _gray(x).mean()), "More or less contrast.")
+SaturationJitterAug = _augmenter("SaturationJitterAug", ("saturation",), lambda src, saturation: _blended(src, saturation, _gray),
+                                 "More or less colour.")
+HueJitterAug = _augmenter("HueJitterAug", ("hue",), _turned_hue, "Other colours.")
+LightingAug = _augmenter("LightingAug", ("alphastd", "eigval", "eigvec"), _lit, "Another light (Krizhevsky et al., 2012).")
+RandomGrayAug = _augmenter("RandomGrayAug", ("p",), _grayed, "Without colours sometimes.")
+
+
+class SequentialAug(Augmenter):
+    """One change after the other."""
+
+    def __init__(self, ts):
+        super().__init__()
+        self.ts = ts
+
+    def __call__(self, src):
+        for change in self.ts:
+            src = change(src)
+        return src
+
+
+class RandomOrderAug(SequentialAug):
+    """Changes in a random order."""
+
+    def __call__(self, src):
+        _random.shuffle(self.ts)
+        return super().__call__(src)
+
+
+class ColorJitterAug(RandomOrderAug):
+    """Brightness, contrast and saturation in a random order."""
+
+    def __init__(self, brightness, contrast, saturation):
+        kinds = (BrightnessJitterAug, brightness), (ContrastJitterAug, contrast), (SaturationJitterAug, saturation)
+        super().__init__([kind(amount) for kind, amount in kinds if amount > 0])
+
+
+def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, rand_mirror=False, mean=None, std=None, brightness=0, contrast=0,
+                    saturation=0, hue=0, pca_noise=0, rand_gray=0, inter_method=2):
     """The usual changes for training."""
     made = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = data_shape[2], data_shape[1]
-    made.append((RandomCropAug if rand_crop else CenterCropAug)(size, inter_method))
+    if rand_resize:
+        if not rand_crop:
+            raise AssertionError("rand_resize needs rand_crop")
+        made.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
+    else:
+        made.append((RandomCropAug if rand_crop else CenterCropAug)(size, inter_method))
     if rand_mirror:
         made.append(HorizontalFlipAug(0.5))
     made.append(CastAug())
-    if brightness:
-        made.append(BrightnessJitterAug(brightness))
+    if brightness or contrast or saturation:
+        made.append(ColorJitterAug(brightness, contrast, saturation))
+    made += [kind(amount) for kind, amount in ((HueJitterAug, hue), (LightingAug, pca_noise), (RandomGrayAug, rand_gray)) if amount > 0]
     mean = nd.array([123.68, 116.28, 103.53]) if mean is True else mean
     std = nd.array([58.395, 57.12, 57.375]) if std is True else std
     if mean is not None or std is not None:
@@ -165,25 +270,36 @@ def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, ra
 
 
 class ImageIter:
-    """Batches of images from a RecordIO file or a list of (label, path)."""
+    """Batches of images from a RecordIO file, a file with lines "index label path", or a list of (label, path)."""
 
-    def __init__(self, batch_size, data_shape, label_width=1, path_imgrec=None, path_imgidx=None, imglist=None, path_root="", shuffle=False,
-                 aug_list=None, **kwargs):
-        from . import io as mx_io, recordio
+    def __init__(self, batch_size, data_shape, label_width=1, path_imgrec=None, path_imglist=None, path_root="", path_imgidx=None, shuffle=False,
+                 part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data", label_name="softmax_label", dtype="float32",
+                 last_batch_handle="pad", **kwargs):
+        from . import io as mx_io
         self.batch_size, self.data_shape, self._root, self._shuffle = batch_size, tuple(data_shape), path_root, shuffle
-        self._aug = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
-        if path_imgrec:
-            reader, self._items = recordio.MXRecordIO(path_imgrec, "r"), []
-            for record in iter(reader.read, None):
-                header, data = recordio.unpack(record)
-                self._items.append((header.label, data))
-        elif imglist is not None:
-            self._items = [(item[0], item[-1]) for item in imglist]
-        else:
-            raise ValueError("path_imgrec or imglist is needed")
-        self.provide_data = [mx_io.DataDesc("data", (batch_size, *self.data_shape))]
-        self.provide_label = [mx_io.DataDesc("softmax_label", (batch_size,) if label_width == 1 else (batch_size, label_width))]
+        self._dtype, self._last, self._label_width = dtype, last_batch_handle, label_width
+        self.auglist = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        items = self._read(path_imgrec, path_imglist, imglist)
+        self._items = items[len(items) * part_index // num_parts:len(items) * (part_index + 1) // num_parts]
+        self.provide_data = [mx_io.DataDesc(data_name, (batch_size, *self.data_shape), dtype)]
+        self.provide_label = [mx_io.DataDesc(label_name, (batch_size,) if label_width == 1 else (batch_size, label_width))]
         self.reset()
+
+    @staticmethod
+    def _read(path_imgrec, path_imglist, imglist):
+        """(label, bytes or path) of all images."""
+        from . import recordio
+        if path_imgrec:
+            reader = recordio.MXRecordIO(path_imgrec, "r")
+            unpacked = [recordio.unpack(record) for record in iter(reader.read, None)]
+            return [(header.label, data) for header, data in unpacked]
+        if path_imglist:
+            with open(path_imglist, encoding="utf-8") as file:
+                lines = [line.strip().split("\t") for line in file if line.strip()]
+            return [(np.array(line[1:-1], np.float32), line[-1]) for line in lines]
+        if imglist is None:
+            raise ValueError("path_imgrec, path_imglist or imglist is needed")
+        return [(item[0], item[-1]) for item in imglist]
 
     def reset(self):
         """Starts again."""
@@ -194,20 +310,22 @@ class ImageIter:
     def __iter__(self):
         return self
 
+    def _image(self, data):
+        image = imdecode(data) if isinstance(data, bytes) else imread(f"{self._root}/{data}" if self._root else data)
+        for change in self.auglist:
+            image = change(image)
+        return image.transpose((2, 0, 1)).astype(self._dtype)
+
     def __next__(self):
         from .io import DataBatch
         items = self._items[self._at:self._at + self.batch_size]
-        if not items:
+        pad = self.batch_size - len(items)
+        if not items or (pad and self._last == "discard"):
             raise StopIteration
         self._at += self.batch_size
-        pad = self.batch_size - len(items)
-        images, labels = [], []
-        for label, data in items + items[:1] * pad:
-            image = imdecode(data) if isinstance(data, bytes) else imread(f"{self._root}/{data}" if self._root else data)
-            for change in self._aug:
-                image = change(image)
-            images.append(image.transpose((2, 0, 1)).astype("float32"))
-            labels.append(label)
-        return DataBatch([nd.stack(*images)], [nd.array(labels)], pad=pad, provide_data=self.provide_data, provide_label=self.provide_label)
+        items = items + (self._items * self.batch_size)[:pad]
+        labels = np.array([np.asarray(label, np.float32).reshape(-1)[:self._label_width] for label, _ in items])
+        return DataBatch([nd.stack(*[self._image(data) for _, data in items])], [nd.array(labels[:, 0] if self._label_width == 1 else labels)],
+                         pad=pad, provide_data=self.provide_data, provide_label=self.provide_label)
 
     next = __next__

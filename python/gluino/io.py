@@ -8,7 +8,8 @@ import numpy as np
 from . import ndarray as nd
 from .base import FileError
 
-__all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "MNISTIter", "read_idx"]
+__all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
+           "read_idx"]
 
 
 class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
@@ -203,6 +204,36 @@ class CSVIter(NDArrayIter):
         super().__init__(data, label, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
 
 
+def _read_libsvm(path, width):
+    """(labels, rows) of lines "label index:value ..."; several labels are joined by commas."""
+    labels, rows = [], []
+    with open(path, encoding="utf-8") as file:
+        for line in filter(str.strip, file):
+            first, *pairs = line.split()
+            if ":" in first:
+                first, pairs = "0", [first, *pairs]
+            labels.append([float(label) for label in first.split(",")])
+            row = np.zeros(width, np.float32)
+            for index, _, value in (pair.partition(":") for pair in pairs):
+                row[int(index)] = float(value)
+            rows.append(row)
+    return np.array(labels, np.float32), np.array(rows)
+
+
+class LibSVMIter(NDArrayIter):
+    """Batches of csr rows of a file in LibSVM's form, indices from 0 on; labels are its own or those of another file."""
+
+    def __init__(self, data_libsvm, data_shape, label_libsvm=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
+        labels, rows = _read_libsvm(data_libsvm, int(np.prod(data_shape)))
+        if label_libsvm is not None:
+            labels = _read_libsvm(label_libsvm, int(np.prod(label_shape)))[1]
+        labels = labels.reshape(len(rows), *([] if tuple(np.atleast_1d(label_shape)) == (1,) else np.atleast_1d(label_shape)))
+        super().__init__(rows, labels, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
+
+    def getdata(self):
+        return [array.tostype("csr") for array in super().getdata()]
+
+
 def read_idx(path):
     """The array of an IDX file, gzipped or not, as MNIST has it."""
     with open(path, "rb") as file:
@@ -226,3 +257,27 @@ class MNISTIter(NDArrayIter):
         pixels = read_idx(image).astype(np.float32) / 255
         pixels = pixels.reshape(len(pixels), -1) if flat else pixels[:, None]
         super().__init__(pixels, read_idx(label).astype(np.float32), batch_size, shuffle, "discard")
+
+
+class ImageRecordIter(DataIter):
+    """Batches of the images of a RecordIO file, cut, mirrored and normalised on the way."""
+
+    def __init__(self, path_imgrec, data_shape, batch_size, label_width=1, shuffle=False, resize=-1, rand_crop=False, rand_mirror=False,
+                 mean_r=0, mean_g=0, mean_b=0, std_r=1, std_g=1, std_b=1, scale=1, data_name="data", label_name="softmax_label", round_batch=True,
+                 num_parts=1, part_index=0, **kwargs):
+        from . import image
+        super().__init__(batch_size)
+        changes = image.CreateAugmenter(data_shape, max(resize, 0), bool(rand_crop), rand_mirror=bool(rand_mirror))
+        mean, std = np.array([mean_r, mean_g, mean_b], np.float32), np.array([std_r, std_g, std_b], np.float32) / scale
+        if mean.any() or (std != 1).any():
+            changes.append(image.ColorNormalizeAug(nd.array(mean), nd.array(std)))
+        self._images = image.ImageIter(batch_size, data_shape, label_width, path_imgrec, shuffle=shuffle, aug_list=changes, num_parts=num_parts,
+                                       part_index=part_index, data_name=data_name, label_name=label_name,
+                                       last_batch_handle="pad" if round_batch else "discard")
+        self.provide_data, self.provide_label = self._images.provide_data, self._images.provide_label
+
+    def reset(self):
+        self._images.reset()
+
+    def next(self):
+        return self._images.next()

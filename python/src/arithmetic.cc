@@ -75,7 +75,7 @@ PyObject* symbolic(const Binary& b, PyObject* lhs, PyObject* rhs, Flavour flavou
     inputs = {unwrap_symbol(is_value(lhs) ? lhs : rhs)};
     attrs["scalar"] = AttrType<double>::print(number(is_value(lhs) ? rhs : lhs));
   }
-  return wrap(sym::apply(op, inputs, attrs, call_name(op)), flavour);
+  return wrap_call(sym::apply(op, inputs, attrs, call_name(op)), flavour);
 }
 
 PyObject* finish(const Binary& b, Tensor result, Flavour flavour) {
@@ -167,13 +167,13 @@ PyObject* inplace(PyObject* a, PyObject* b) {
 PyObject* negative(PyObject* a) {
   return guarded([&]() -> PyObject* {
     if (is_graph_symbol(a))
-      return wrap(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}}, call_name("_mul_scalar")), flavour_of(a));
+      return wrap_call(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}}, call_name("_mul_scalar")), flavour_of(a));
     return wrap(-unwrap(a), flavour_of(a));
   });
 }
 PyObject* absolute(PyObject* a) {
   return guarded([&]() -> PyObject* {
-    if (is_graph_symbol(a)) return wrap(sym::apply("abs", {unwrap_symbol(a)}, {}, call_name("abs")), flavour_of(a));
+    if (is_graph_symbol(a)) return wrap_call(sym::apply("abs", {unwrap_symbol(a)}, {}, call_name("abs")), flavour_of(a));
     return wrap(call("abs", {unwrap(a)}), flavour_of(a));
   });
 }

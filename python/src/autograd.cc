@@ -7,6 +7,7 @@
 #include "graph/trace.h"
 #include "object.h"
 #include "op/mode.h"
+#include "tensor/impl.h"
 
 namespace gluino::python {
 namespace {
@@ -57,6 +58,7 @@ void add_autograd(py::module_& m) {
   m.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
   m.def("set_training", [](bool on) { return std::exchange(mode().training, on); });
   m.def("is_tracing", &is_tracing);
+  m.def("is_recorded", [](const Tensor& t) { return mode().recording && impl_of(t).autograd; });
 
   m.def("backward", [](const Tensors& heads, const Tensors& head_grads, bool retain, bool train) {
     const ReleaseLock release;
@@ -71,6 +73,9 @@ void add_autograd(py::module_& m) {
           }
           return list_of(result, numpy ? kNumpy : kLegacy);
         });
+  m.def("has_fresh_grad", &autograd::has_fresh_grad);
+  m.def("set_fresh_grad", &autograd::set_fresh_grad);
+  m.def("get_symbol", &autograd::get_symbol);
   m.def("call_function", [](py::object forward, py::object backward, const Tensors& inputs, bool numpy) {
     const Flavour flavour = numpy ? kNumpy : kLegacy;
     const auto function = std::make_shared<PythonFunction>(std::move(forward), std::move(backward), flavour);

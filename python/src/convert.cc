@@ -7,10 +7,6 @@
 namespace gluino::python {
 namespace {
 
-py::object sequence_item(PyObject* sequence, Py_ssize_t i) {
-  return py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence, i));
-}
-
 int64_t to_int(PyObject* o) {
   const Py_ssize_t i = PyNumber_AsSsize_t(o, PyExc_OverflowError);
   if (i == -1 && PyErr_Occurred()) throw py::error_already_set();

@@ -4,33 +4,66 @@
 #include <pybind11/stl.h>
 
 #include "base/file.h"
+#include "gluino/image.h"
 #include "io/zip.h"
 #include "object.h"
 
 namespace gluino::python {
 namespace {
 
-NamedTensors named(const py::list& items) {
+// From Python: a list of (name, array, parts), where parts is None or (data, [indices ...]) of a sparse array.
+NamedTensors named(const py::list& items, SparseArrays& sparse) {
   NamedTensors out;
   for (py::handle item : items) {
-    const auto pair = py::cast<py::tuple>(item);
-    out.emplace_back(py::cast<std::string>(pair[0]), unwrap(py::object(pair[1]).ptr()));
+    const auto [name, array, parts] = py::cast<std::tuple<std::string, Tensor, py::object>>(item);
+    if (!parts.is_none()) {
+      auto [data, indices] = py::cast<std::pair<Tensor, Tensors>>(parts);
+      sparse[out.size()] = {data, indices};
+    }
+    out.emplace_back(name, array);
   }
   return out;
 }
-py::list listed(const NamedTensors& tensors) {
+py::list listed(const NamedTensors& tensors, const SparseArrays& sparse) {
   py::list out;
-  for (const auto& [name, t] : tensors) out.append(py::make_tuple(name, t));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto parts = sparse.find(i);
+    out.append(py::make_tuple(tensors[i].first, tensors[i].second,
+                              parts == sparse.end() ? py::object(py::none()) : py::make_tuple(parts->second.data, parts->second.indices)));
+  }
   return out;
 }
 
 }  // namespace
 
 void add_io(py::module_& m) {
-  m.def("load_tensors", [](const std::string& path) { return listed(load_tensors(path)); });
-  m.def("save_tensors", [](const std::string& path, const py::list& items) { save_tensors(path, named(items)); });
-  m.def("read_tensors", [](const py::bytes& bytes) { return listed(read_tensors(std::string_view(bytes), "buffer")); });
-  m.def("write_params", [](const py::list& items) { return py::bytes(write_params(named(items))); });
+  m.def("load_tensors", [](const std::string& path) {
+    SparseArrays sparse;
+    const NamedTensors tensors = load_tensors(path, &sparse);
+    return listed(tensors, sparse);
+  });
+  m.def("read_tensors", [](const py::bytes& bytes) {
+    SparseArrays sparse;
+    const NamedTensors tensors = read_tensors(std::string_view(bytes), "buffer", &sparse);
+    return listed(tensors, sparse);
+  });
+  m.def("save_tensors", [](const std::string& path, const py::list& items) {
+    SparseArrays sparse;
+    const NamedTensors tensors = named(items, sparse);
+    save_tensors(path, tensors, sparse);
+  });
+  m.def("write_params", [](const py::list& items) {
+    SparseArrays sparse;
+    const NamedTensors tensors = named(items, sparse);
+    return py::bytes(write_params(tensors, sparse));
+  });
+  m.def("decode_image", [](const py::bytes& bytes, bool colour) {
+    const std::string_view view(bytes);
+    const ReleaseLock release;
+    return image::imdecode(view, colour ? image::Channels::colour : image::Channels::gray);
+  });
+  m.def("encode_image",
+        [](const Tensor& t, const std::string& format, int quality) { return py::bytes(image::imencode(t, format, quality)); });
   m.def("write_zip", [](const std::string& path, const std::vector<std::pair<std::string, py::bytes>>& entries) {
     io::ZipEntries all;
     for (const auto& [name, content] : entries) all.emplace_back(name, std::string(std::string_view(content)));

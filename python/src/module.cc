@@ -1,4 +1,7 @@
 // gluino._core: the extension module. gluino/*.py are its only users.
+#include <pybind11/stl.h>
+
+#include "cli/command_line.h"
 #include "object.h"
 
 namespace gluino::python {
@@ -26,6 +29,10 @@ PYBIND11_MODULE(_core, m) {
   add_hybrid(m);
   add_io(m);
   m.def("register_package", &register_package);
+  m.def("run_command_line", [](const std::string& self, const std::vector<std::string>& arguments) {
+    const ReleaseLock release;
+    return cli::run_command_line(self, arguments);
+  });
 }
 
 }  // namespace gluino::python

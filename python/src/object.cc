@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "graph/graph.h"
 #include "graph/trace.h"
 #include "op/mode.h"
 #include "tensor/impl.h"
@@ -28,14 +29,27 @@ static PyObject* new_symbol(Flavour flavour) {
   return o;
 }
 
+// "script.py:12": the innermost line that is not of this package, because that is the one to mend.
+static std::string user_line() {
+  static const std::string package = [] {
+    const auto file = py::cast<std::string>(py::module_::import("gluino").attr("__file__"));
+    return file.substr(0, file.rfind('/') + 1);
+  }();
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame && !frame.is_none()) {
+    const auto file = py::cast<std::string>(frame.attr("f_code").attr("co_filename"));
+    if (!file.starts_with(package)) return file.substr(file.rfind('/') + 1) + ':' + std::to_string(py::cast<int>(frame.attr("f_lineno")));
+    frame = frame.attr("f_back");
+  }
+  return "";
+}
+
 PyObject* wrap(Tensor t, Flavour flavour) {
   if (flavour == kLegacy && impl_of(t).shape.ndim() == 0 && (!impl_of(t).symbolic || impl_of(t).symbolic->has_shape)) t = t.reshape({1});
   if (impl_of(t).symbolic) {
+    if (!is_tracing()) return wrap_call(Symbol(t), flavour);
     PyObject* o = new_symbol(flavour);
-    if (is_tracing())
-      as_symbol(o)->traced = std::move(t);
-    else
-      as_symbol(o)->symbol = Symbol(t);
+    as_symbol(o)->traced = std::move(t);
     return o;
   }
   PyObject* o = registered.array[flavour]->tp_alloc(registered.array[flavour], 0);
@@ -48,6 +62,12 @@ PyObject* wrap(Symbol s, Flavour flavour) {
   PyObject* o = new_symbol(flavour);
   as_symbol(o)->symbol = std::move(s);
   return o;
+}
+
+PyObject* wrap_call(Symbol s, Flavour flavour) {
+  std::string& origin = s.outputs().at(0).node->origin;
+  if (origin.empty()) origin = user_line();
+  return wrap(std::move(s), flavour);
 }
 
 py::object wrap_all(const Tensors& tensors, Flavour flavour) {
@@ -84,18 +104,6 @@ void ReleaseLock::restore(PyThreadState* state) noexcept {
   } catch (...) {
     while (true) ::pause();
   }
-}
-
-// "script.py:12": the innermost line that is not of this package, because that is the one to mend.
-static std::string user_line() {
-  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-  while (frame && !frame.is_none()) {
-    const auto file = py::cast<std::string>(frame.attr("f_code").attr("co_filename"));
-    if (file.find("/gluino/") == std::string::npos)
-      return file.substr(file.rfind('/') + 1) + ':' + std::to_string(py::cast<int>(frame.attr("f_lineno")));
-    frame = frame.attr("f_back");
-  }
-  return "";
 }
 
 static void set_error(const char* kind, const std::string& message) {

@@ -49,6 +49,8 @@ Flavour flavour_of(PyObject* array_or_symbol);
 // New references. A symbolic tensor becomes a Symbol, any other an NDArray.
 PyObject* wrap(Tensor t, Flavour flavour);
 PyObject* wrap(Symbol s, Flavour flavour);
+// The same for what a call has just made: its node remembers the user's line, for errors when it is bound.
+PyObject* wrap_call(Symbol s, Flavour flavour);
 py::object wrap_all(const Tensors& tensors, Flavour flavour);  // one: itself, several: a list
 // Raises TypeError when the object is neither.
 Tensor unwrap(PyObject* o);

@@ -2,6 +2,7 @@
 // order; both may be given by keyword. out=, name= and attr= as in MXNet.
 #include <chrono>
 
+#include "cli/inspect.h"
 #include "graph/trace.h"
 #include "object.h"
 #include "op/mode.h"
@@ -141,7 +142,7 @@ PyObject* compose(const Given& g, Flavour flavour) {
     for (const auto& [key, value] : py::cast<py::dict>(py::handle(g.attr)))
       extra[py::cast<std::string>(key)] = py::cast<std::string>(py::str(value));
   const AttrScope scope(std::move(extra));
-  return wrap(sym::apply(op.name, inputs, attrs, call_name(g.name, g.self), named), flavour);
+  return wrap_call(sym::apply(op.name, inputs, attrs, call_name(g.name, g.self), named), flavour);
 }
 
 // ---- tensors
@@ -247,27 +248,8 @@ PyObject* represent(PyObject* o) { return PyUnicode_FromFormat("<operator %U>", 
 PyObject* get_name(PyObject* o, void*) { return Py_NewRef(as_operator(o)->name); }
 PyObject* get_op_name(PyObject* o, void*) { return PyUnicode_FromString(as_operator(o)->op->name.c_str()); }
 
-// The documentation page of an operator, from its definition.
 PyObject* get_doc(PyObject* o, void*) {
-  const OpDef& op = *as_operator(o)->op;
-  std::string text = std::string(PyUnicode_AsUTF8(as_operator(o)->name)) + "(";
-  for (const InputSpec& i : op.inputs) text += (op.is_variadic ? "*" : "") + i.name + (i.present ? "=None" : "") + ", ";
-  for (const AttrField& f : op.fields) text += f.name + (f.required ? "" : "=" + (f.default_text.empty() ? "''" : f.default_text)) + ", ";
-  text += "out=None, name=None)\n\n" + op.doc + "\n\nParameters\n----------\n";
-  for (const InputSpec& i : op.inputs)
-    text += i.name + " : " + (op.is_variadic ? "NDArrays or Symbols" : "NDArray or Symbol") + (i.present ? ", optional" : "") + "\n";
-  for (const AttrField& f : op.fields) {
-    text += f.name + " : ";
-    if (f.choices.empty()) {
-      text += f.type;
-    } else {
-      text += "{";
-      for (size_t i = 0; i < f.choices.size(); ++i) text += (i ? ", '" : "'") + f.choices[i] + "'";
-      text += "}";
-    }
-    text += std::string(f.required ? ", required" : ", default " + f.default_text) + "\n    " + f.doc + "\n";
-  }
-  return PyUnicode_FromString(text.c_str());
+  return PyUnicode_FromString(cli::operator_page(*as_operator(o)->op, PyUnicode_AsUTF8(as_operator(o)->name)).c_str());
 }
 
 PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {

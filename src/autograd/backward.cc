@@ -160,6 +160,7 @@ class Walk {
     if (const auto it = wanted_.find(key(leaf)); it != wanted_.end())
       for (size_t slot : it->second) results_[slot] = gradient;
     if (!wanted_.empty() || leaf.req == GradReq::null) return;
+    leaf.is_fresh = true;
     detail::TensorImpl& target = impl_of(leaf.leaf_grad);
     if (leaf.req == GradReq::add) gradient = add(leaf.leaf_grad, gradient);
     detail::TensorImpl& value = impl_of(gradient);
@@ -200,6 +201,14 @@ Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tenso
 }  // namespace
 
 void backward(const Tensors& heads, const Tensors& head_grads, BackwardOptions options) { run_backward(heads, {}, head_grads, options); }
+
+bool has_fresh_grad(const Tensor& t) {
+  const TapeEntry* e = entry_of(t);
+  return e && e->is_leaf() && e->is_fresh;
+}
+void set_fresh_grad(const Tensor& t, bool is_fresh) {
+  if (TapeEntry* e = entry_of(t); e && e->is_leaf()) e->is_fresh = is_fresh;
+}
 
 Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
   if (variables.empty()) throw UserError("grad: there is no variable to differentiate by");

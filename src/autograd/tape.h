@@ -47,6 +47,7 @@ class TapeEntry final : public AutogradEntry {
   int index = 0;
   Tensor leaf_grad;  // set for leaves
   GradReq req = GradReq::null;
+  bool is_fresh = false;  // backward has written leaf_grad since somebody last asked to forget it
   bool is_leaf() const { return !node; }
 };
 

@@ -8,6 +8,7 @@ namespace gluino::cli {
 struct DemoOptions {
   int64_t epochs = 20;
   std::string folder = ".";  // where its files go
+  std::string self;          // what a shell runs to start this program again
 };
 int demo(const DemoOptions& options);
 // Its second process: loads an exported model and compares its answers with recorded ones.

@@ -43,7 +43,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
     try {
       results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
     } catch (const UserError& e) {
-      throw UserError(fmt::format("{} (in node '{}')", e.what(), node.name), true);
+      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));
     }
     for (ValueId v : node.inputs)
       if (--readers[static_cast<size_t>(v.node)] == 0) results[static_cast<size_t>(v.node)].clear();

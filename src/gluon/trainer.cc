@@ -19,9 +19,9 @@ Trainer::Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimi
 Trainer::Trainer(const ParameterDict& parameters, const std::string& name, const optimizer::NamedOptions& options)
     : Trainer(parameters, optimizer::create(name, options)) {}
 
-void Trainer::step(double batch_size) {
+void Trainer::step(double batch_size, bool ignore_stale_grad) {
   allreduce_grads();
-  update(batch_size);
+  update(batch_size, ignore_stale_grad);
 }
 
 void Trainer::allreduce_grads() {
@@ -35,14 +35,30 @@ void Trainer::allreduce_grads() {
   }
 }
 
-void Trainer::update(double batch_size) {
+void Trainer::check_fresh(const Parameter& p) const {
+  for (const Tensor& copy : p.list_data())
+    if (!autograd::has_fresh_grad(copy))
+      raise<UserError>(
+          "Trainer: backward() has not reached parameter '{}' on {} since the last step; if this step uses only some of the parameters, "
+          "pass "
+          "ignore_stale_grad = true, which leaves the others as they are",
+          p.name(), copy.device().str());
+}
+
+void Trainer::update(double batch_size, bool ignore_stale_grad) {
   if (!(batch_size > 0)) raise<UserError>("Trainer: batch_size is {}, a positive number is needed", batch_size);
+  if (!ignore_stale_grad)
+    for (const ParameterPtr& p : parameters_) check_fresh(*p);
   const autograd::Scope scope(false, std::nullopt);
   ++num_update_;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const size_t copies = parameters_[i]->list_data().size();
-    states_[i].resize(copies);
-    for (size_t c = 0; c < copies; ++c) update_copy(*parameters_[i], i, c, optimizer_->rescale_grad() / batch_size);
+    const Tensors& copies = parameters_[i]->list_data();
+    states_[i].resize(copies.size());
+    for (size_t c = 0; c < copies.size(); ++c) {
+      if (!autograd::has_fresh_grad(copies[c])) continue;
+      update_copy(*parameters_[i], i, c, optimizer_->rescale_grad() / batch_size);
+      autograd::set_fresh_grad(copies[c], false);
+    }
   }
 }
 

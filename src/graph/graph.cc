@@ -34,6 +34,10 @@ int Graph::add(Node node) {
   return static_cast<int>(nodes.size()) - 1;
 }
 
+std::string Graph::Node::str() const {
+  return origin.empty() ? fmt::format("node '{}'", name) : fmt::format("node '{}', made at {}", name, origin);
+}
+
 void verify(const Graph& graph) {
   auto check = [&](ValueId v, int limit, const std::string& user) {
     if (v.node < 0 || v.node >= limit)
@@ -74,6 +78,9 @@ size_t checked_output_count(const OpDef& op, const Attrs& attrs) {
 
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index) {
   if (!op) return node_name;
+  if (op->output_names_of)
+    if (const auto names = op->output_names_of(attrs.get()); index < static_cast<int>(names.size()))
+      return node_name + "_" + names[static_cast<size_t>(index)];
   const int count = op->num_outputs(attrs);
   if (count == 1) return node_name + "_output";
   if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1)
@@ -140,7 +147,7 @@ static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<V
   Graph g;
   auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
   for (const GraphNode* n : order) {
-    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}};
+    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}, n->origin};
     for (const Value& v : n->inputs) node.inputs.push_back(id(v));
     node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
     numbers[n] = g.add(std::move(node));
@@ -180,6 +187,7 @@ Symbol Symbol::from_graph(const Graph& graph) {
     node->attrs = n.attrs;
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
+    node->origin = n.origin;
     for (ValueId v : n.inputs) node->inputs.push_back(value(v));
     nodes.push_back(std::move(node));
   }

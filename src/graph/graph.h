@@ -16,6 +16,7 @@ class GraphNode final : public RefCounted {
   std::vector<Value> inputs;
   StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
   Tensor constant;
+  std::string origin;                         // the line of the user's program that made it, where a front end knows
   const uint64_t sequence = next_sequence();  // nodes made later have larger numbers
 
  private:
@@ -42,9 +43,11 @@ struct Graph {
     StringMap user_attrs;
     Tensor constant;
     std::vector<OutputInfo> outputs;  // one per output
+    std::string origin;               // as in GraphNode
     bool is_folded = false;           // a constant that no later run can change
     bool is_variable() const { return !op && !constant.defined(); }
     bool is_constant() const { return !op && constant.defined(); }
+    std::string str() const;  // for messages: "node 'fc1', made at train.py:12"
   };
   std::vector<Node> nodes;  // every input comes before its users
   std::vector<ValueId> outputs;

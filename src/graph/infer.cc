@@ -74,8 +74,8 @@ class Inference {
       }
       try {
         gluino::infer_dtypes(*node.op, node.attrs, in, out);
-      } catch (const Error&) {
-        rethrow_located(fmt::format("{} '{}'", node.op->name, node.name));
+      } catch (const Error& e) {
+        fail(node, e);
       }
       for (size_t i = 0; i < out.size(); ++i) node.outputs[i].dtype = out[i];
     }
@@ -98,14 +98,21 @@ class Inference {
     }
   }
 
+  // Inside a catch block.
+  [[noreturn]] static void fail(const Graph::Node& node, const Error& e) {
+    if (e.located()) throw;
+    const std::string who = node.op->name == node.name ? node.name : fmt::format("{} '{}'", node.op->name, node.name);
+    rethrow_as(fmt::format("{}: {}{}", who, e.what(), node.origin.empty() ? "" : fmt::format(" (made at {})", node.origin)));
+  }
+
   bool pass() {
     bool learnt = false;
     for (auto& node : graph_.nodes) {
       if (!node.op) continue;
       try {
         learnt |= visit(node);
-      } catch (const Error&) {
-        rethrow_located(node.op->name == node.name ? node.name : fmt::format("{} '{}'", node.op->name, node.name));
+      } catch (const Error& e) {
+        fail(node, e);
       }
     }
     return learnt;

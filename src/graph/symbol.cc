@@ -138,6 +138,7 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& inputs) const {
     node->attrs = n.attrs;
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
+    node->origin = n.origin;
     for (ValueId v : n.inputs) node->inputs.push_back(values[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
     std::vector<Value> outs;
     for (int k = 0; k < static_cast<int>(n.outputs.size()); ++k) outs.push_back({node, k});

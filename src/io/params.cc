@@ -95,7 +95,7 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
 }
 
 // V2 and V3. A null tensor stands for an array that was never given a shape.
-Tensor read_v2(Reader& r, bool numpy_shapes) {
+Tensor read_v2(Reader& r, bool numpy_shapes, std::optional<SparseParts>& parts) {
   const auto storage = r.number<int32_t>("the storage type");
   if (storage < kDense || storage > kCsr || (numpy_shapes && storage != kDense)) r.fail(fmt::format("storage type {}", storage));
   const int aux_count = storage;  // row_sparse has one auxiliary array, csr two
@@ -117,12 +117,13 @@ Tensor read_v2(Reader& r, bool numpy_shapes) {
   const Tensor data = read_data(r, type, storage_shape);
   std::vector<Tensor> aux;
   for (int i = 0; i < aux_count; ++i) aux.push_back(read_data(r, *aux_types[static_cast<size_t>(i)], aux_shapes[static_cast<size_t>(i)]));
+  parts = SparseParts{data, aux};
   return to_dense(r, static_cast<StorageType>(storage), shape, data, aux);
 }
 
-Tensor read_array(Reader& r) {
+Tensor read_array(Reader& r, std::optional<SparseParts>& parts) {
   const auto first = r.number<uint32_t>("an array");
-  if (first == kV2 || first == kV3) return read_v2(r, first == kV3);
+  if (first == kV2 || first == kV3) return read_v2(r, first == kV3, parts);
   const bool v1 = first == kV1;
   const Shape shape = v1 ? read_extents<int64_t>(r, r.number<uint32_t>("the number of axes")) : read_extents<uint32_t>(r, first);
   if (shape.ndim() == 0) return {};
@@ -131,39 +132,62 @@ Tensor read_array(Reader& r) {
   return read_data(r, type, shape);
 }
 
+int32_t code_of(const Tensor& t) { return static_cast<int32_t>(io::file_dtype(t.dtype()).code); }
+
+void write_shape(io::Writer& w, const Shape& shape) {
+  w.number(static_cast<int32_t>(shape.ndim()));
+  for (int64_t extent : shape) w.number(extent);
+}
+void write_data(io::Writer& w, const Tensor& t) { w.bytes({bytes_of(t), static_cast<size_t>(t.nbytes())}); }
+
+void write_array(io::Writer& w, const Tensor& t, const SparseParts* parts) {
+  // V2 cannot say "scalar": ndim 0 means "none" there. V3 can.
+  w.number(t.ndim() == 0 ? kV3 : kV2);
+  w.number(parts ? static_cast<int32_t>(parts->indices.size()) : int32_t{kDense});
+  if (parts) write_shape(w, parts->data.shape());
+  write_shape(w, t.shape());
+  w.number(int32_t{1});  // cpu
+  w.number(static_cast<int32_t>(t.device().id()));
+  w.number(code_of(t));
+  if (!parts) return write_data(w, t);
+  for (const Tensor& indices : parts->indices) {
+    w.number(code_of(indices));
+    write_shape(w, indices.shape());
+  }
+  write_data(w, parts->data);
+  for (const Tensor& indices : parts->indices) write_data(w, indices);
+}
+
 }  // namespace
 
-NamedTensors read_params(std::string_view bytes, const std::string& what) {
+NamedTensors read_params(std::string_view bytes, const std::string& what, SparseArrays* sparse) {
   Reader r(bytes, what);
   if (r.number<uint64_t>("the magic number") != kListMagic) r.fail("this is not a .params file: the magic number is wrong");
   r.number<uint64_t>("the reserved word");
   const auto count = r.number<uint64_t>("the number of arrays");
   if (count > r.remaining() / 4) r.fail(fmt::format("{} arrays in {} bytes", count, r.remaining()));
   NamedTensors tensors;
-  for (uint64_t i = 0; i < count; ++i) tensors.emplace_back("", read_array(r));
+  for (uint64_t i = 0; i < count; ++i) {
+    std::optional<SparseParts> parts;
+    tensors.emplace_back("", read_array(r, parts));
+    if (parts && sparse) (*sparse)[i] = *std::move(parts);
+  }
   const auto names = r.number<uint64_t>("the number of names");
   if (names != 0 && names != count) r.fail(fmt::format("{} names for {} arrays", names, count));
   for (uint64_t i = 0; i < names; ++i) tensors[i].first = r.take(r.number<uint64_t>("the length of a name"), "a name");
   return tensors;
 }
 
-std::string write_params(const NamedTensors& tensors) {
+std::string write_params(const NamedTensors& tensors, const SparseArrays& sparse) {
   io::Writer w;
   w.number(kListMagic);
   w.number(uint64_t{0});
   w.number(static_cast<uint64_t>(tensors.size()));
   bool named = false;
-  for (const auto& [name, t] : tensors) {
-    named |= !name.empty();
-    // V2 cannot say "scalar": ndim 0 means "none" there. V3 can.
-    w.number(t.ndim() == 0 ? kV3 : kV2);
-    w.number(int32_t{kDense});
-    w.number(static_cast<int32_t>(t.ndim()));
-    for (int64_t extent : t.shape()) w.number(extent);
-    w.number(int32_t{1});  // cpu
-    w.number(static_cast<int32_t>(t.device().id()));
-    w.number(static_cast<int32_t>(io::file_dtype(t.dtype()).code));
-    w.bytes({bytes_of(t), static_cast<size_t>(t.nbytes())});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    named |= !tensors[i].first.empty();
+    const auto parts = sparse.find(i);
+    write_array(w, tensors[i].second, parts == sparse.end() ? nullptr : &parts->second);
   }
   w.number(named ? static_cast<uint64_t>(tensors.size()) : uint64_t{0});
   if (named)
@@ -174,21 +198,21 @@ std::string write_params(const NamedTensors& tensors) {
   return w.take();
 }
 
-NamedTensors read_tensors(std::string_view bytes, const std::string& what) {
+NamedTensors read_tensors(std::string_view bytes, const std::string& what, SparseArrays* sparse) {
   if (bytes.starts_with("PK")) return read_npz(bytes, what);
   if (bytes.starts_with("\x93NUMPY")) return {{"", read_npy(bytes, what)}};
-  return read_params(bytes, what);
+  return read_params(bytes, what, sparse);
 }
 
-NamedTensors load_tensors(const std::string& path) { return read_tensors(read_file(path), path); }
+NamedTensors load_tensors(const std::string& path, SparseArrays* sparse) { return read_tensors(read_file(path), path, sparse); }
 
-void save_tensors(const std::string& path, const NamedTensors& tensors) {
+void save_tensors(const std::string& path, const NamedTensors& tensors, const SparseArrays& sparse) {
   if (path.ends_with(".npz")) return write_file(path, write_npz(tensors));
   if (path.ends_with(".npy")) {
     if (tensors.size() != 1) raise<UserError>("save_tensors: '{}' holds one tensor, {} were given; use .npz", path, tensors.size());
     return write_file(path, write_npy(tensors[0].second));
   }
-  write_file(path, write_params(tensors));
+  write_file(path, write_params(tensors, sparse));
 }
 
 const Tensor* find_tensor(const NamedTensors& tensors, std::string_view name) {

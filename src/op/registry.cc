@@ -17,7 +17,8 @@ static void check_complete(const OpDef& op) {
   need(static_cast<bool>(op.infer_shape) || op.is_dynamic_shape, "shape rule");
   need(op.kernel || op.expression || op.is_view, "kernel and no scalar expression");
   need(op.gradient || !op.not_differentiable.empty(), "gradient and no reason for having none");
-  need(!op.samples.empty() || op.has_subgraphs(), "sample");  // a body is made of other operators, which may not be there yet
+  // A body is made of other operators, which may not be there yet; what a user's program defines is not there at all.
+  need(!op.samples.empty() || op.has_subgraphs() || op.set_other_attr, "sample");
   for (const AttrField& f : op.fields) need(!f.doc.empty(), "doc of an attribute");
   need(op.fields.size() <= 64, "room for more than 64 attributes");
 }
@@ -93,7 +94,9 @@ static Attrs build_attrs(const OpDef& op, auto&& assign) {
     const AttrField* field = find_field(op, name);
     if (!field) {
       if (std::find(op.ignored_attrs.begin(), op.ignored_attrs.end(), name) != op.ignored_attrs.end()) return;
-      unknown_attr(op, name);
+      if (!op.set_other_attr) unknown_attr(op, name);
+      op.set_other_attr(attrs.get(), std::string(name), attr_text(value));
+      return;
     }
     try {
       field->set(attrs.get(), op.name, value);
@@ -122,8 +125,8 @@ Attrs OpDef::make_attrs(std::span<const std::pair<std::string_view, AttrValue>> 
 }
 
 StringMap OpDef::print_attrs(const Attrs& a, bool with_defaults) const {
-  StringMap text;
   const void* values = a ? a.get() : default_attrs.get();
+  StringMap text = other_attrs_of ? other_attrs_of(values) : StringMap();
   for (const AttrField& f : fields) {
     std::string value = f.print(values);
     if (with_defaults || f.required || value != f.default_text) text.emplace(f.name, std::move(value));

@@ -22,10 +22,10 @@ struct LambPhase1Attrs {
   int64_t t = 1;
   bool bias_correction = true;
   static void fields(AttrFields<LambPhase1Attrs>& f) {
-    f.required("t", &LambPhase1Attrs::t, "number of this step, from 1 on")
-        .field("beta1", &LambPhase1Attrs::beta1, "how much of the mean is kept")
+    f.field("beta1", &LambPhase1Attrs::beta1, "how much of the mean is kept")
         .field("beta2", &LambPhase1Attrs::beta2, "how much of the variance is kept")
         .field("epsilon", &LambPhase1Attrs::epsilon, "added to the standard deviation")
+        .required("t", &LambPhase1Attrs::t, "number of this step, from 1 on")
         .field("bias_correction", &LambPhase1Attrs::bias_correction, "correct mean and variance for their start at 0")
         .required("wd", &LambPhase1Attrs::wd, "weight decay")
         .field("rescale_grad", &LambPhase1Attrs::rescale_grad, "factor of the gradient")

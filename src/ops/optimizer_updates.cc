@@ -69,27 +69,38 @@ static T sign_of(T x) {
   return static_cast<T>((x > 0) - (x < 0));
 }
 
-#define COMMON_MEMBERS double lr = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
-#define COMMON_FIELDS(A)                                                 \
-  f.required("lr", &A::lr, "learning rate")                              \
-      .field("wd", &A::wd, "weight decay")                               \
+// Attributes stand in MXNet's order, because they may be given by position: the rate, what is the optimizer's own, the rest.
+#define RATE(A) f.required("lr", &A::lr, "learning rate")
+#define MOMENTUM(A) field("momentum", &A::momentum, "how much of the last step is kept")
+#define DECAY_AND_GRADIENT(A)                                            \
+  field("wd", &A::wd, "weight decay")                                    \
       .field("rescale_grad", &A::rescale_grad, "factor of the gradient") \
       .field("clip_gradient", &A::clip_gradient, "bound of the gradient; negative for none")
+#define LAZY_UPDATE(A) field("lazy_update", &A::lazy_update, "for gradients of few rows, which are dense here: no effect")
 
 // ---- SGD
 struct SGDAttrs {
-  COMMON_MEMBERS
-  double momentum = 0;
-  static void fields(AttrFields<SGDAttrs>& f) {
-    COMMON_FIELDS(SGDAttrs).field("momentum", &SGDAttrs::momentum, "how much of the last step is kept");
+  double lr = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  bool lazy_update = true;
+  static void fields(AttrFields<SGDAttrs>& f) { RATE(SGDAttrs).DECAY_AND_GRADIENT(SGDAttrs).LAZY_UPDATE(SGDAttrs); }
+};
+struct MomentumAttrs {
+  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  bool lazy_update = true;
+  static void fields(AttrFields<MomentumAttrs>& f) {
+    RATE(MomentumAttrs).MOMENTUM(MomentumAttrs).DECAY_AND_GRADIENT(MomentumAttrs).LAZY_UPDATE(MomentumAttrs);
   }
+};
+struct NesterovAttrs {
+  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  static void fields(AttrFields<NesterovAttrs>& f) { RATE(NesterovAttrs).MOMENTUM(NesterovAttrs).DECAY_AND_GRADIENT(NesterovAttrs); }
 };
 static auto sgd_step = [](const SGDAttrs& a, auto zero) {
   using T = decltype(zero);
   return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), clip = Clip<T>(a.clip_gradient)](
              T w, T g) { return w - lr * (clip(scale * g) + wd * w); };
 };
-static auto sgd_momentum_step = [](const SGDAttrs& a, auto zero) {
+static auto sgd_momentum_step = [](const MomentumAttrs& a, auto zero) {
   using T = decltype(zero);
   return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum),
           clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
@@ -97,7 +108,7 @@ static auto sgd_momentum_step = [](const SGDAttrs& a, auto zero) {
     return w + mom;
   };
 };
-static auto nesterov_step = [](const SGDAttrs& a, auto zero) {
+static auto nesterov_step = [](const NesterovAttrs& a, auto zero) {
   using T = decltype(zero);
   return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum),
           clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
@@ -107,93 +118,88 @@ static auto nesterov_step = [](const SGDAttrs& a, auto zero) {
   };
 };
 GLUINO_OP(sgd_update, SGDAttrs) {
-  define_update<0>(op.doc("weight - lr * (grad + wd * weight).").ignores({"lazy_update"}), {}, false, sgd_step)
-      .sample({{3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01});
+  define_update<0>(op.doc("weight - lr * (grad + wd * weight)."), {}, false, sgd_step).sample({{3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01});
 }
-GLUINO_OP(sgd_mom_update, SGDAttrs) {
-  define_update<1>(op.doc("SGD with momentum.").ignores({"lazy_update"}), Names1{"mom"}, false, sgd_momentum_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01, .momentum = 0.9});
+GLUINO_OP(sgd_mom_update, MomentumAttrs) {
+  define_update<1>(op.doc("SGD with momentum."), Names1{"mom"}, false, sgd_momentum_step)
+      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9, .wd = 0.01});
 }
-GLUINO_OP(nag_mom_update, SGDAttrs) {
+GLUINO_OP(nag_mom_update, NesterovAttrs) {
   define_update<1>(op.doc("SGD with Nesterov's momentum."), Names1{"mom"}, false, nesterov_step)
       .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
 }
 GLUINO_OP(mp_sgd_update, SGDAttrs) {
-  define_update<0>(op.doc("SGD on a float32 copy of the weight.").ignores({"lazy_update"}), {}, true, sgd_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1});
+  define_update<0>(op.doc("SGD on a float32 copy of the weight."), {}, true, sgd_step).sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1});
 }
-GLUINO_OP(mp_sgd_mom_update, SGDAttrs) {
-  define_update<1>(op.doc("SGD with momentum on a float32 copy of the weight.").ignores({"lazy_update"}), Names1{"mom"}, true,
-                   sgd_momentum_step)
+GLUINO_OP(mp_sgd_mom_update, MomentumAttrs) {
+  define_update<1>(op.doc("SGD with momentum on a float32 copy of the weight."), Names1{"mom"}, true, sgd_momentum_step)
       .sample({{3, 4}, {3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
 }
-GLUINO_OP(mp_nag_mom_update, SGDAttrs) {
+GLUINO_OP(mp_nag_mom_update, NesterovAttrs) {
   define_update<1>(op.doc("SGD with Nesterov's momentum on a float32 copy of the weight."), Names1{"mom"}, true, nesterov_step)
       .sample({{3, 4}, {3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
 }
 
-struct SignAttrs {
-  COMMON_MEMBERS
-  double momentum = 0, wd_lh = 0;
-  static void fields(AttrFields<SignAttrs>& f) {
-    COMMON_FIELDS(SignAttrs)
-        .field("momentum", &SignAttrs::momentum, "how much of the last step is kept")
-        .field("wd_lh", &SignAttrs::wd_lh, "weight decay outside of the momentum");
+struct SignSGDAttrs {
+  double lr = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  static void fields(AttrFields<SignSGDAttrs>& f) { RATE(SignSGDAttrs).DECAY_AND_GRADIENT(SignSGDAttrs); }
+};
+struct SignumAttrs {
+  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1, wd_lh = 0;
+  static void fields(AttrFields<SignumAttrs>& f) {
+    RATE(SignumAttrs)
+        .MOMENTUM(SignumAttrs)
+        .DECAY_AND_GRADIENT(SignumAttrs)
+        .field("wd_lh", &SignumAttrs::wd_lh, "weight decay outside of the momentum");
   }
 };
-GLUINO_OP(signsgd_update, SignAttrs) {
-  define_update<0>(op.doc("SGD with the sign of the gradient only."), {}, false, [](const SignAttrs& a, auto zero) {
+GLUINO_OP(signsgd_update, SignSGDAttrs) {
+  define_update<0>(op.doc("SGD with the sign of the gradient only."), {}, false, [](const SignSGDAttrs& a, auto zero) {
     using T = decltype(zero);
     return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd)](T w, T g) { return (1 - lr * wd) * w - lr * sign_of(g); };
   }).sample({{3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01});
 }
-GLUINO_OP(signum_update, SignAttrs) {
-  define_update<1>(op.doc("SGD with the sign of the momentum only."), Names1{"mom"}, false, [](const SignAttrs& a, auto zero) {
+GLUINO_OP(signum_update, SignumAttrs) {
+  define_update<1>(op.doc("SGD with the sign of the momentum only."), Names1{"mom"}, false, [](const SignumAttrs& a, auto zero) {
     using T = decltype(zero);
     return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), outer = static_cast<T>(a.wd_lh), scale = static_cast<T>(a.rescale_grad),
             keep = static_cast<T>(a.momentum), clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
       mom = keep * mom - (1 - keep) * (clip(scale * g) + wd * w);
       return (1 - lr * outer) * w + lr * sign_of(mom);
     };
-  }).sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01, .momentum = 0.9});
+  }).sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9, .wd = 0.01});
 }
 
 // ---- Adam
+#define AVERAGES(A)                                                  \
+  field("beta1", &A::beta1, "how much of the mean is kept")          \
+      .field("beta2", &A::beta2, "how much of the variance is kept") \
+      .field("epsilon", &A::epsilon, "added to the standard deviation")
 struct AdamAttrs {
-  COMMON_MEMBERS
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  static void fields(AttrFields<AdamAttrs>& f) {
-    COMMON_FIELDS(AdamAttrs)
-        .field("beta1", &AdamAttrs::beta1, "how much of the mean is kept")
-        .field("beta2", &AdamAttrs::beta2, "how much of the variance is kept")
-        .field("epsilon", &AdamAttrs::epsilon, "added to the standard deviation");
-  }
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  bool lazy_update = true;
+  static void fields(AttrFields<AdamAttrs>& f) { RATE(AdamAttrs).AVERAGES(AdamAttrs).DECAY_AND_GRADIENT(AdamAttrs).LAZY_UPDATE(AdamAttrs); }
 };
 GLUINO_OP(adam_update, AdamAttrs) {
-  define_update<2>(op.doc("Adam; the caller corrects the bias in lr.").ignores({"lazy_update"}), Names2{"mean", "var"}, false,
-                   [](const AdamAttrs& a, auto zero) {
-                     using T = decltype(zero);
-                     return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad),
-                             b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2), eps = static_cast<T>(a.epsilon),
-                             clip = Clip<T>(a.clip_gradient)](T w, T g, T& mean, T& var) {
-                       const T d = clip(scale * g + wd * w);
-                       mean = b1 * mean + (1 - b1) * d;
-                       var = b2 * var + (1 - b2) * d * d;
-                       return w - lr * mean / (std::sqrt(var) + eps);
-                     };
-                   })
-      .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.lr = 0.1, .wd = 0.01});
+  define_update<2>(op.doc("Adam; the caller corrects the bias in lr."), Names2{"mean", "var"}, false, [](const AdamAttrs& a, auto zero) {
+    using T = decltype(zero);
+    return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), b1 = static_cast<T>(a.beta1),
+            b2 = static_cast<T>(a.beta2), eps = static_cast<T>(a.epsilon), clip = Clip<T>(a.clip_gradient)](T w, T g, T& mean, T& var) {
+      const T d = clip(scale * g + wd * w);
+      mean = b1 * mean + (1 - b1) * d;
+      var = b2 * var + (1 - b2) * d * d;
+      return w - lr * mean / (std::sqrt(var) + eps);
+    };
+  }).sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.lr = 0.1, .wd = 0.01});
 }
 
 struct AdamWAttrs {
-  double lr = 0, eta = 0, wd = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clip_gradient = -1;
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0, eta = 0, clip_gradient = -1;
   static void fields(AttrFields<AdamWAttrs>& f) {
-    f.required("lr", &AdamWAttrs::lr, "learning rate")
-        .required("eta", &AdamWAttrs::eta, "factor of the whole step")
+    RATE(AdamWAttrs)
+        .AVERAGES(AdamWAttrs)
         .field("wd", &AdamWAttrs::wd, "weight decay")
-        .field("beta1", &AdamWAttrs::beta1, "how much of the mean is kept")
-        .field("beta2", &AdamWAttrs::beta2, "how much of the variance is kept")
-        .field("epsilon", &AdamWAttrs::epsilon, "added to the standard deviation")
+        .required("eta", &AdamWAttrs::eta, "factor of the whole step")
         .field("clip_gradient", &AdamWAttrs::clip_gradient, "bound of the gradient; negative for none");
   }
 };
@@ -243,15 +249,28 @@ GLUINO_OP(_mp_adamw_update, AdamWAttrs) {
 }
 
 // ---- RMSProp, AdaGrad
+#define EPSILON_UNDER_ROOT(A) field("epsilon", &A::epsilon, "added under the square root")
+#define KEPT_AVERAGES(A) field("gamma1", &A::gamma1, "how much of the averages is kept")
+#define CLIP_WEIGHTS(A) field("clip_weights", &A::clip_weights, "bound of the weights; negative for none")
 struct RMSPropAttrs {
-  COMMON_MEMBERS
-  double gamma1 = 0.95, gamma2 = 0.9, epsilon = 1e-8, clip_weights = -1;
+  double lr = 0, gamma1 = 0.95, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1, clip_weights = -1;
   static void fields(AttrFields<RMSPropAttrs>& f) {
-    COMMON_FIELDS(RMSPropAttrs)
-        .field("gamma1", &RMSPropAttrs::gamma1, "how much of the averages is kept")
-        .field("gamma2", &RMSPropAttrs::gamma2, "how much of the last step is kept")
-        .field("epsilon", &RMSPropAttrs::epsilon, "added under the square root")
-        .field("clip_weights", &RMSPropAttrs::clip_weights, "bound of the weights; negative for none");
+    RATE(RMSPropAttrs)
+        .KEPT_AVERAGES(RMSPropAttrs)
+        .EPSILON_UNDER_ROOT(RMSPropAttrs)
+        .DECAY_AND_GRADIENT(RMSPropAttrs)
+        .CLIP_WEIGHTS(RMSPropAttrs);
+  }
+};
+struct CentredRMSPropAttrs {
+  double lr = 0, gamma1 = 0.95, gamma2 = 0.9, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1, clip_weights = -1;
+  static void fields(AttrFields<CentredRMSPropAttrs>& f) {
+    RATE(CentredRMSPropAttrs)
+        .KEPT_AVERAGES(CentredRMSPropAttrs)
+        .field("gamma2", &CentredRMSPropAttrs::gamma2, "how much of the last step is kept")
+        .EPSILON_UNDER_ROOT(CentredRMSPropAttrs)
+        .DECAY_AND_GRADIENT(CentredRMSPropAttrs)
+        .CLIP_WEIGHTS(CentredRMSPropAttrs);
   }
 };
 GLUINO_OP(rmsprop_update, RMSPropAttrs) {
@@ -268,9 +287,9 @@ GLUINO_OP(rmsprop_update, RMSPropAttrs) {
                    })
       .sample({{3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.lr = 0.1, .wd = 0.01});
 }
-GLUINO_OP(rmspropalex_update, RMSPropAttrs) {
+GLUINO_OP(rmspropalex_update, CentredRMSPropAttrs) {
   define_update<3>(op.doc("RMSProp with a centred average and momentum."), Names3{"n", "g", "delta"}, false,
-                   [](const RMSPropAttrs& a, auto zero) {
+                   [](const CentredRMSPropAttrs& a, auto zero) {
                      using T = decltype(zero);
                      return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad),
                              keep = static_cast<T>(a.gamma1), inertia = static_cast<T>(a.gamma2), eps = static_cast<T>(a.epsilon),
@@ -285,11 +304,8 @@ GLUINO_OP(rmspropalex_update, RMSPropAttrs) {
       .sample({{3, 4}, {3, 4}, uniform_sample({3, 4}, 4.5, 5), {3, 4}, {3, 4}}, {.lr = 0.1});
 }
 struct AdaGradAttrs {
-  COMMON_MEMBERS
-  double epsilon = 1e-7;
-  static void fields(AttrFields<AdaGradAttrs>& f) {
-    COMMON_FIELDS(AdaGradAttrs).field("epsilon", &AdaGradAttrs::epsilon, "added under the square root");
-  }
+  double lr = 0, epsilon = 1e-7, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  static void fields(AttrFields<AdaGradAttrs>& f) { RATE(AdaGradAttrs).EPSILON_UNDER_ROOT(AdaGradAttrs).DECAY_AND_GRADIENT(AdaGradAttrs); }
 };
 GLUINO_OP(_sparse_adagrad_update, AdaGradAttrs) {
   define_update<1>(op.doc("Divides the gradient by the root of the sum of its squares so far."), Names1{"history"}, false,
@@ -307,12 +323,12 @@ GLUINO_OP(_sparse_adagrad_update, AdaGradAttrs) {
 
 // ---- follow the leader
 struct FtrlAttrs {
-  COMMON_MEMBERS
-  double lamda1 = 0.01, beta = 1;
+  double lr = 0, lamda1 = 0.01, beta = 1, wd = 0, rescale_grad = 1, clip_gradient = -1;
   static void fields(AttrFields<FtrlAttrs>& f) {
-    COMMON_FIELDS(FtrlAttrs)
+    RATE(FtrlAttrs)
         .field("lamda1", &FtrlAttrs::lamda1, "weight of the absolute values")
-        .field("beta", &FtrlAttrs::beta, "added to the root of the sum of squares");
+        .field("beta", &FtrlAttrs::beta, "added to the root of the sum of squares")
+        .DECAY_AND_GRADIENT(FtrlAttrs);
   }
 };
 GLUINO_OP(ftrl_update, FtrlAttrs) {
@@ -329,17 +345,16 @@ GLUINO_OP(ftrl_update, FtrlAttrs) {
   }).sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1)}, {.lr = 0.1});
 }
 struct FtmlAttrs {
-  double lr = 0, wd = 0, rescale_grad = 1, clip_grad = -1, beta1 = 0.6, beta2 = 0.999, epsilon = 1e-8;
+  double lr = 0, beta1 = 0.6, beta2 = 0.999, epsilon = 1e-8;
   int64_t t = 1;
+  double wd = 0, rescale_grad = 1, clip_grad = -1;
   static void fields(AttrFields<FtmlAttrs>& f) {
-    f.required("lr", &FtmlAttrs::lr, "learning rate")
+    RATE(FtmlAttrs)
+        .AVERAGES(FtmlAttrs)
         .required("t", &FtmlAttrs::t, "number of this step, from 1 on")
         .field("wd", &FtmlAttrs::wd, "weight decay")
         .field("rescale_grad", &FtmlAttrs::rescale_grad, "factor of the gradient")
-        .field("clip_grad", &FtmlAttrs::clip_grad, "bound of the gradient; negative for none")
-        .field("beta1", &FtmlAttrs::beta1, "how much of the mean is kept")
-        .field("beta2", &FtmlAttrs::beta2, "how much of the variance is kept")
-        .field("epsilon", &FtmlAttrs::epsilon, "added to the standard deviation");
+        .field("clip_grad", &FtmlAttrs::clip_grad, "bound of the gradient; negative for none");
   }
 };
 GLUINO_OP(ftml_update, FtmlAttrs) {

@@ -16,6 +16,12 @@ struct Net : nn::HybridBlock {
   Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 };
 
+// As if backward() had written it.
+void set_gradient(Parameter& p, const Tensor& gradient) {
+  p.grad().assign(gradient);
+  autograd::set_fresh_grad(p.data(), true);
+}
+
 double train_step(Block& net, Trainer& trainer, const Tensor& x, const Tensor& y) {
   loss::L2Loss loss_of;
   Tensor loss;
@@ -60,7 +66,7 @@ TEST(RecordedOptimizers, AreFollowedStepByStep) {
     dict["weight"]->set_data(weights[0]);
     Trainer trainer(dict, run.at("name").get<std::string>(), options);
     for (int step = 0; step < 12; ++step) {
-      dict["weight"]->grad().assign(grads[step]);
+      set_gradient(*dict["weight"], grads[step]);
       trainer.step(1);
       ASSERT_TRUE(close(dict["weight"]->data(), weights[step + 1], 1e-4, 1e-6)) << "step " << step;
     }
@@ -129,7 +135,7 @@ TEST_P(EveryOptimizer, RescalesClipsAndMultiplies) {
     Trainer trainer(dict, GetParam(), options);
     for (int i = 0; i < 3; ++i) {
       seed(9);
-      dict["weight"]->grad().assign(random_tensor({2, 3}, DType::float32, 4 + i) * gradient);
+      set_gradient(*dict["weight"], random_tensor({2, 3}, DType::float32, 4 + i) * gradient);
       trainer.step(batch);
     }
     return dict["weight"]->data();
@@ -156,10 +162,10 @@ TEST_P(EveryOptimizer, KeepsAFloat32CopyOf16BitWeights) {
   Trainer a(narrow, GetParam(), options), b(wide, GetParam(), options);
   for (int i = 0; i < 20; ++i) {
     seed(9);
-    narrow["weight"]->grad().assign(grad);
+    set_gradient(*narrow["weight"], grad);
     a.step(1);
     seed(9);
-    wide["weight"]->grad().assign(grad.astype(DType::float32));
+    set_gradient(*wide["weight"], grad.astype(DType::float32));
     b.step(1);
   }
   EXPECT_TRUE(same_bits(narrow["weight"]->data(), wide["weight"]->data().astype(DType::float16)));
@@ -254,6 +260,25 @@ TEST_P(DataParallel, GivesWhatOneDeviceGives) {
   GLUINO_EXPECT_ERROR(UserError, "no copy on cpu(2)", two.hidden.weight->data(cpu(2)));
 }
 INSTANTIATE_TEST_SUITE_P(Devices, DataParallel, ::testing::Bool(), [](const auto& info) { return info.param ? "Hybridized" : "Eager"; });
+
+TEST(Trainer, UpdatesNothingTwiceWithOneGradient) {
+  Net net;
+  net.initialize();
+  Trainer trainer(net.collect_params(), optimizer::sgd({.learning_rate = 0.1}));
+  {
+    const auto record = autograd::record();
+    net.hidden(ones({1, 4})).sum().backward();
+    const Tensor all = net(ones({1, 4}));  // completes the shapes
+  }
+  const Tensor before = flat_parameters(net).copy();
+  GLUINO_EXPECT_ERROR(UserError, "has not reached parameter", trainer.step(1));
+  EXPECT_TRUE(same_bits(flat_parameters(net), before));
+  trainer.step(1, true);
+  const Tensor after = flat_parameters(net).copy();
+  EXPECT_FALSE(same_bits(after, before));
+  trainer.step(1, true);
+  EXPECT_TRUE(same_bits(flat_parameters(net), after)) << "nothing is fresh any more";
+}
 
 TEST(Trainer, ErrorsNameTheMistake) {
   Net net;

@@ -2,6 +2,7 @@
 #include "graph/pass_on_text.h"
 #include "passes/compile_layers.h"
 #include "passes/fuse_elementwise.h"
+#include "passes/fuse_reductions.h"
 #include "support/support.h"
 
 namespace gluino::test {
@@ -52,6 +53,34 @@ TEST(FuseElementwise, DoesNotMixForwardAndBackward) {
 }
 )g";
   EXPECT_NE(after(fuse_elementwise, text).find("_fused(head0, x)"), std::string::npos);
+}
+
+TEST(FuseReductions, SumsWhatIsNeverWrittenDown) {
+  EXPECT_EQ(after(fuse_reductions, R"g(graph(x: float32 (2, 3, 4), y: float32 (4,)) {
+  d = broadcast_sub(x, y)
+  m = mean(d) {axis="(-1,)"}
+  s = square(x)
+  t = sum(s) {axis="(0, 1)", keepdims=True}
+  return m, t
+}
+)g"),
+            R"g(graph(x, y) {
+  m = _fused_reduce(x, y) {axis="(2,)", finish=divide, program="f32 x0 x1 subtract(0,1)", shape="(2, 3)"}
+  t = _fused_reduce(x) {axis="(0, 1)", program="f32 x0 multiply(0,0)", shape="(1, 1, 4)"}
+  return m, t
+}
+)g");
+}
+TEST(FuseReductions, LeavesWhatOthersReadAndOtherTypes) {
+  const std::string text = R"g(graph(x: float32 (2, 3), k: int32 (2, 3)) {
+  d = tanh(x)
+  m = mean(d) {axis="(-1,)"}
+  e = abs(k)
+  s = sum(e) {axis="(-1,)"}
+  return m, d, s
+}
+)g";
+  EXPECT_EQ(after(fuse_reductions, text).find("_fused_reduce"), std::string::npos);
 }
 
 TEST(CompileLayers, RecurrentLayersReadRearrangedParameters) {

@@ -249,9 +249,90 @@ def test_command_line():
     def run(*args):
         return subprocess.run([sys.executable, "-m", "gluino", *args], capture_output=True, text=True)
     assert "operators" in run("info").stdout
-    assert "Applies" in run("ops", "FullyConnected").stdout or "num_hidden" in run("ops", "FullyConnected").stdout
+    assert "num_hidden" in run("ops", "FullyConnected").stdout and "\nConvolution\n" in run("ops").stdout
     missing = run("params", "absent.params")
-    assert missing.returncode == 1 and missing.stderr.startswith("error: ")
+    assert missing.returncode == 1 and missing.stderr.startswith("gluino: ") and "absent.params" in missing.stderr
+    assert run("nonsense").returncode != 0 and "demo" in run("--help").stdout
+    nd.save("x.params", {"arg:w": nd.ones((2, 3))})
+    assert "arg:w\t(2, 3)\tfloat32" in run("params", "x.params").stdout
+    sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc").save("fc-symbol.json")
+    assert "(5, 3)" in run("graph", "fc-symbol.json", "--shape", "data=5,4").stdout
+    shown = run("demo", "--epochs", "1", "--folder", "shown")
+    assert shown.returncode == 0 and "the loaded model gives the same answers" in shown.stdout
+
+
+def test_a_recorded_computation_as_a_symbol():
+    x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.tanh(nd.dot(x, w) * 2 + x)
+    symbol = autograd.get_symbol(y)
+    assert len(symbol.list_arguments()) == 2 and all(name.startswith("var") for name in symbol.list_arguments())
+    values = {name: x if value == (1, 2) else w for name, value in zip(symbol.list_arguments(), [(1, 2), (2, 2)])}
+    np.testing.assert_allclose(symbol.eval(**values)[0].asnumpy(), y.asnumpy())
+    assert "tanh" in sym.load_json(symbol.tojson()).tojson()
+    with pytest.raises(mx.MXNetError, match="not recorded"):
+        autograd.get_symbol(w)
+
+
+def test_errors_of_a_bound_symbol_name_the_line_of_the_operator():
+    data = sym.var("data")
+    hidden = sym.FullyConnected(data, num_hidden=4, name="fc")
+    wrong = sym.dot(hidden, sym.var("w"))  # the operator's line
+    line = next(n for n, text in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1) if "# the operator's line" in text)
+    with pytest.raises(ValueError, match=f"made at test_interface.py:{line}"):
+        wrong.simple_bind(mx.cpu(), data=(2, 3), w=(5, 5))
+    with pytest.raises(ValueError, match=f"made at test_interface.py:{line}"):
+        wrong.eval(data=nd.ones((2, 3)), fc_weight=nd.ones((4, 3)), fc_bias=nd.ones((4,)), w=nd.ones((5, 5)))
+    added = data + sym.var("other")
+    with pytest.raises(ValueError, match="made at test_interface.py"):
+        added.infer_shape(data=(2, 3), other=(4, 5))
+    block = gluon.SymbolBlock(wrong, [data, sym.var("w")])
+    block.initialize()
+    with pytest.raises(ValueError, match=f"made at test_interface.py:{line}"):
+        block(nd.ones((2, 3)), nd.ones((5, 5)))
+    assert "made at" not in wrong.tojson()
+
+
+@pytest.mark.parametrize("op, states, attributes", [
+    ("sgd_update", 0, "lr wd rescale_grad clip_gradient lazy_update"), ("sgd_mom_update", 1, "lr momentum wd rescale_grad clip_gradient lazy_update"),
+    ("mp_sgd_update", 1, "lr wd rescale_grad clip_gradient lazy_update"), ("mp_sgd_mom_update", 2, "lr momentum wd rescale_grad clip_gradient lazy_update"),
+    ("nag_mom_update", 1, "lr momentum wd rescale_grad clip_gradient"), ("mp_nag_mom_update", 2, "lr momentum wd rescale_grad clip_gradient"),
+    ("signsgd_update", 0, "lr wd rescale_grad clip_gradient"), ("signum_update", 1, "lr momentum wd rescale_grad clip_gradient wd_lh"),
+    ("adam_update", 2, "lr beta1 beta2 epsilon wd rescale_grad clip_gradient lazy_update"),
+    ("_adamw_update", 3, "lr beta1 beta2 epsilon wd eta clip_gradient"), ("rmsprop_update", 1, "lr gamma1 epsilon wd rescale_grad clip_gradient clip_weights"),
+    ("rmspropalex_update", 3, "lr gamma1 gamma2 epsilon wd rescale_grad clip_gradient clip_weights"),
+    ("ftrl_update", 2, "lr lamda1 beta wd rescale_grad clip_gradient"), ("ftml_update", 3, "lr beta1 beta2 epsilon t wd rescale_grad clip_grad"),
+    ("_sparse_adagrad_update", 1, "lr epsilon wd rescale_grad clip_gradient"),
+    ("lamb_update_phase1", 2, "beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient"),
+])
+def test_updates_take_their_attributes_in_mxnets_order(op, states, attributes):
+    about = mx._core.describe_operator(op)
+    assert " ".join(name for name, *_ in about["fields"]) == attributes and len(about["inputs"]) == 2 + states
+    if op == "sgd_mom_update":
+        weight, mom = nd.ones((2,)), nd.ones((2,))
+        nd.sgd_mom_update(weight, nd.ones((2,)), mom, 0.5, 0.25, 0.125, out=weight)
+        np.testing.assert_allclose(weight.asnumpy(), [1 + 0.25 - 0.5 * 1.125] * 2)
+
+
+def test_a_step_wants_fresh_gradients():
+    net = gluon.nn.HybridSequential()
+    used, unused = gluon.nn.Dense(2, in_units=2), gluon.nn.Dense(2, in_units=2)
+    net.add(used, unused)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0})
+    before = [layer.weight.data().asnumpy() for layer in (used, unused)]
+    with autograd.record():
+        loss = used(nd.ones((1, 2)))
+    loss.backward()
+    with pytest.raises(UserWarning, match=f"{unused.weight.name}.*has not been updated by backward.*ignore_stale_grad"):
+        trainer.step(1)
+    assert (used.weight.data().asnumpy() == before[0]).all()
+    trainer.step(1, ignore_stale_grad=True)
+    after = [layer.weight.data().asnumpy() for layer in (used, unused)]
+    assert (after[0] != before[0]).all() and (after[1] == before[1]).all()
+    trainer.step(1, ignore_stale_grad=True)  # nothing is fresh any more
+    assert (used.weight.data().asnumpy() == after[0]).all()
 
 
 def test_public_functions_have_pages():

@@ -269,3 +269,22 @@ def test_custom_training_with_a_cell():
     np.testing.assert_allclose(layer(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
     assert layer(nd.random.normal(shape=(2, 5, 6))).shape == (2, 5, 14)
     assert layer.stats()["traces"] == 1
+
+
+def test_the_zoo_has_the_published_sizes():
+    """Parameters of all models as MXNet's documentation lists them; running averages are counted."""
+    published = {
+        "alexnet": 61100840, "densenet121": 8062504, "densenet161": 28900936, "densenet169": 14307880, "densenet201": 20242984, "inceptionv3": 23869000,
+        "mobilenet0.25": 475544, "mobilenet0.5": 1342536, "mobilenet0.75": 2601976, "mobilenet1.0": 4253864, "mobilenetv2_0.25": 1526856,
+        "mobilenetv2_0.5": 1983104, "mobilenetv2_0.75": 2653864, "mobilenetv2_1.0": 3539136, "resnet18_v1": 11699112, "resnet34_v1": 21814696,
+        "resnet50_v1": 25629032, "resnet101_v1": 44695144, "resnet152_v1": 60404072, "resnet18_v2": 11695796, "resnet34_v2": 21811380,
+        "resnet50_v2": 25595060, "resnet101_v2": 44639412, "resnet152_v2": 60329140, "squeezenet1.0": 1248424, "squeezenet1.1": 1235496,
+        "vgg11": 132863336, "vgg11_bn": 132874344, "vgg13": 133047848, "vgg13_bn": 133059624, "vgg16": 138357544, "vgg16_bn": 138374440,
+        "vgg19": 143667240, "vgg19_bn": 143689256}
+    for name, size in published.items():
+        symbol = gluon.model_zoo.vision.get_model(name)(mx.sym.var("data"))
+        side = 299 if name == "inceptionv3" else 224
+        arguments, outputs, states = symbol.infer_shape(data=(1, 3, side, side))
+        assert sum(int(np.prod(shape)) for shape in arguments + states) - 3 * side * side == size, name
+        assert outputs == [(1, 1000)]
+    assert gluon.model_zoo.vision.inception_v3(classes=10)(mx.sym.var("data")).infer_shape(data=(1, 3, 299, 299))[1] == [(1, 10)]

@@ -511,7 +511,7 @@ class HybridBlock(Block):
         symbol, items = self._exported()
         files = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
         symbol.save(files[0])
-        _core.save_tensors(files[1], items)
+        nd.save(files[1], dict(items))
         return files
 
     def save(self, filename):
@@ -521,7 +521,7 @@ class HybridBlock(Block):
         known = {name[4:] for name, _ in items}
         meta = {"format": "gluino", "version": 1, "inputs": [n for n in symbol.list_inputs() if n not in known]}
         _core.write_zip(str(filename), [("meta.json", json.dumps(meta, indent=2).encode()), ("symbol.json", symbol.tojson().encode()),
-                                        ("model.params", _core.write_params(items))])
+                                        ("model.params", _core.write_params([(name, value, None) for name, value in items]))])
 
     def explain(self):
         """What tracing and compiling did: graphs, guards, memory, times."""

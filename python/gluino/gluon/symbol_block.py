@@ -86,7 +86,7 @@ def load_block(filename, ctx=None):
     entries = _core.read_zip(str(filename))
     try:
         meta, symbol = json.loads(entries["meta.json"]), sym_module.load_json(entries["symbol.json"].decode())
-        values = {name[4:]: value for name, value in _core.read_tensors(entries["model.params"])}
+        values = {name[4:]: value for name, value in dict(nd.load_frombuffer(entries["model.params"])).items()}
     except KeyError as missing:
         raise MXNetError(f"{filename}: the file has no {missing}; was it written by save()?") from None
     block = SymbolBlock(symbol, [sym_module.var(name) for name in meta["inputs"]])

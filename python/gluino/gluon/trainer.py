@@ -66,6 +66,9 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def _update(self, ignore_stale_grad=False):
+        if not ignore_stale_grad:
+            for parameter in self._params:
+                self._check_fresh(parameter)
         with autograd.pause():
             for i, parameter in enumerate(self._params):
                 if parameter.grad_req == "null":
@@ -75,7 +78,17 @@ class Trainer:
                 for k, (weight, grad) in enumerate(zip(parameter.list_data(), parameter.list_grad())):
                     while len(self._updaters) <= k:
                         self._updaters.append(opt.get_updater(self._optimizer))
-                    self._updaters[k](i, grad, weight)
+                    if weight._fresh_grad:
+                        self._updaters[k](i, grad, weight)
+                        weight._fresh_grad = False
+
+    @staticmethod
+    def _check_fresh(parameter):
+        for weight in parameter.list_data() if parameter.grad_req != "null" else ():
+            if not weight._fresh_grad:
+                raise UserWarning(f"Gradient of Parameter `{parameter.name}` on context {weight.context} has not been updated by backward since "
+                                  "the last step. If this step uses only some of the parameters, call it with ignore_stale_grad=True, "
+                                  "which leaves the others as they are")
 
     def save_states(self, fname):
         """Writes the optimizer and its states."""

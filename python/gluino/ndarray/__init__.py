@@ -5,7 +5,8 @@ from .. import _core
 from . import _internal, contrib, image, linalg, random, sparse
 from .ndarray import *  # noqa: F401,F403
 from .ndarray import NDArray, __all__ as _made_here
-from .sparse import CSRNDArray, RowSparseNDArray  # noqa: F401
+from .sparse import CSRNDArray, RowSparseNDArray, cast_storage  # noqa: F401
+from ..operator import custom_function as _custom_function
 from .._register import fill as _fill, methods as _methods, missing as _missing
 
 __all__ = [*_made_here, *_core.binary_functions]
@@ -14,6 +15,7 @@ _package = _sys.modules[__name__]
 __getattr__ = _missing(_package)
 _fill(_package, symbolic=False)
 op = _internal
+Custom = _custom_function(_internal.Custom, symbolic=False)
 
 for _name, _method in _methods(symbolic=False).items():
     if not hasattr(NDArray, _name):

@@ -172,10 +172,11 @@ class NDArray(Readable, _core.Array):
     wait_to_write = wait_to_read
 
     def tostype(self, stype):
-        """This array: storage is always dense."""
-        if stype not in ("default", "csr", "row_sparse"):
-            raise ValueError(f"no storage type is named {stype!r}")
-        return self
+        """The same values as a "default", "csr" or "row_sparse" array."""
+        from .sparse import cast_storage
+        return cast_storage(self, stype)
+
+    _sparse_parts = None  # of a sparse array: what files store
 
     def as_np_ndarray(self):
         """The same memory as an mx.np array."""
@@ -202,6 +203,15 @@ class NDArray(Readable, _core.Array):
     def zero_grad(self):
         """Sets the gradient to 0."""
         _core.zero_grad(self)
+
+    @property
+    def _fresh_grad(self):
+        """Whether backward() has written the gradient since this was last set to False."""
+        return _core.has_fresh_grad(self)
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state):
+        _core.set_fresh_grad(self, state)
 
     def drop_grad(self):
         """Forgets the gradient."""
@@ -244,8 +254,9 @@ def _dtype_for(source, dtype):
 
 def array(source_array, ctx=None, dtype=None):
     """A new array with the values of a list, a NumPy array or another NDArray; float32 unless said otherwise."""
-    if hasattr(source_array, "tocsr") and hasattr(source_array, "toarray"):
-        source_array = source_array.toarray()
+    if hasattr(source_array, "tocsr") or (isinstance(source_array, NDArray) and source_array.stype != "default"):
+        from .sparse import array as sparse_array
+        return sparse_array(source_array, ctx, dtype)
     name = _dtype_for(source_array, dtype)
     if _core.is_traced(source_array):
         return source_array.astype(name).copy()
@@ -265,9 +276,10 @@ def _created(op, ctx, dtype, **attrs):
     return _operator(op)(dtype=dtype_name(dtype or "float32"), ctx=f"cpu({engine_device(ctx)})", **attrs)
 
 
-def zeros(shape, ctx=None, dtype=None, **kwargs):
+def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
     """An array of zeros."""
-    return _created("_zeros", ctx, dtype, shape=shape)
+    made = _created("_zeros", ctx, dtype, shape=shape)
+    return made if stype in (None, "default") else made.tostype(stype)
 
 
 def ones(shape, ctx=None, dtype=None, **kwargs):
@@ -286,7 +298,7 @@ def full(shape, val, ctx=None, dtype=None, out=None):
 
 def empty(shape, ctx=None, dtype=None, stype=None):
     """An array whose values do not matter: zeros."""
-    return zeros(shape, ctx, dtype)
+    return zeros(shape, ctx, dtype, stype)
 
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx=None, dtype=None):
@@ -395,12 +407,13 @@ def save(fname, data):
     for _, value in items:
         if not isinstance(value, NDArray):
             raise TypeError(f"save only accepts dict str->NDArray or list of NDArray, not a {type(value)} inside")
-    _core.save_tensors(str(fname), items)
+    _core.save_tensors(str(fname), [(name, value, value._sparse_parts) for name, value in items])
 
 
 def _collected(items):
-    named = any(name for name, _ in items)
-    return {name: value for name, value in items} if named else [value for _, value in items]
+    from .sparse import from_parts
+    arrays = [(name, value if parts is None else from_parts(value, *parts)) for name, value, parts in items]
+    return dict(arrays) if any(name for name, _ in arrays) else [value for _, value in arrays]
 
 
 def load(fname):

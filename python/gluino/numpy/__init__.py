@@ -1,11 +1,14 @@
-"""mx.np: NumPy's interface over the engine. What the engine has no operator for falls back to NumPy itself."""
+"""mx.np: NumPy's interface over the engine. What cannot be made of its operators is computed by NumPy, without gradients."""
 import numpy as _numpy
 
 from .. import _core, _register
-from . import functions as _functions, linalg, multiarray as _multiarray, random
+from . import arranging as _arranging, functions as _functions, linalg, measures as _measures, multiarray as _multiarray, random
 from .multiarray import *  # noqa: F401,F403
 from .multiarray import _Symbol, array, ndarray
 from .functions import *  # noqa: F401,F403
+from .arranging import *  # noqa: F401,F403
+from .measures import *  # noqa: F401,F403
+from .fallback import by_numpy
 
 pi, e, inf, nan, newaxis, euler_gamma = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None, _numpy.euler_gamma
 float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
@@ -13,7 +16,7 @@ uint8, int8, int16, int32, int64, bool_, bool = (_numpy.uint8, _numpy.int8, _num
                                                  _numpy.bool_)
 dtype, integer, floating, generic = _numpy.dtype, _numpy.integer, _numpy.floating, _numpy.generic
 
-_own = set(_functions.__all__) | set(_multiarray.__all__)
+_own = {_name for _module in (_functions, _multiarray, _arranging, _measures) for _name in _module.__all__}
 for _name, _function in _core.binary_functions.items():
     if _name not in _own and (hasattr(_numpy, _name) or _name in ("modulo",)):
         globals()[_name] = _function
@@ -28,19 +31,4 @@ def __getattr__(name):
     function = getattr(_numpy, name, None)
     if name.startswith("_") or not callable(function):
         raise AttributeError(f"module 'mxnet.numpy' has no attribute {name!r}")
-
-    def plain(x):
-        if isinstance(x, (list, tuple)):
-            return type(x)(plain(item) for item in x)
-        return x.asnumpy() if hasattr(x, "asnumpy") else x
-
-    def wrapped(x):
-        if isinstance(x, (list, tuple)):
-            return type(x)(wrapped(item) for item in x)
-        return array(x) if isinstance(x, (_numpy.ndarray, _numpy.generic)) else x
-
-    def fallback(*args, **kwargs):
-        return wrapped(function(*[plain(a) for a in args], **{key: plain(value) for key, value in kwargs.items()}))
-    fallback.__name__ = name
-    fallback.__doc__ = f"numpy.{name}; not differentiable.\n\n{function.__doc__ or ''}"
-    return fallback
+    return by_numpy(function, name)

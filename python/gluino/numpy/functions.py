@@ -4,14 +4,15 @@ import numpy as _np
 from .. import _core
 from ..base import dtype_name
 from ..ndarray.ndarray import NDArray
+from .fallback import by_numpy
 from .multiarray import _op, array
 
 __all__ = ["sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "argmax", "argmin", "argsort", "sort", "cumsum", "clip", "reshape",
            "transpose", "swapaxes", "moveaxis", "squeeze", "expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "dstack",
            "split", "array_split", "dot", "matmul", "tensordot", "inner", "outer", "vdot", "where", "take", "repeat", "tile", "flip", "all",
            "any", "nonzero", "round", "around", "floor_divide", "true_divide", "mod", "remainder", "fmod", "less", "less_equal", "square",
-           "isnan", "isinf", "isfinite", "logical_not", "ravel", "append", "meshgrid", "tril", "triu", "roll", "average", "rot90", "shape",
-           "ndim", "size", "absolute", "fabs", "arccosh", "bincount", "diff", "pad", "einsum", "may_share_memory", "shares_memory", "atleast_1d"]
+           "isnan", "isinf", "isfinite", "logical_not", "ravel", "append", "tril", "triu", "average", "shape",
+           "ndim", "size", "absolute", "fabs", "arccosh", "diff", "einsum", "may_share_memory", "shares_memory", "atleast_1d"]
 
 
 def _scalar(value, a, axis, keepdims=False):
@@ -308,19 +309,7 @@ def flip(m, axis=None, out=None):
     return _op("reverse")(m, axis=tuple(range(m.ndim)) if axis is None else axis)
 
 
-def roll(a, shift, axis=None):
-    """Elements moved along, those at the end to the front."""
-    return array(_np.roll(a.asnumpy(), shift, axis), dtype=a.dtype)
-
-
-def rot90(m, k=1, axes=(0, 1)):
-    """Turned by 90 degrees."""
-    return array(_np.rot90(m.asnumpy(), k, axes), dtype=m.dtype)
-
-
-def nonzero(a):
-    """The positions of elements other than 0, one array per axis."""
-    return tuple(array(part, dtype="int64") for part in a.asnumpy().nonzero())
+nonzero = by_numpy(_np.nonzero, "nonzero")
 
 
 def all(a, axis=None, out=None, keepdims=False):
@@ -412,21 +401,6 @@ def diff(a, n=1, axis=-1):
     for _ in range(n):
         a = _op("slice_axis")(a, axis=axis, begin=1, end=None) - _op("slice_axis")(a, axis=axis, begin=0, end=-1)
     return a
-
-
-def pad(x, pad_width, mode="constant", **kwargs):
-    """With values around."""
-    return array(_np.pad(x.asnumpy(), pad_width, mode, **kwargs), dtype=x.dtype)
-
-
-def meshgrid(*xi, **kwargs):
-    """Coordinates of a grid."""
-    return [array(a, dtype=x.dtype) for a, x in zip(_np.meshgrid(*[x.asnumpy() for x in xi], **kwargs), xi)]
-
-
-def bincount(x, weights=None, minlength=0):
-    """How often each number occurs."""
-    return array(_np.bincount(x.asnumpy(), None if weights is None else weights.asnumpy(), minlength), dtype="int64" if weights is None else "float32")
 
 
 def shape(a):

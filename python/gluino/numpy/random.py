@@ -6,7 +6,8 @@ from ..context import engine_device
 from .multiarray import _op, array, ndarray
 
 __all__ = ["uniform", "normal", "randn", "rand", "randint", "choice", "shuffle", "permutation", "multinomial", "exponential", "gamma", "beta",
-           "seed", "bernoulli", "lognormal", "poisson", "laplace", "logistic", "gumbel"]
+           "seed", "bernoulli", "lognormal", "poisson", "laplace", "logistic", "gumbel", "chisquare", "f", "weibull", "pareto", "power",
+           "rayleigh", "multivariate_normal"]
 
 
 def seed(seed_):
@@ -100,6 +101,43 @@ def logistic(loc=0.0, scale=1.0, size=None, ctx=None, out=None):
 def gumbel(loc=0.0, scale=1.0, size=None, ctx=None, out=None):
     """Gumbel."""
     return loc - scale * _op("log")(-_op("log")(uniform(size=size, ctx=ctx)))
+
+
+def chisquare(df, size=None, dtype=None, ctx=None):
+    """Sums of the squares of df normal numbers."""
+    return gamma(df / 2, 2.0, size, dtype, ctx)
+
+
+def f(dfnum, dfden, size=None, ctx=None):
+    """The ratio of two chi-square numbers, each divided by its degrees of freedom."""
+    return (chisquare(dfnum, size, ctx=ctx) / dfnum) / (chisquare(dfden, size, ctx=ctx) / dfden)
+
+
+def weibull(a, size=None, ctx=None, out=None):
+    """Weibull of scale 1."""
+    return exponential(1.0, _size(size, a), ctx) ** (1.0 / a)
+
+
+def pareto(a, size=None, ctx=None, out=None):
+    """Pareto II."""
+    return _op("expm1")(exponential(1.0, _size(size, a), ctx) / a)
+
+
+def power(a, size=None, ctx=None, out=None):
+    """Numbers of [0, 1] with a density that grows as their power a - 1."""
+    return uniform(size=_size(size, a), ctx=ctx) ** (1.0 / a)
+
+
+def rayleigh(scale=1.0, size=None, ctx=None, out=None):
+    """The length of two normal numbers."""
+    return _op("sqrt")(exponential(1.0, _size(size, scale), ctx) * 2) * scale
+
+
+def multivariate_normal(mean, cov, size=None, check_valid=None, tol=None):
+    """Normal vectors with this mean and covariance."""
+    from .linalg import cholesky
+    mean, cov = (x if isinstance(x, ndarray) else array(x) for x in (mean, cov))
+    return normal(size=_size(size) + tuple(mean.shape)).dot(cholesky(cov).transpose()) + mean
 
 
 def permutation(x):

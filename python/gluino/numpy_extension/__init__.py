@@ -29,6 +29,54 @@ for _name, _operator in sorted(_core.operator_names(), key=lambda pair: pair[0] 
 del _name, _operator, _place, _short
 
 
+leaky_relu, multibox_prior, multibox_detection = (_core.make_operator(_operator, _short, True, False) for _operator, _short in (
+    ("LeakyReLU", "leaky_relu"), ("_contrib_MultiBoxPrior", "multibox_prior"), ("_contrib_MultiBoxDetection", "multibox_detection")))
+
+
+def nonzero(data):
+    """The positions of elements other than 0, one row per position."""
+    from ..numpy import stack
+    from ..numpy import nonzero as positions
+    return stack(positions(data), axis=-1)
+
+
+def index_update(data, indices, val):
+    """`data` with the elements at these positions, one column of `indices` each, replaced."""
+    return _op("_scatter_set_nd")(data, val, indices, shape=data.shape)
+
+
+def index_add(data, indices, val):
+    """`data` with `val` added to the elements at these positions, one column of `indices` each."""
+    return data + _op("scatter_nd")(val, indices, shape=data.shape)
+
+
+def bernoulli(prob=None, logit=None, size=None, dtype=None, ctx=None):
+    """1 with this probability, given as itself or as its logit."""
+    from ..numpy.random import bernoulli as drawn
+    if (prob is None) == (logit is None):
+        raise ValueError("either prob or logit is needed, and not both")
+    return drawn(_op("sigmoid")(logit) if prob is None else prob, size, dtype, ctx)
+
+
+def from_numpy(ndarray, zero_copy=True):
+    """An mx.np array with the values and the dtype of a NumPy array."""
+    return _core.array(ndarray, 0, True)
+
+
+def from_dlpack(dlpack):
+    """An mx.np array that shares memory with another framework's."""
+    from ..ndarray import from_dlpack as from_capsule
+    return from_capsule(dlpack).as_np_ndarray()
+
+
+def to_dlpack_for_read(data):
+    """A DLPack capsule of the array."""
+    return _core.to_dlpack(data)
+
+
+to_dlpack_for_write = to_dlpack_for_read
+
+
 def activation(data, act_type="relu", **kwargs):
     """An activation by its name."""
     return _op("Activation")(data, act_type=act_type)

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "gluino/symbol.h"
 #include "support/support.h"
 
 namespace gluino::test {
@@ -370,6 +371,23 @@ TEST(Memory, SecondOrderLeavesNoCycle) {
     (g * g).sum().backward();
   }
   EXPECT_EQ(memory_stats(device).live, before);
+}
+
+TEST(RecordedSymbol, ComputesWhatWasRecorded) {
+  const Tensor x = leaf({1, 2}), w = tensor({3, 4});
+  Tensor y;
+  {
+    const auto record = autograd::record();
+    const Tensor h = x * w + x;
+    y = call("tanh", {h}) * h;
+  }
+  const Symbol s = autograd::get_symbol(y);
+  const std::vector<std::string> names = s.list_arguments();
+  ASSERT_EQ(names.size(), 2u) << "one variable for x, which is used twice, and one for w";
+  EXPECT_EQ(values(s.eval({{names[0], x}, {names[1], w}})[0]), values(y));
+  EXPECT_EQ(values(Symbol::from_json(s.to_json()).eval({{names[0], x}, {names[1], w}})[0]), values(y));
+  EXPECT_EQ(autograd::get_symbol(x).list_outputs().size(), 1u);
+  GLUINO_EXPECT_ERROR(UserError, "was not recorded", autograd::get_symbol(w));
 }
 
 TEST(LongTape, DoesNotOverflowTheStack) {

@@ -1,2 +1,2 @@
 """Contributed blocks and training helpers."""
-from . import estimator, nn
+from . import estimator, nn, rnn

@@ -143,11 +143,16 @@ class LSTMCell(_GatedCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name="slice")
-        in_gate, forget_gate, out_gate = (F.Activation(gates[i], act_type=self._recurrent_activation) for i in (0, 1, 3))
-        next_c = forget_gate * states[1] + in_gate * F.Activation(gates[2], act_type=self._activation)
-        next_h = out_gate * F.Activation(next_c, act_type=self._activation)
+        next_h, next_c = self.gated(F, i2h + h2h, states[1], self._activation, self._recurrent_activation)
         return next_h, [next_h, next_c]
+
+    @staticmethod
+    def gated(F, sums, cell_state, activation="tanh", recurrent_activation="sigmoid"):
+        """(hidden state, cell state) of the next step, from the sums before the gates."""
+        gates = F.SliceChannel(sums, num_outputs=4, name="slice")
+        in_gate, forget_gate, out_gate = (F.Activation(gates[i], act_type=recurrent_activation) for i in (0, 1, 3))
+        next_c = forget_gate * cell_state + in_gate * F.Activation(gates[2], act_type=activation)
+        return out_gate * F.Activation(next_c, act_type=activation), next_c
 
 
 class GRUCell(_GatedCell):

@@ -14,8 +14,8 @@ def _shuffle(axes):
         def hybrid_forward(self, F, x):
             """(N, C * f..., W...) to (N, C, W * f...)."""
             split = F.reshape(x, shape=(0, -4, -1, _product(self._factors), *([0] * axes)))
-            for f in self._factors[:-1]:
-                split = F.reshape(split, shape=(*([0] * (2 + self._factors.index(f))), -4, f, -1, *([0] * axes)))
+            for i, f in enumerate(self._factors[:-1]):
+                split = F.reshape(split, shape=(*([0] * (2 + i)), -4, f, -1, *([0] * axes)))
             order = [0, 1]
             for i in range(axes):
                 order += [2 + axes + i, 2 + i]

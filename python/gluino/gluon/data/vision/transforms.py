@@ -6,7 +6,8 @@ from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
 
 __all__ = ["Compose", "HybridCompose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "CropResize",
-           "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation", "RandomColorJitter"]
+           "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation", "RandomHue", "RandomLighting",
+           "RandomGray", "RandomColorJitter", "RandomApply", "HybridRandomApply", "Rotate", "RandomRotation"]
 
 
 class Compose(Sequential):
@@ -136,44 +137,78 @@ class RandomFlipTopBottom(RandomFlipLeftRight):
         return nd.image.flip_top_bottom(x) if _random.random() < self._p else x
 
 
-def _gray(x):
-    return (x * nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
-
-
-class _Jitter(Block):
+def _colours(name, augmenter, doc):
+    """A block over one of mx.image's changes of colours."""
     def __init__(self, amount):
-        super().__init__()
-        self._amount = amount
+        Block.__init__(self)
+        self._change = augmenter(amount)
 
     def forward(self, x):
-        a = 1.0 + _random.uniform(-self._amount, self._amount)
-        x = x.astype("float32")
-        return x * a + self._other(x) * (1 - a)
+        return self._change(x.astype("float32"))
+    return type(name, (Block,), {"__init__": __init__, "forward": forward, "__doc__": doc, "__module__": __name__})
 
 
-class RandomBrightness(_Jitter):
-    """Lighter or darker."""
-
-    def _other(self, x):
-        return x * 0
-
-
-class RandomContrast(_Jitter):
-    """More or less contrast."""
-
-    def _other(self, x):
-        return _gray(x).mean()
-
-
-class RandomSaturation(_Jitter):
-    """More or less colour."""
-
-    def _other(self, x):
-        return _gray(x)
+RandomBrightness = _colours("RandomBrightness", image.BrightnessJitterAug, "Lighter or darker.")
+RandomContrast = _colours("RandomContrast", image.ContrastJitterAug, "More or less contrast.")
+RandomSaturation = _colours("RandomSaturation", image.SaturationJitterAug, "More or less colour.")
+RandomHue = _colours("RandomHue", image.HueJitterAug, "Other colours.")
+RandomLighting = _colours("RandomLighting", image.LightingAug, "Another light.")
+RandomGray = _colours("RandomGray", image.RandomGrayAug, "Without colours, with this probability.")
 
 
 class RandomColorJitter(Compose):
-    """All three."""
+    """Brightness, contrast, saturation and hue."""
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
-        super().__init__([kind(a) for kind, a in ((RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation)) if a])
+        kinds = (RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation), (RandomHue, hue)
+        super().__init__([kind(amount) for kind, amount in kinds if amount])
+
+
+class RandomApply(Sequential):
+    """Other changes, with a probability."""
+
+    def __init__(self, transforms, p=0.5):
+        super().__init__()
+        self.add(*(transforms if isinstance(transforms, (list, tuple)) else [transforms]))
+        self._p = p
+
+    def forward(self, x, *args):
+        return super().forward(x, *args) if _random.random() < self._p else x
+
+
+class HybridRandomApply(HybridBlock):
+    """A hybrid change, with a probability."""
+
+    def __init__(self, transforms, p=0.5):
+        super().__init__()
+        self.transforms, self._p = transforms, p
+
+    def hybrid_forward(self, F, x):
+        return F.where(F.random.uniform(shape=(1,)) < self._p, self.transforms(x), x)
+
+
+class Rotate(Block):
+    """Images (channel, height, width) turned by an angle in degrees."""
+
+    def __init__(self, rotation_degrees, zoom_in=False, zoom_out=False):
+        super().__init__()
+        self._args = rotation_degrees, zoom_in, zoom_out
+
+    def forward(self, x):
+        return image.imrotate(x, *self._args)
+
+
+class RandomRotation(Block):
+    """Images turned by a random angle, with a probability."""
+
+    def __init__(self, angle_limits, zoom_in=False, zoom_out=False, rotate_with_proba=1.0):
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ValueError("`angle_limits` must be an ordered tuple")
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError("Probability of rotating the image should be between 0 and 1")
+        self._args, self._p = (angle_limits, zoom_in, zoom_out), rotate_with_proba
+
+    def forward(self, x):
+        return image.random_rotate(x, *self._args) if _random.random() < self._p else x

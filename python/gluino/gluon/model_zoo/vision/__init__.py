@@ -1,10 +1,13 @@
 """Networks for images: get_model('resnet18_v1'), or the function of that name."""
+from .inception import Inception3
 from .others import *  # noqa: F401,F403
-from .others import AlexNet, SqueezeNet, get_densenet, get_mobilenet, get_mobilenet_v2, get_vgg
+from .others import AlexNet, LeNet, MLP, SqueezeNet, get_densenet, get_mobilenet, get_mobilenet_v2, get_vgg
 from .resnet import *  # noqa: F401,F403
 from .resnet import get_resnet
 
-_models = {"alexnet": AlexNet, "squeezenet1.0": lambda **k: SqueezeNet("1.0", **k), "squeezenet1.1": lambda **k: SqueezeNet("1.1", **k)}
+_models = {"mlp": MLP, "lenet": LeNet, "alexnet": AlexNet, "inceptionv3": Inception3}
+for _version in ("1.0", "1.1"):
+    _models[f"squeezenet{_version}"] = lambda v=_version, **k: SqueezeNet(v, **k)
 for _version in (1, 2):
     for _depth in (18, 34, 50, 101, 152):
         _models[f"resnet{_depth}_v{_version}"] = lambda v=_version, d=_depth, **k: get_resnet(v, d, **k)
@@ -27,10 +30,15 @@ def _function(name, make):
     return model
 
 
+# Names that are no identifiers, or are spelled otherwise as functions.
+_spellings = {".": "_", "mobilenetv2_": "mobilenet_v2_", "inceptionv3": "inception_v3"}
 for _name, _make in _models.items():
-    _models[_name] = globals()[_name.replace(".", "_").replace("mobilenetv2_", "mobilenet_v2_")] = _function(_name, _make)
+    _identifier = _name
+    for _text, _other in _spellings.items():
+        _identifier = _identifier.replace(_text, _other)
+    _models[_name] = globals()[_identifier] = _function(_name, _make)
 globals().update({n: m for n, m in _models.items() if n.isidentifier()})
-del _version, _depth, _width, _name, _make
+del _version, _depth, _width, _name, _make, _identifier, _text, _other
 
 
 def get_model(name, **kwargs):

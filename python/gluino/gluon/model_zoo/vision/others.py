@@ -1,20 +1,47 @@
-"""AlexNet, VGG, SqueezeNet, DenseNet, MobileNet v1 and v2."""
+"""MLP, LeNet, AlexNet, VGG, SqueezeNet, DenseNet, MobileNet v1 and v2."""
 from ...block import HybridBlock
 from ... import nn
 from ...contrib.nn import HybridConcurrent, Identity
 from ....initializer import Xavier
 
-__all__ = ["AlexNet", "VGG", "SqueezeNet", "DenseNet", "MobileNet", "MobileNetV2", "get_vgg", "get_densenet", "get_mobilenet", "get_mobilenet_v2"]
+__all__ = ["MLP", "LeNet", "AlexNet", "VGG", "SqueezeNet", "DenseNet", "MobileNet", "MobileNetV2", "get_vgg", "get_densenet", "get_mobilenet", "get_mobilenet_v2"]
 
 
-class _Features(HybridBlock):
+class Features(HybridBlock):
     """features, then output."""
 
     def hybrid_forward(self, F, x):
         return self.output(self.features(x))
 
 
-class AlexNet(_Features):
+def _sequence(*layers):
+    out = nn.HybridSequential(prefix="")
+    out.add(*layers)
+    return out
+
+
+class MLP(Features):
+    """Two hidden layers, for small images."""
+
+    def __init__(self, classes=10, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = _sequence(nn.Flatten(), nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"))
+            self.output = nn.Dense(classes)
+
+
+class LeNet(Features):
+    """LeCun et al., 1998, with today's activations; for images of 28 x 28."""
+
+    def __init__(self, classes=10, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = _sequence(nn.Conv2D(6, 5, padding=2, activation="relu"), nn.MaxPool2D(2), nn.Conv2D(16, 5, activation="relu"),
+                                      nn.MaxPool2D(2), nn.Flatten(), nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"))
+            self.output = nn.Dense(classes)
+
+
+class AlexNet(Features):
     """Krizhevsky et al., 2012, one tower."""
 
     def __init__(self, classes=1000, **kwargs):
@@ -29,7 +56,7 @@ class AlexNet(_Features):
             self.output = nn.Dense(classes)
 
 
-class VGG(_Features):
+class VGG(Features):
     """Simonyan and Zisserman, 2014."""
 
     def __init__(self, layers, filters, classes=1000, batch_norm=False, **kwargs):
@@ -54,15 +81,18 @@ def get_vgg(num_layers, **kwargs):
     return VGG(layers, [64, 128, 256, 512, 512], **kwargs)
 
 
-def _fire(squeeze, expand1x1, expand3x3):
-    out = nn.HybridSequential(prefix="")
+def _activated(channels, kernel, strides=1, padding=0):
+    return [nn.Conv2D(channels, kernel, strides, padding), nn.Activation("relu")]
+
+
+def _fire(squeeze, expand):
     paths = HybridConcurrent(axis=1, prefix="")
-    paths.add(nn.Conv2D(expand1x1, 1, activation="relu"), nn.Conv2D(expand3x3, 3, padding=1, activation="relu"))
-    out.add(nn.Conv2D(squeeze, 1, activation="relu"), paths)
-    return out
+    first = _sequence(*_activated(squeeze, 1))
+    paths.add(_sequence(*_activated(expand, 1)), _sequence(*_activated(expand, 3, padding=1)))
+    return _sequence(first, paths)
 
 
-class SqueezeNet(_Features):
+class SqueezeNet(Features):
     """Iandola et al., 2016."""
 
     def __init__(self, version, classes=1000, **kwargs):
@@ -73,18 +103,17 @@ class SqueezeNet(_Features):
         pools = {3, 7} if version == "1.0" else {2, 4}
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
-            self.features.add(nn.Conv2D(96, 7, 2, activation="relu") if version == "1.0" else nn.Conv2D(64, 3, 2, activation="relu"))
+            self.features.add(*(_activated(96, 7, 2) if version == "1.0" else _activated(64, 3, 2)))
             self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True))
             for i, (squeeze, expand) in enumerate(fires, 1):
-                self.features.add(_fire(squeeze, expand, expand))
+                self.features.add(_fire(squeeze, expand))
                 if i in pools:
                     self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True))
             self.features.add(nn.Dropout(0.5))
-            self.output = nn.HybridSequential(prefix="")
-            self.output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten())
+            self.output = _sequence(*_activated(classes, 1), nn.AvgPool2D(13), nn.Flatten())
 
 
-class DenseNet(_Features):
+class DenseNet(Features):
     """Huang et al., 2016."""
 
     def __init__(self, num_init_features, growth_rate, block_config, bn_size=4, dropout=0, classes=1000, **kwargs):
@@ -102,9 +131,7 @@ class DenseNet(_Features):
                 channels += count * growth_rate
                 if i != len(block_config) - 1:
                     channels //= 2
-                    shrink = nn.HybridSequential(prefix="")
-                    shrink.add(nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2))
-                    self.features.add(shrink)
+                    self.features.add(_sequence(nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2)))
             self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.AvgPool2D(7), nn.Flatten())
             self.output = nn.Dense(classes)
 
@@ -137,7 +164,7 @@ class _ReLU6(HybridBlock):
         return F.clip(x, 0, 6, name="relu6")
 
 
-class MobileNet(_Features):
+class MobileNet(Features):
     """Howard et al., 2017."""
 
     def __init__(self, multiplier=1.0, classes=1000, **kwargs):
@@ -170,7 +197,7 @@ class _LinearBottleneck(HybridBlock):
         return out + x if self.use_shortcut else out
 
 
-class MobileNetV2(_Features):
+class MobileNetV2(Features):
     """Sandler et al., 2018."""
 
     def __init__(self, multiplier=1.0, classes=1000, **kwargs):

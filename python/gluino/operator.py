@@ -1,0 +1,182 @@
+"""Operators written in Python: CustomOp computes, CustomOpProp describes, register names them for mx.nd.Custom and mx.sym.Custom."""
+from . import _core
+from .base import MXNetError, as_dtype, dtype_name
+from .context import current_context
+from .name import NameManager, current as _names
+from .util import is_np_array
+
+__all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered_operators"]
+
+_registry = {}
+
+
+class CustomOp:
+    """What an operator computes: define forward and backward, which write into given arrays through assign."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        """Writes out_data from in_data; req says how for each output."""
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        """Writes in_grad from out_grad and what forward had and gave."""
+
+    def assign(self, dst, req, src):
+        """dst = src as `req` wants it: "write", "inplace", "add" or "null"."""
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+
+
+class CustomOpProp:
+    """What is known about an operator before it runs. Attributes of the call come to __init__ as texts."""
+
+    def __init__(self, need_top_grad=True):
+        self.need_top_grad_ = need_top_grad
+
+    def list_arguments(self):
+        """Names of the inputs."""
+        return ["data"]
+
+    def list_outputs(self):
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_auxiliary_states(self):
+        """Names of inputs that the operator may change."""
+        return []
+
+    def infer_shape(self, in_shape):
+        """(shapes of arguments, of outputs, of auxiliary states) from those of the arguments."""
+        return in_shape, [in_shape[0]] * len(self.list_outputs()), []
+
+    def infer_type(self, in_type):
+        """(types of arguments, of outputs, of auxiliary states) from those of the arguments."""
+        return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        """What backward reads; everything is kept here."""
+        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        """The CustomOp for inputs of these shapes and types."""
+        return CustomOp()
+
+
+def register(reg_name):
+    """A decorator of a CustomOpProp: op_type=reg_name of mx.nd.Custom means it."""
+    def registered(prop_class):
+        if not issubclass(prop_class, CustomOpProp):
+            raise TypeError(f"register('{reg_name}') needs a class derived from CustomOpProp, not {prop_class}")
+        _registry[reg_name] = prop_class
+        return prop_class
+    return registered
+
+
+def get_all_registered_operators():
+    """Names of all operators, those of the engine too."""
+    return sorted({op for _, op in _core.operator_names()} | set(_registry))
+
+
+def _make_prop(op_type, attrs):
+    if op_type not in _registry:
+        raise MXNetError(f"Custom: no operator is registered as '{op_type}'; import the module that has @mx.operator.register('{op_type}')")
+    return _registry[op_type](**attrs)
+
+
+def _arrays(given):
+    return [array.as_np_ndarray() for array in given] if is_np_array() else given
+
+
+class Call:
+    """One node of a graph, or one call on arrays: the engine asks it for rules and runs.
+
+    A CustomOp may keep values between forward and backward, so a run that backward may follow has one of its own.
+    It is used again when backward has run.
+    """
+
+    MOST_PENDING = 64  # runs without a backward are forgotten after so many others
+
+    def __init__(self, op_type, attrs):
+        self._prop = _make_prop(op_type, attrs)
+        self.arguments, self.outputs = list(self._prop.list_arguments()), list(self._prop.list_outputs())
+        self.states = list(self._prop.list_auxiliary_states())
+        self._idle, self._pending, self._last_run = [], {}, 0
+
+    def infer_shape(self, shapes):
+        """(shapes of arguments and states, shapes of outputs); those of unknown arguments come as None."""
+        found = self._prop.infer_shape([[] if shape is None else list(shape) for shape in shapes])
+        states = found[2] if len(found) > 2 else []
+        self._check("shapes", len(found[0]), len(found[1]), len(states))
+        return [tuple(shape) for shape in [*found[0], *states]], [tuple(shape) for shape in found[1]]
+
+    def infer_type(self, types):
+        """Types of the outputs."""
+        found = self._prop.infer_type([as_dtype(name) for name in types])
+        self._check("types", len(found[0]), len(found[1]), len(found[2]) if len(found) > 2 else 0)
+        return [dtype_name(type_) for type_ in found[1]]
+
+    def _check(self, what, *counts):
+        expected = len(self.arguments), len(self.outputs), len(self.states)
+        if counts != expected:
+            raise ValueError(f"{counts} {what} of arguments, outputs and auxiliary states, but {expected} were listed")
+
+    def forward(self, is_train, in_data, out_data, aux):
+        """Runs forward; gives the number of the run."""
+        inputs = [array.shape for array in in_data], [array.dtype for array in in_data]
+        op = next((op for known, _, op in self._idle if known == inputs), None)
+        if op is None:
+            op = self._prop.create_operator(current_context(), *inputs)
+        self._idle = [entry for entry in self._idle if entry[2] is not op]
+        op.forward(is_train=is_train, req=["write"] * len(out_data), in_data=_arrays(in_data), out_data=_arrays(out_data), aux=_arrays(aux))
+        self._last_run += 1
+        run = self._last_run
+        if not is_train:
+            self._idle.append((inputs, run, op))
+            return run
+        self._pending[run] = inputs, op
+        if len(self._pending) > self.MOST_PENDING:
+            oldest = next(iter(self._pending))
+            self._rest(oldest)
+        return run
+
+    def backward(self, run, req, out_grad, in_data, out_data, in_grad, aux):
+        """Runs the backward that belongs to a run of forward."""
+        if run in self._pending:
+            self._rest(run)
+        op = next((op for _, number, op in self._idle if number == run), None)
+        if op is None:
+            raise MXNetError("Custom: forward has run again since, and what it kept for this backward is gone")
+        op.backward(req=req, out_grad=_arrays(out_grad), in_data=_arrays(in_data), out_data=_arrays(out_data), in_grad=_arrays(in_grad),
+                    aux=_arrays(aux))
+
+    def _rest(self, run):
+        inputs, op = self._pending.pop(run)
+        self._idle = [*self._idle[-self.MOST_PENDING:], (inputs, run, op)]
+
+
+def custom_function(operator, symbolic):
+    """mx.nd.Custom or mx.sym.Custom: inputs by place or name, attributes as texts."""
+    def Custom(*args, op_type, name=None, **kwargs):
+        """Calls the operator that was registered as `op_type`; other keywords are its inputs by name, or attributes."""
+        named = {key: value for key, value in kwargs.items() if isinstance(value, (_core.Array, _core.SymbolBase))}
+        special = {key: kwargs[key] for key in ("out", "attr") if key in kwargs}
+        attrs = {key: str(value) for key, value in kwargs.items() if key not in named and key not in special}
+        prop = _make_prop(op_type, attrs)
+        inputs = list(args)
+        make_variables = symbolic and not _core.is_tracing()
+        name = _names().get(name, "custom") if make_variables else name
+        for expected in [*prop.list_arguments(), *prop.list_auxiliary_states()][len(args):]:
+            if expected in named:
+                inputs.append(named.pop(expected))
+            elif make_variables:
+                from .symbol import var
+                inputs.append(var(f"{name}_{expected}"))
+            else:
+                raise TypeError(f"Custom: input '{expected}' of '{op_type}' is missing")
+        if named:
+            raise TypeError(f"Custom: '{op_type}' has no input named '{next(iter(named))}'")
+        if not make_variables:
+            return operator(*inputs, op_type=op_type, name=name, **attrs, **special)
+        with NameManager():  # the name is complete
+            return operator(*inputs, op_type=op_type, name=name, **attrs, **special)
+    return Custom

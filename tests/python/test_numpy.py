@@ -1,0 +1,111 @@
+"""mx.np: values as NumPy's, gradients, hybridized programs, and errors where NumPy computes."""
+import numpy as np
+import pytest
+
+import gluino as mx
+from gluino import autograd
+
+RNG = np.random.RandomState(3)
+A, B, V, W = (RNG.randn(*shape).astype("float32") for shape in ((3, 4), (2, 5), (6,), (6,)))
+T = RNG.randn(2, 3, 3).astype("float32")
+HOLES = np.where(A > 1, np.nan, A)
+
+# (function of NumPy's or mx.np's module, arrays)
+CASES = {
+    "roll": (lambda np, a: np.roll(a, 2), A), "roll axis": (lambda np, a: np.roll(a, -5, 1), A), "roll axes": (lambda np, a: np.roll(a, (1, 2), (0, 1)), A),
+    "rot90": (lambda np, a: np.rot90(a), A), "rot90 k": (lambda np, a: np.rot90(a, 3), A), "rot90 twice": (lambda np, a: np.rot90(a, 2), A),
+    "flips": (lambda np, a: np.flipud(np.fliplr(a)), A),
+    "pad": (lambda np, a: np.pad(a, 1), A), "pad constant": (lambda np, a: np.pad(a, ((1, 0), (2, 3)), "constant", constant_values=(4, 5)), A),
+    **{f"pad {mode}": (lambda np, a, mode=mode: np.pad(a, ((1, 2), (0, 3)), mode), A) for mode in ("edge", "reflect", "symmetric", "maximum", "minimum", "mean")},
+    "meshgrid": (lambda np, a, b: np.meshgrid(a, b)[0] * np.meshgrid(a, b)[1], V, W), "meshgrid ij": (lambda np, a, b: np.meshgrid(a, b, indexing="ij")[0], V, W),
+    "kron": (lambda np, a, b: np.kron(a, b), A, B), "cross": (lambda np, a: np.cross(a, a[::-1]), T), "cross 2": (lambda np, a: np.cross(a[:, :2], a[:, 1:]), T[0]),
+    "diagonal": (lambda np, a: np.diagonal(a, 1), A), "diagonal of more": (lambda np, a: np.diagonal(a, 0, 1, 2), T), "trace": (lambda np, a: np.trace(a), A),
+    "diagflat": (lambda np, a: np.diagflat(a, 1), V), "insert": (lambda np, a: np.insert(a, 1, 7.0), V), "insert rows": (lambda np, a: np.insert(a, 1, 5.0, 0), A),
+    "insert some": (lambda np, a: np.insert(a, [0, 2, 2], [1.0, 2.0, 3.0]), V), "delete": (lambda np, a: np.delete(a, [0, -1], 1), A),
+    "delete slice": (lambda np, a: np.delete(a, slice(0, 2), 0), A), "resize": (lambda np, a: np.resize(a, (5, 4)), A),
+    "splits": (lambda np, a: np.hsplit(a, 2)[1] + np.vsplit(a, 3)[0][:, :2], A), "column_stack": (lambda np, a, b: np.column_stack([a, b]), V, W),
+    "atleast": (lambda np, a: np.atleast_3d(np.atleast_2d(a)), V), "rollaxis": (lambda np, a: np.rollaxis(a, 2), T), "ediff1d": (lambda np, a: np.ediff1d(a, 1.0), A),
+    "median": (lambda np, a: np.median(a), A), "median axis": (lambda np, a: np.median(a, axis=1, keepdims=True), A),
+    "quantile": (lambda np, a: np.quantile(a, [0.1, 0.6], axis=0), A), "percentile": (lambda np, a: np.percentile(a, 30), A), "ptp": (lambda np, a: np.ptp(a, axis=1), A),
+    "cumprod": (lambda np, a: np.cumprod(a, axis=1), A), "polyval": (lambda np, p, x: np.polyval(p, x), V[:3], W), "logaddexp": (lambda np, a, b: np.logaddexp(a, b), V, W),
+    "copysign": (lambda np, a, b: np.copysign(a, b), V, W), "exp2": (lambda np, a: np.exp2(a), A), "fmax": (lambda np, a, b: np.fmax(a, b) + np.fmin(a, b), V, W),
+    "sinc": (lambda np, a: np.sinc(a), A), "heaviside": (lambda np, a: np.heaviside(a, 0.5) * a, A), "angles": (lambda np, a: np.deg2rad(a) + np.rad2deg(a), A),
+    "norms": (lambda np, a: np.linalg.norm(a, 3, axis=1), A), "norm 1": (lambda np, a: np.linalg.norm(a, 1), A), "norm inf": (lambda np, a: np.linalg.norm(a, np.inf, axis=0), A),
+    "matrix_power": (lambda np, a: np.linalg.matrix_power(a, 3), T[0]), "multi_dot": (lambda np, a, b: np.linalg.multi_dot([a, b, a]), T[0], T[1]),
+    "take_along_axis": (lambda np, a: np.take_along_axis(a, np.array([[0], [2], [1]]).astype("int64"), 1), A),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_gradients_and_hybridized_programs(case):
+    function, *arrays = CASES[case]
+    want = np.asarray(function(np, *arrays))
+    inputs = [mx.np.array(a) for a in arrays]
+    compiled = mx.hybrid(lambda *args: function(mx.np, *args))
+    # A weighted sum makes every element's gradient another.
+    weights = np.cos(np.arange(want.size)).reshape(want.shape)
+    for run in (lambda *args: function(mx.np, *args), compiled, compiled):
+        for x in inputs:
+            x.attach_grad()
+        with autograd.record():
+            y = run(*inputs)
+            loss = (y * mx.np.array(weights)).sum()
+        np.testing.assert_allclose(y.asnumpy(), want, rtol=2e-4, atol=1e-5)
+        assert y.shape == want.shape
+        loss.backward()
+        for k, (x, a) in enumerate(zip(inputs, arrays)):
+            flat = a.astype("float64").ravel()
+            for i in range(0, flat.size, 3):
+                moved = []
+                for step in (1e-4, -1e-4):
+                    changed = flat.copy()
+                    changed[i] += step
+                    given = [changed.reshape(a.shape) if j == k else other.astype("float64") for j, other in enumerate(arrays)]
+                    moved.append((np.asarray(function(np, *given)) * weights).sum())
+                np.testing.assert_allclose(x.grad.asnumpy().ravel()[i], (moved[0] - moved[1]) / 2e-4, rtol=2e-3, atol=2e-3)
+
+
+def test_numbers_that_are_none_are_left_out():
+    x = mx.np.array(HOLES)
+    for name in ("nanmean", "nanvar", "nanstd", "nanmax", "nanmin"):
+        np.testing.assert_allclose(getattr(mx.np, name)(x, axis=1).asnumpy(), getattr(np, name)(HOLES, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(mx.np.nan_to_num(mx.np.array([np.nan, np.inf, 1]), nan=5, posinf=6).asnumpy(), [5, 6, 1])
+    x.attach_grad()
+    with autograd.record():
+        y = mx.np.nanmean(x)
+    y.backward()
+    assert np.isfinite(x.grad.asnumpy()).all()
+
+
+def test_a_block_with_moved_elements_is_exported():
+    mx.npx.set_np()
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return mx.np.pad(mx.np.roll(x, 1, 1), ((0, 0), (1, 1)), "edge")
+    net = Net()
+    net.hybridize()
+    want = np.pad(np.roll(A, 1, 1), ((0, 0), (1, 1)), "edge")
+    np.testing.assert_allclose(net(mx.np.array(A)).asnumpy(), want)
+    net.export("moved")
+    loaded = mx.gluon.SymbolBlock.imports("moved-symbol.json", ["data"])
+    np.testing.assert_allclose(loaded(mx.np.array(A)).asnumpy(), want)
+    np.testing.assert_allclose(loaded(mx.np.array(A[:2])).asnumpy(), want[:2])
+
+
+def test_what_numpy_computes_has_no_gradient_and_says_so():
+    x = mx.np.array(A)
+    np.testing.assert_allclose(mx.np.cov(x).asnumpy(), np.cov(A), rtol=1e-4)
+    x.attach_grad()
+    np.testing.assert_allclose(mx.np.cov(x).asnumpy(), np.cov(A), rtol=1e-4)
+    with autograd.record():
+        with pytest.raises(mx.MXNetError, match="mx.np.cov is computed by NumPy and has no gradient"):
+            mx.np.cov(x)
+        assert mx.np.cov(x.detach()).shape == (3, 3)
+        assert mx.np.unique((x > 0).astype("int32")).shape == (2,) and mx.np.bincount(mx.np.array([1, 1], dtype="int32")).shape == (2,)
+        with pytest.raises(mx.MXNetError, match="linalg.svd"):
+            mx.np.linalg.svd(x)
+    with pytest.raises(mx.MXNetError, match="cannot be part of a hybridized program"):
+        mx.hybrid(mx.np.cov)(x)
+    u, s, v = mx.np.linalg.svd(x)
+    np.testing.assert_allclose(((u * s) @ v).asnumpy(), A, rtol=1e-4, atol=1e-5)
