@@ -69,16 +69,20 @@ std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_
   return cache->get(key, [&] { return make_plan(g, batch, out_channels, epilogue); });
 }
 
-// How the work is cut: so many images and so many blocks of output channels at a time.
+// How the work is cut: so many images and so many blocks of output channels at a time. Every part reads all of its images,
+// and has its price before it begins: a part for each thread, and two where that leaves enough to do, for the case that one
+// of them is held up.
 struct Parts {
   int64_t images, blocks;
 };
 Parts parts_of(const ConvGeometry& g) {
+  constexpr int64_t kWorth = 1 << 20, kPlenty = 1 << 24;  // multiply-adds a thread
   const int64_t blocks = blocks_of(g.out_channels), threads = num_threads();
-  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
-  if (threads == 1 || work < (1 << 20)) return {g.batch, blocks};
-  if (g.batch >= threads) return {std::max<int64_t>(g.batch / (2 * threads), 1), blocks};
-  return {1, std::max<int64_t>(blocks / (4 * threads), 2)};
+  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area() / threads;
+  if (threads == 1 || work < kWorth) return {g.batch, blocks};
+  const int64_t parts = work < kPlenty ? threads : 2 * threads;
+  if (g.batch >= threads) return {std::max<int64_t>(g.batch / parts, 1), blocks};
+  return {1, (blocks + parts - 1) / parts};
 }
 
 }  // namespace
