@@ -33,6 +33,7 @@ memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
 }
 
 std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
+  const OneDnnlThread alone;  // a primitive keeps the number of threads it was made for
   const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
   const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
@@ -104,6 +105,7 @@ bool can_run_direct(const ConvGeometry& g) {
 int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
 
 void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
+  const OneDnnlThread alone;
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
   memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
