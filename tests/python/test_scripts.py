@@ -271,6 +271,44 @@ def test_custom_training_with_a_cell():
     assert layer.stats()["traces"] == 1
 
 
+def test_estimator_with_handlers(caplog):
+    """contrib.estimator: metrics, validation, checkpoints, resuming, early stopping, a batch processor."""
+    from mxnet.gluon.contrib import estimator as est
+    rng = np.random.RandomState(0)
+    x = rng.randn(120, 4).astype("float32")
+    y = (x[:, 0] + x[:, 1] > 0).astype("float32")
+    train, val = (gluon.data.DataLoader(gluon.data.ArrayDataset(x[part], y[part]), 20) for part in (slice(0, 80), slice(80, 120)))
+
+    def make(**kwargs):
+        net = nn.Dense(2)
+        trainer = None
+        net.initialize(mx.init.Xavier())
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        return est.Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), train_metrics=mx.metric.Accuracy(), trainer=trainer, context=mx.cpu(), **kwargs)
+    first = make()
+    accuracy = first.val_metrics[0]
+    checkpoints = est.CheckpointHandler("ckpt", "net", monitor=accuracy, save_best=True, max_checkpoints=2)
+    caplog.set_level(logging.INFO)
+    first.fit(train, val, epochs=6, event_handlers=[checkpoints, est.LoggingHandler(log_interval=2)])
+    assert accuracy.get()[1] > 0.85 and "[Batch 2]" in caplog.text
+    import os
+    assert sorted(os.listdir("ckpt")) == ["net-best.params", "net-best.states", "net-epoch4batch20.params", "net-epoch4batch20.states",
+                                          "net-epoch5batch24.params", "net-epoch5batch24.states"]
+    resumed = make()
+    resumed.fit(train, val, batches=1, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True)])
+    assert resumed.val_metrics[0].get()[1] > 0.85
+
+    class Counting(est.BatchProcessor):
+        count = 0
+
+        def fit_batch(self, estimator, train_batch, batch_axis=0):
+            Counting.count += 1
+            return super().fit_batch(estimator, train_batch, batch_axis)
+    stopped = make(batch_processor=Counting())
+    stopped.fit(train, val, epochs=100, event_handlers=[est.EarlyStoppingHandler(stopped.train_metrics[1], min_delta=0.05, patience=1)])
+    assert 8 <= Counting.count < 200
+
+
 def test_the_zoo_has_the_published_sizes():
     """Parameters of all models as MXNet's documentation lists them; running averages are counted."""
     published = {
