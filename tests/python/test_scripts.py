@@ -202,6 +202,68 @@ def test_ssd_anchors():
     assert found.shape == (2, count, 6)
 
 
+def test_ssd_learns_to_find_squares():
+    """Targets for prior boxes with hard negatives, two losses, detection."""
+    rng = np.random.RandomState(2)
+
+    def batch(size):
+        images, labels = np.zeros((size, 1, 16, 16), "float32"), np.full((size, 2, 5), -1, "float32")
+        for i in range(size):
+            x, y = rng.randint(0, 8, 2)
+            images[i, 0, y:y + 8, x:x + 8] = 1
+            labels[i, 0] = [0, x / 16, y / 16, (x + 8) / 16, (y + 8) / 16]
+        return nd.array(images), nd.array(labels)
+
+    class SSD(gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.body = nn.HybridSequential()
+                self.body.add(nn.Conv2D(16, 3, padding=1, activation="relu"), nn.MaxPool2D(), nn.Conv2D(16, 3, padding=1, activation="relu"), nn.MaxPool2D())
+                self.classes, self.offsets = nn.Conv2D(2 * 2, 3, padding=1), nn.Conv2D(2 * 4, 3, padding=1)
+
+        def hybrid_forward(self, F, x):
+            features = self.body(x)
+            anchors = F.contrib.MultiBoxPrior(features, sizes=(0.5, 0.3))
+            classes = F.reshape(F.transpose(self.classes(features), axes=(0, 2, 3, 1)), shape=(0, -1, 2))
+            offsets = F.flatten(F.transpose(self.offsets(features), axes=(0, 2, 3, 1)))
+            return anchors, classes, offsets
+    net = SSD()
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    class_loss, box_loss = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.loss.HuberLoss()
+    for _ in range(60):
+        x, label = batch(16)
+        with autograd.record():
+            anchors, classes, offsets = net(x)
+            with autograd.pause():
+                targets, mask, wanted = nd.contrib.MultiBoxTarget(anchors, label, classes.transpose((0, 2, 1)), negative_mining_ratio=3,
+                                                                  negative_mining_thresh=0.5)
+            counted = (wanted >= 0).expand_dims(-1)
+            loss = class_loss(classes, nd.maximum(wanted, 0), counted) + box_loss(offsets * mask, targets)
+        loss.backward()
+        trainer.step(16)
+    x, label = batch(20)
+    anchors, classes, offsets = net(x)
+    found = nd.contrib.MultiBoxDetection(nd.softmax(classes, axis=2).transpose((0, 2, 1)), offsets, anchors, nms_threshold=0.3)
+    overlaps = nd.contrib.box_iou(found[:, 0, 2:], label[:, 0, 1:]).asnumpy().diagonal()
+    assert np.median(overlaps) > 0.7 and (found[:, 0, 0].asnumpy() == 0).mean() > 0.9
+
+
+def test_targets_of_prior_boxes():
+    """Each object has its best box, whatever the threshold; the rest is background or is left out."""
+    anchors = nd.array([[[0, 0, 0.5, 0.5], [0.4, 0.4, 1, 1], [0, 0.5, 0.5, 1], [0.5, 0, 1, 0.5]]])
+    label = nd.array([[[1, 0.05, 0.0, 0.55, 0.5], [-1, 0, 0, 0, 0]], [[-1, 0, 0, 0, 0], [-1, 0, 0, 0, 0]]])
+    scores = nd.zeros((2, 3, 4))
+    scores[0, 0] = nd.array([0, 5, 1, 3])
+    offsets, mask, classes = nd.contrib.MultiBoxTarget(anchors, label, scores, overlap_threshold=0.9)
+    assert classes.asnumpy().tolist() == [[2, 0, 0, 0], [-1, -1, -1, -1]] and mask.asnumpy()[0].tolist() == [1] * 4 + [0] * 12
+    np.testing.assert_allclose(offsets.asnumpy()[0, :4], [1, 0, 0, 0], atol=1e-5)
+    mined = nd.contrib.MultiBoxTarget(anchors, label, scores, negative_mining_ratio=1)[2]
+    assert mined.asnumpy()[0].tolist() == [2, -1, 0, -1], "the box that is least taken for background"
+
+
 def test_module_fit_on_an_mlp(caplog):
     """The symbolic interface of before Gluon: Variable, SoftmaxOutput, Module, callbacks, checkpoints."""
     np.random.seed(3)
