@@ -202,6 +202,16 @@ Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tenso
 
 void backward(const Tensors& heads, const Tensors& head_grads, BackwardOptions options) { run_backward(heads, {}, head_grads, options); }
 
+void mark_variable(const Tensor& variable, const Tensor& gradient, GradReq req) {
+  Tensor leaf = variable;
+  leaf.attach_grad(req);
+  if (req == GradReq::null || !gradient.defined()) return;
+  if (!(gradient.shape() == leaf.shape()) || gradient.dtype() != leaf.dtype())
+    raise<ShapeError>("mark_variable: the gradient is {} of shape {}, the variable {} of shape {}", gradient.dtype(), gradient.shape(),
+                      leaf.dtype(), leaf.shape());
+  entry_of(leaf)->leaf_grad = gradient;
+}
+
 bool has_fresh_grad(const Tensor& t) {
   const TapeEntry* e = entry_of(t);
   return e && e->is_leaf() && e->is_fresh;

@@ -261,6 +261,31 @@ def test_command_line():
     assert shown.returncode == 0 and "the loaded model gives the same answers" in shown.stdout
 
 
+def test_gradients_go_to_marked_arrays():
+    x, gradient = nd.array([1, 2]), nd.zeros((2,))
+    autograd.mark_variables([x], [gradient], "add")
+    for _ in range(2):
+        with autograd.record():
+            y = (x * x).sum()
+        y.backward()
+    assert gradient.asnumpy().tolist() == [4, 8] and x.grad.asnumpy().tolist() == [4, 8]
+    with pytest.raises(ValueError, match="shape"):
+        autograd.mark_variables([x], [nd.zeros((3,))])
+
+
+def test_a_block_of_internals_shares_parameters():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(4, activation="relu"), gluon.nn.Dense(2))
+    net.initialize()
+    x = nd.ones((1, 3))
+    net(x)
+    internals = net(sym.var("data")).get_internals()
+    features = gluon.SymbolBlock([internals[f"{net[0].name}_relu_fwd_output"], internals[-1]], [sym.var("data")], params=net.collect_params())
+    assert features(x)[0].shape == (1, 4)
+    net[0].weight.set_data(net[0].weight.data() * 2)
+    assert (features(x)[1].asnumpy() == net(x).asnumpy()).all()
+
+
 def test_a_recorded_computation_as_a_symbol():
     x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
     x.attach_grad()
@@ -345,6 +370,7 @@ def test_public_functions_have_pages():
 def test_the_code_of_the_documentation_runs():
     text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     names = {}
-    exec(text.split("```python\n")[1].split("```")[0], names)
+    for code in text.split("```python\n")[1:]:
+        exec(code.split("```")[0], names)
     assert pathlib.Path("mlp-symbol.json").exists() and isinstance(mx.load_block("mlp.gluino"), gluon.SymbolBlock)
-    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2
+    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2 and names["y"].shape == names["x"].shape

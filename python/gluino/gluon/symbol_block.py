@@ -6,6 +6,7 @@ from .. import ndarray as nd
 from .. import symbol as sym_module
 from ..base import MXNetError
 from .block import HybridBlock, _is_numpy, _values_in
+from .parameter import ParameterDict
 
 __all__ = ["SymbolBlock", "load_block"]
 
@@ -14,7 +15,8 @@ class SymbolBlock(HybridBlock):
     """A block made of a graph: a loaded model runs, trains and hybridizes like any other."""
 
     def __init__(self, outputs, inputs, params=None):
-        super().__init__(prefix="", params=params)
+        super().__init__(prefix="")
+        self._params = ParameterDict("", params)  # names in the graph are complete
         if isinstance(outputs, (list, tuple)):
             outputs = outputs[0] if len(outputs) == 1 else sym_module.Group(outputs)
         inputs = [inputs] if isinstance(inputs, sym_module.Symbol) else list(inputs)

@@ -196,9 +196,7 @@ class NDArray(Readable, _core.Array):
 
     def attach_grad(self, grad_req="write", stype=None):
         """Makes room for a gradient: backward() writes, adds or leaves it."""
-        if grad_req not in ("write", "add", "null"):
-            raise ValueError(f"grad_req is 'write', 'add' or 'null', not {grad_req!r}")
-        _core.share_grad(self, grad_req)
+        _core.attach_grad(self, grad_req)
 
     def zero_grad(self):
         """Sets the gradient to 0."""
@@ -215,7 +213,7 @@ class NDArray(Readable, _core.Array):
 
     def drop_grad(self):
         """Forgets the gradient."""
-        _core.share_grad(self, "null")
+        _core.attach_grad(self, "null")
 
     def backward(self, out_grad=None, retain_graph=False, train_mode=True):
         """Computes the gradients of all arrays with attach_grad() that this one depends on."""
