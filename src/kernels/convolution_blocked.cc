@@ -33,6 +33,7 @@ memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
 }
 
 std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
+  const OneDnnlThread alone;  // a primitive keeps the number of threads it was made for
   const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
   const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
@@ -69,16 +70,20 @@ std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_
   return cache->get(key, [&] { return make_plan(g, batch, out_channels, epilogue); });
 }
 
-// How the work is cut: so many images and so many blocks of output channels at a time.
+// How the work is cut: so many images and so many blocks of output channels at a time. Every part reads all of its images,
+// and has its price before it begins: a part for each thread, and two where that leaves enough to do, for the case that one
+// of them is held up.
 struct Parts {
   int64_t images, blocks;
 };
 Parts parts_of(const ConvGeometry& g) {
+  constexpr int64_t kWorth = 1 << 20, kPlenty = 1 << 24;  // multiply-adds a thread
   const int64_t blocks = blocks_of(g.out_channels), threads = num_threads();
-  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area();
-  if (threads == 1 || work < (1 << 20)) return {g.batch, blocks};
-  if (g.batch >= threads) return {std::max<int64_t>(g.batch / (2 * threads), 1), blocks};
-  return {1, std::max<int64_t>(blocks / (4 * threads), 2)};
+  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area() / threads;
+  if (threads == 1 || work < kWorth) return {g.batch, blocks};
+  const int64_t parts = work < kPlenty ? threads : 2 * threads;
+  if (g.batch >= threads) return {std::max<int64_t>(g.batch / parts, 1), blocks};
+  return {1, (blocks + parts - 1) / parts};
 }
 
 }  // namespace
@@ -100,6 +105,7 @@ bool can_run_direct(const ConvGeometry& g) {
 int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
 
 void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
+  const OneDnnlThread alone;
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
   memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);

@@ -160,7 +160,7 @@ void narrow_weight_grad(const ConvGeometry& g, const float* head, const float* d
   const int64_t head_block = g.out_area() * kChannelBlock, weight_block = elements / blocks;
   Chunk chunk(g, scratch);
   // Images are summed in parts, as many for any number of threads.
-  const int64_t parts = std::min<int64_t>(chunk.g.batch, 4);
+  const int64_t parts = std::min<int64_t>(chunk.g.batch, 2);
   float* sums = floats(parts * elements, scratch);
   std::fill_n(sums, parts * elements, 0.0f);
   chunk.for_each(g.batch, [&](int64_t first, const ConvGeometry& here) {

@@ -104,12 +104,36 @@ Pair<T> row_moments(const T* x, int64_t n, int64_t step) {
   return {mean, var};
 }
 
+constexpr int64_t kLongRow = 16;  // from here on a row is worth a call
+
+// From the moments of each row of a channel: var = mean(var of a row) + mean((mean of a row - mean)^2).
+template <class T>
+void moments_of_rows(const ChannelLayout& l, const T* x, T* mean, T* var) {
+  parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
+    std::vector<T> means(static_cast<size_t>(l.outer));
+    for (int64_t c = begin; c < end; ++c) {
+      double sum = 0, within = 0, between = 0;
+      for (int64_t o = 0; o < l.outer; ++o) {
+        T variance;
+        row_functions<T>().moments(x + (o * l.channels + c) * l.inner, l.inner, &means[static_cast<size_t>(o)], &variance);
+        sum += means[static_cast<size_t>(o)];
+        within += variance;
+      }
+      const double rows = static_cast<double>(l.outer), center = sum / rows;
+      for (const T m : means) between += (m - center) * (m - center);
+      mean[c] = static_cast<T>(center);
+      var[c] = static_cast<T>((within + between) / rows);
+    }
+  });
+}
+
 int64_t row_grain(int64_t extent) { return 8192 / std::max<int64_t>(extent, 1) + 1; }
 
 }  // namespace
 
 template <class T>
 void channel_moments(const ChannelLayout& l, const T* x, T* mean, T* var) {
+  if (l.inner >= kLongRow) return moments_of_rows(l, x, mean, var);
   const auto channels = static_cast<size_t>(l.channels);
   const double count = static_cast<double>(std::max<int64_t>(l.outer * l.inner, 1));
   std::vector<double> sum(channels), unused(channels);

@@ -1,6 +1,7 @@
 #include "kernels/pooling.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -245,6 +246,13 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   });
 }
 
+// x, or zero; without a branch, which nobody could predict here.
+template <class T>
+T masked(T x, bool keep) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  return std::bit_cast<T>(std::bit_cast<Bits>(x) & (Bits(0) - Bits(keep)));
+}
+
 // The gradient through one row of outputs of max, sum or avg; `row` is for its numbers.
 template <class T>
 void pool_row_grad(const PoolGeometry& g, const T* x, const T* head, const T* values, T* dx, int64_t z0, int64_t y0, T* row) {
@@ -255,9 +263,9 @@ void pool_row_grad(const PoolGeometry& g, const T* x, const T* head, const T* va
     return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* from) {
       T* to = dx + (from - x);
       for (int64_t o = first; o < last; ++o) {
-        const bool largest = from[o * s] == values[o];
-        to[o * s] += largest ? row[o] : T(0);
-        row[o] = largest ? T(0) : row[o];
+        const T given = masked(row[o], from[o * s] == values[o]), left = masked(row[o], from[o * s] != values[o]);
+        to[o * s] += given;
+        row[o] = left;
       }
     });
   }

@@ -15,12 +15,14 @@ inline V larger(V best, V v) {
   return (v > best) | (v != v) ? v : best;
 }
 
-template <bool kMax>
-void pool(const PoolRow& r, const float* data, float* out) {
+// kSide: the height and width of the windows, or 0.
+template <bool kMax, int kSide>
+void pool_windows(const PoolRow& r, const float* data, float* out) {
+  const int64_t height = kSide ? kSide : r.height, width = kSide ? kSide : r.width;
   for (int64_t i = 0; i < r.count; ++i, data += r.window_step, out += r.out_step) {
     Lanes result = spread(kMax ? -FLT_MAX : 0.0f);
-    for (int64_t y = 0; y < r.height; ++y)
-      for (int64_t x = 0; x < r.width; ++x) {
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
         const Lanes v = load(data + y * r.row_step + x * r.tap_step);
         if constexpr (kMax)
           result = larger(result, v);
@@ -29,6 +31,13 @@ void pool(const PoolRow& r, const float* data, float* out) {
       }
     store(out, kMax ? result : result / r.divisor);
   }
+}
+
+template <bool kMax>
+void pool(const PoolRow& r, const float* data, float* out) {
+  if (r.height == 2 && r.width == 2) return pool_windows<kMax, 2>(r, data, out);
+  if (r.height == 3 && r.width == 3) return pool_windows<kMax, 3>(r, data, out);
+  pool_windows<kMax, 0>(r, data, out);
 }
 
 typedef int32_t Order __attribute__((vector_size(32)));

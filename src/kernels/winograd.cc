@@ -49,7 +49,7 @@ struct Layout {
         in_channels(in_blocks * kChannelBlock),
         out_blocks(blocks_of(g.out_channels)),
         panels((g.out_channels + kTileColumns - 1) / kTileColumns) {
-    const int64_t most = std::clamp<int64_t>(kStripBytes / (points * in_channels * int64_t{sizeof(float)}) / kTileRows, 2, 8) * kTileRows;
+    const int64_t most = std::clamp<int64_t>(kStripBytes / (points * in_channels * int64_t{sizeof(float)}) / kTileRows, 4, 8) * kTileRows;
     strips = (tiles + most - 1) / most;
     strip = (tiles + strips - 1) / std::max<int64_t>(strips, 1);
   }
