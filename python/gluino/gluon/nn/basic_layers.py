@@ -3,7 +3,7 @@ import numpy as _np
 
 from ..block import Block, HybridBlock
 
-__all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm",
+__all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "BatchNormReLU", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm",
            "Embedding", "Flatten", "Lambda", "HybridLambda", "Identity", "Concatenate", "HybridConcatenate"]
 
 
@@ -127,6 +127,13 @@ class BatchNorm(HybridBlock):
     def __repr__(self):
         inside = ", ".join(f"{k}={v}" for k, v in {**self._kwargs, "in_channels": self.gamma.shape[0] or None}.items())
         return f"{type(self).__name__}({inside})"
+
+
+class BatchNormReLU(BatchNorm):
+    """BatchNorm, then no negative numbers."""
+
+    def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
+        return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var), name="relu")
 
 
 class SyncBatchNorm(BatchNorm):
