@@ -7,12 +7,14 @@ import numpy as np
 
 from . import autograd, ndarray as nd
 from .context import Context, current_context
+from .io import MNISTIter, read_idx
 from .symbol import Symbol
 
 __all__ = ["default_context", "set_default_context", "default_dtype", "assert_almost_equal", "almost_equal", "same", "rand_ndarray", "rand_shape_2d",
            "rand_shape_3d", "rand_shape_nd", "random_arrays", "check_numeric_gradient", "check_symbolic_forward", "check_symbolic_backward",
            "check_consistency", "numeric_grad", "simple_forward", "list_gpus", "assert_exception", "rand_coord_2d", "assert_allclose",
-           "rand_sparse_ndarray", "retry", "environment", "discard_stderr"]
+           "rand_sparse_ndarray", "retry", "environment", "discard_stderr",
+           "get_mnist", "get_mnist_iterator"]
 
 
 def default_context():
@@ -105,6 +107,35 @@ def discard_stderr():
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _mnist_file(path, name):
+    for found in (os.path.join(path, name), os.path.join(path, name + ".gz")):
+        if os.path.exists(found):
+            return found
+    raise FileNotFoundError(f"{path} has no {name}, gzipped or not; MNIST is not downloaded")
+
+
+_MNIST = {"train": "train", "test": "t10k"}
+
+
+def get_mnist(path="data"):
+    """MNIST's files in a folder as arrays: train_data, train_label, test_data and test_label."""
+    arrays = {}
+    for part, name in _MNIST.items():
+        images = read_idx(_mnist_file(path, f"{name}-images-idx3-ubyte"))
+        arrays[f"{part}_data"] = images[:, None].astype(np.float32) / 255
+        arrays[f"{part}_label"] = read_idx(_mnist_file(path, f"{name}-labels-idx1-ubyte"))
+    return arrays
+
+
+def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0, path="data"):
+    """(training, validation) iterators over MNIST's files in a folder; flat images for an input shape of one axis."""
+    def made(name, shuffle):
+        images, labels = (_mnist_file(path, f"{name}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
+        return MNISTIter(image=images, label=labels, batch_size=batch_size, shuffle=shuffle, flat=len(input_shape) == 1, num_parts=num_parts,
+                         part_index=part_index, input_shape=input_shape)
+    return made("train", True), made("t10k", False)
 
 
 def assert_exception(f, exception_type, *args, **kwargs):

@@ -47,6 +47,16 @@ def test_arrays_behave_as_mxnets():
         nd.zeros((1,), ctx=mx.gpu(0))
 
 
+def test_arrays_are_made_where_they_are_wanted():
+    there = mx.cpu(1)
+    for make in (lambda c: nd.zeros((2,), ctx=c), lambda c: nd.ones((2,), c), lambda c: nd.full((2,), 3, ctx=c), lambda c: nd.arange(3, ctx=c),
+                 lambda c: nd.linspace(0, 1, 3, ctx=c), lambda c: nd.eye(2, ctx=c), lambda c: nd.array([1], ctx=c), lambda c: nd.random.uniform(shape=(2,), ctx=c),
+                 lambda c: nd.random.randint(0, 3, shape=(2,), ctx=c), lambda c: mx.np.zeros((2,), ctx=c), lambda c: mx.np.random.normal(size=(2,), ctx=c)):
+        assert make(there).context == there and make(None).context == mx.cpu(0)
+        with there:
+            assert make(None).context == there and make(mx.cpu(2)).context == mx.cpu(2)
+
+
 def test_files_round_trip():
     arrays = {"a": nd.array([1, 2]), "b": nd.ones((2, 3), dtype="int32")}
     nd.save("x.params", arrays)

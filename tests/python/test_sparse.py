@@ -49,6 +49,19 @@ def test_row_sparse_arrays():
         x[0]
 
 
+def test_gradients_are_of_the_kind_that_was_wanted():
+    for kind in ("csr", "row_sparse"):
+        x = nd.ones((2, 3)).tostype(kind)
+        assert x.grad is None and x.detach().stype == kind
+        x.attach_grad()
+        with autograd.record():
+            y = x * 2
+        y.backward(nd.ones((2, 3)).tostype(kind))
+        assert x.grad.stype == kind and (x.grad.asnumpy() == 2).all()
+        x.attach_grad(stype="default")
+        assert x.grad.stype == "default"
+
+
 def test_files_keep_the_kind():
     arrays = {"csr": nd.sparse.csr_matrix(([1, 0, 3], [1, 0, 2], [0, 1, 2, 2, 3]), shape=(4, 3)), "dense": nd.ones((2,)),
               "rows": nd.sparse.row_sparse_array(([[3, 4]], [4]), shape=(6, 2))}

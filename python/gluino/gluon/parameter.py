@@ -184,8 +184,12 @@ class Parameter:
     list_device = list_ctx
 
     def row_sparse_data(self, row_id):
-        """The whole array: storage is dense."""
-        return self.data()
+        """The whole array on the context of `row_id`: storage is dense."""
+        return self.data(row_id.context if len(self.list_ctx()) > 1 else None)
+
+    def list_row_sparse_data(self, row_id):
+        """The whole arrays of all contexts."""
+        return self.list_data()
 
     def set_data(self, data):
         """Overwrites the values, which compiled programs see."""

@@ -3,7 +3,7 @@ import numpy as _np
 
 from .. import _core
 from ..base import as_dtype, dtype_name
-from ..context import Context, engine_device
+from ..context import Context, engine_device, placed
 
 __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis", "waitall", "load",
            "save", "loads", "load_frombuffer", "imdecode", "onehot_encode", "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "histogram",
@@ -271,7 +271,7 @@ def array(source_array, ctx=None, dtype=None):
 
 
 def _created(op, ctx, dtype, **attrs):
-    return _operator(op)(dtype=dtype_name(dtype or "float32"), ctx=f"cpu({engine_device(ctx)})", **attrs)
+    return placed(ctx, lambda where: _operator(op)(dtype=dtype_name(dtype or "float32"), ctx=where, **attrs))
 
 
 def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):

@@ -38,6 +38,21 @@ class BaseSparseNDArray(NDArray):
     def _sparse_parts(self):
         return self.data, [self.indptr, self.indices] if self.stype == "csr" else [self.indices]
 
+    def attach_grad(self, grad_req="write", stype=None):
+        """Makes room for a gradient, which is of the same kind unless `stype` says otherwise."""
+        super().attach_grad(grad_req)
+        self._grad_stype = stype or self.stype
+
+    @property
+    def grad(self):
+        """The gradient that attach_grad() made room for, or None."""
+        gradient = super().grad
+        return None if gradient is None else gradient.tostype(getattr(self, "_grad_stype", "default"))
+
+    def detach(self):
+        """The same values, off the tape."""
+        return self._with(super().detach())
+
     def astype(self, dtype, copy=True):
         """Another dtype."""
         return self._with(self.todense().astype(dtype))
