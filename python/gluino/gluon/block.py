@@ -2,6 +2,7 @@
 import copy
 import re
 import threading
+import warnings
 
 from .. import _core, autograd
 from .. import ndarray as nd
@@ -132,12 +133,26 @@ class Block:
 
     def collect_params(self, select=None):
         """The parameters of this block and all below, or those whose names match a pattern."""
+        self._warn_of_hidden_blocks()
         found = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select else None
         for parameter in self._own_and_children():
             if pattern is None or pattern.match(parameter.name):
                 found._params.setdefault(parameter.name, parameter)
         return found
+
+    def _warn_of_hidden_blocks(self):
+        """Blocks in lists and dictionaries are not children: their parameters are neither learnt nor saved."""
+        children = set(self._children.values())
+
+        def hides(x):
+            if isinstance(x, Block):
+                return x not in children
+            return isinstance(x, (list, tuple, dict)) and any(hides(item) for item in (x.values() if isinstance(x, dict) else x))
+        for name, value in self.__dict__.items():
+            if name not in ("_children", "_reg_params") and isinstance(value, (list, tuple, dict)) and hides(value):
+                warnings.warn(f"'{type(self).__name__}.{name}' is a container with Blocks that are not registered: call register_child, or "
+                              "put them into a Sequential", stacklevel=3)
 
     def _own_and_children(self):
         yield from self._params.values()
