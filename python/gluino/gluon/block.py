@@ -297,6 +297,8 @@ def _located(error, block):
 
 
 _FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "verify", "strict", "max_plans"}
+# Without effect. MXNet takes other shapes in spite of static_shape, which the engine would refuse.
+_HINTS = {"static_shape", "partition_if_dynamic", "remove_amp_cast", "backend_opts", "data_indices", "param_indices"}
 
 
 def _values_in(args):
@@ -331,11 +333,11 @@ class HybridBlock(Block):
 
     def hybridize(self, active=True, backend=None, clear=True, **kwargs):
         """Compiles this block at its next call. strict=True gives MXNet's errors for what its Symbol could not do."""
-        unknown = set(kwargs) - _FLAGS - {"partition_if_dynamic", "remove_amp_cast", "backend_opts"}
+        unknown = set(kwargs) - _FLAGS - _HINTS
         if unknown:
             raise TypeError(f"hybridize: no option is named {sorted(unknown)[0]!r}; there are {', '.join(sorted(_FLAGS))}")
         self._active = active
-        self._flags = {key: value for key, value in kwargs.items() if key in _FLAGS}
+        self._flags = {key: value for key, value in kwargs.items() if key in _FLAGS - _HINTS}
         self._clear_cached_op()
         super().hybridize(active, **kwargs)
 
