@@ -57,6 +57,22 @@ def test_arrays_are_made_where_they_are_wanted():
             assert make(None).context == there and make(mx.cpu(2)).context == mx.cpu(2)
 
 
+def test_functions_of_old_scripts():
+    out = nd.zeros((2, 2))
+    assert nd.ones((2, 2), out=out) is out and out.asnumpy().sum() == 4
+    filled = nd.fill_element_0index(nd.zeros((2, 3)), nd.array([5, 6]), nd.array([2, 0]))
+    assert filled.asnumpy().tolist() == [[0, 0, 5], [6, 0, 0]]
+    function = nd.CachedOp(sym.FullyConnected(num_hidden=2, name="fc") + 1)
+    weight = nd.ones((2, 3))
+    weight.attach_grad()
+    with autograd.record():
+        y = function(nd.ones((1, 3)), weight, nd.zeros((2,)))
+    y.backward()
+    assert y.asnumpy().tolist() == [[4, 4]] and weight.grad.asnumpy().tolist() == [[1] * 3] * 2
+    function(nd.ones((1, 3)), weight, nd.ones((2,)), out=y)
+    assert y.asnumpy().tolist() == [[5, 5]] and [part.shape for part in nd.ones((2, 6)).split_v2(3, axis=1)] == [(2, 2)] * 3
+
+
 def test_files_round_trip():
     arrays = {"a": nd.array([1, 2]), "b": nd.ones((2, 3), dtype="int32")}
     nd.save("x.params", arrays)
