@@ -118,9 +118,17 @@ struct FoldedCall {
   Attrs attrs;
 };
 
-// What follows a layer and can be computed with it: another value is added, then negative numbers become zero.
+// What follows a layer and can be computed with it: another value is added, then negative numbers become zero and, where
+// there is a limit, larger numbers become the limit.
 struct LayerEpilogue {
   bool add = false, relu = false;
+  std::optional<double> limit;  // only with relu
+};
+// A call whose one output is input 0 with some axes reduced to one number each.
+struct Reduction {
+  std::string how;  // a value of the attribute of that name of _fused_reduce, as is the next one
+  std::string finish;
+  Shape axes;
 };
 // How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
 // spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
@@ -182,6 +190,9 @@ struct OpDef {
   // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
   std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
       compiled_layer;
+
+  // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
+  std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
 
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
@@ -412,6 +423,11 @@ class OpBuilder {
   OpBuilder& compiled_layer(F f) {
     def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) { return f(as(a), in, e, blocked); };
     return *this;
+  }
+  // f(attrs, span<const Shape> in) -> Reduction
+  template <class F>
+  OpBuilder& reduction(F f) {
+    return def_.reduction = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }

@@ -11,6 +11,7 @@
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_elementwise.h"
+#include "passes/fuse_reductions.h"
 #include "passes/simplify.h"
 
 namespace gluino {
@@ -30,7 +31,7 @@ constexpr Pass kJointPasses[] = {
 };
 // At the end, when nothing will be differentiated any more: from operators to kernels.
 constexpr Pass kLayerPass = {"compile_layers", compile_layers};  // where no backward pass needs the operators' own results
-constexpr Pass kFusionPass = {"fuse_elementwise", fuse_elementwise};
+constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise}, {"fuse_reductions", fuse_reductions}};
 
 int count_operators(const Graph& g) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));
@@ -54,7 +55,7 @@ class Pipeline {
     if (!request_.wanted_gradients.empty()) g = with_backward(g);
     const int64_t operators_bytes = intermediate_bytes(g);
     if (request_.wanted_gradients.empty()) g = apply_pass(kLayerPass, g);
-    g = apply_pass(kFusionPass, g);
+    for (const Pass& pass : kFusionPasses) g = apply_pass(pass, g);
     const int forward_nodes = count_forward_nodes(g);
     result_.after = std::move(g);
     const auto start = now();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 namespace gluino::kernels {
 
@@ -19,6 +20,14 @@ struct ConvGeometry {
   int64_t in_area() const { return in[0] * in[1] * in[2]; }
   int64_t out_area() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_area() const { return kernel[0] * kernel[1] * kernel[2]; }
+};
+
+// What follows a convolution, done while its output is hot: out = conv(data) + bias [+ what is in out already], then negative
+// numbers become zero and those above the limit the limit.
+struct ConvEpilogue {
+  const float* bias = nullptr;  // or null
+  bool accumulate = false, relu = false;
+  float limit = std::numeric_limits<float>::infinity();  // only with relu
 };
 
 // Gives memory that lives until the kernel returns.

@@ -1,7 +1,8 @@
 #include "kernels/convolution_blocked.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cmath>
 #include <string_view>
 
 #include "base/format.h"
@@ -31,8 +32,7 @@ memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
   return {{out_channels, g.in_channels, height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
 }
 
-std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate,
-                                      bool relu) {
+std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
   const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
   const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
@@ -40,22 +40,33 @@ std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int6
   const memory::dims stride{g.stride[0], g.stride[1]}, dilate{g.dilate[0] - 1, g.dilate[1] - 1}, pad{g.pad[0], g.pad[1]};
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops after;
-  if (accumulate) after.append_sum(1.0f);
-  if (relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  if (epilogue.accumulate) after.append_sum(1.0f);
+  if (epilogue.relu && std::isfinite(epilogue.limit))
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_bounded_relu, epilogue.limit, 0.0f);
+  else if (epilogue.relu)
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
   attr.set_post_ops(after);
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const Forward::desc d = has_bias ? Forward::desc(kind, algorithm, src, weights, bias, dst, stride, dilate, pad, pad)
-                                   : Forward::desc(kind, algorithm, src, weights, dst, stride, dilate, pad, pad);
+  const Forward::desc d = epilogue.bias ? Forward::desc(kind, algorithm, src, weights, bias, dst, stride, dilate, pad, pad)
+                                        : Forward::desc(kind, algorithm, src, weights, dst, stride, dilate, pad, pad);
   const Forward::primitive_desc pd(d, attr, dnnl_engine());
   return std::make_shared<const Plan>(Plan{pd, Forward(pd), src, weights, bias, dst, pd.scratchpad_desc()});
 }
 
-std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_t out_channels, bool has_bias, bool accumulate, bool relu) {
+std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
   static auto* cache = new PlanCache<Plan>;  // leaked: used until the very end of the process
-  std::vector<int64_t> key{batch, out_channels, has_bias, accumulate, relu, g.in_channels, g.out_channels, g.groups};
+  std::vector<int64_t> key{batch,
+                           out_channels,
+                           epilogue.bias != nullptr,
+                           epilogue.accumulate,
+                           epilogue.relu,
+                           std::bit_cast<int32_t>(epilogue.limit),
+                           g.in_channels,
+                           g.out_channels,
+                           g.groups};
   append_extents(key, g);
-  return cache->get(key, [&] { return make_plan(g, batch, out_channels, has_bias, accumulate, relu); });
+  return cache->get(key, [&] { return make_plan(g, batch, out_channels, epilogue); });
 }
 
 // How the work is cut: so many images and so many blocks of output channels at a time.
@@ -74,21 +85,21 @@ Parts parts_of(const ConvGeometry& g) {
 
 bool reads_plain_data(const ConvGeometry& g) { return g.groups == 1 && g.in_channels < 4; }
 
-bool can_run_blocked(const ConvGeometry& g) {
-  if (g.rank != 2 || g.channels_last || g.out_area() == 0 || g.batch == 0) return false;
+bool can_run_direct(const ConvGeometry& g) {
   if (g.groups > 1 && (!is_depthwise(g) || g.out_channels % kChannelBlock)) return false;
   try {
     // A reference implementation would be slower than the plain layout.
-    return std::string_view(plan_of(g, g.batch, g.out_channels, true, false, true)->desc.impl_info_str()).find("jit") !=
+    const float some_bias = 0;
+    return std::string_view(plan_of(g, g.batch, g.out_channels, {.bias = &some_bias, .relu = true})->desc.impl_info_str()).find("jit") !=
            std::string_view::npos;
   } catch (const dnnl::error&) {
     return false;
   }
 }
 
-int64_t packed_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
+int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
 
-void pack_weight(const ConvGeometry& g, const float* weight, float* packed) {
+void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
   memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
@@ -96,22 +107,21 @@ void pack_weight(const ConvGeometry& g, const float* weight, float* packed) {
   dnnl_stream().wait();
 }
 
-void convolution_blocked(const ConvGeometry& g, const float* data, const float* packed, const float* bias, bool accumulate, bool relu,
-                         float* out, const Scratch& scratch) {
-  if (g.batch == 0) return;
+void convolution_direct_blocked(const ConvGeometry& g, const float* data, const float* packed, const ConvEpilogue& epilogue, float* out,
+                                const Scratch& scratch) {
   try {
     const int64_t blocks = blocks_of(g.out_channels), out_block = g.out_area() * kChannelBlock;
-    const int64_t weight_block = packed_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
+    const int64_t weight_block = direct_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
     const int64_t image = reads_plain_data(g) ? g.in_channels * g.in_area() : blocks_of(g.in_channels) * in_block;
     const Parts part = parts_of(g);
     const int64_t rows = (g.batch + part.images - 1) / part.images, columns = (blocks + part.blocks - 1) / part.blocks;
     const auto plan_at = [&](int64_t row, int64_t column) {
       return plan_of(g, std::min(part.images, g.batch - row * part.images),
-                     std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), bias != nullptr,
-                     accumulate, relu);
+                     std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), epilogue);
     };
-    // Asked for before the threads start: the largest part comes first.
-    const auto pad_bytes = static_cast<int64_t>(plan_at(0, 0)->scratchpad.get_size());
+    // Asked for before the threads start. The last channels may need memory that whole blocks do not: for a padded bias.
+    const auto pad_bytes =
+        static_cast<int64_t>(std::max(plan_at(0, 0)->scratchpad.get_size(), plan_at(0, columns - 1)->scratchpad.get_size()));
     std::vector<void*> pads(static_cast<size_t>(rows * columns), nullptr);
     if (pad_bytes)
       for (void*& p : pads) p = scratch(pad_bytes);
@@ -125,7 +135,7 @@ void convolution_blocked(const ConvGeometry& g, const float* data, const float* 
                                              {DNNL_ARG_WEIGHTS, wrap(plan->weights, packed + b * weight_block)},
                                              {DNNL_ARG_DST, wrap(plan->dst, out + (n * blocks + b) * out_block)},
                                              {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[static_cast<size_t>(t)])}};
-        if (bias) args.emplace(DNNL_ARG_BIAS, wrap(plan->bias, bias + b * kChannelBlock));
+        if (epilogue.bias) args.emplace(DNNL_ARG_BIAS, wrap(plan->bias, epilogue.bias + b * kChannelBlock));
         plan->primitive.execute(dnnl_stream(), args);
         dnnl_stream().wait();
       }
@@ -133,32 +143,6 @@ void convolution_blocked(const ConvGeometry& g, const float* data, const float* 
   } catch (const dnnl::error& e) {
     raise<SystemError>("oneDNN refused the convolution: {}", e.what());
   }
-}
-
-void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked) {
-  const int64_t blocks = blocks_of(channels);
-  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
-      const float* from = plain + (b / blocks * channels + first) * area;
-      float* to = blocked + b * area * kChannelBlock;
-      for (int64_t i = 0; i < area; ++i)
-        for (int64_t c = 0; c < kChannelBlock; ++c) to[i * kChannelBlock + c] = c < count ? from[c * area + i] : 0.0f;
-    }
-  });
-}
-
-void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain) {
-  const int64_t blocks = blocks_of(channels);
-  parallel_for(batch * blocks, kParallelGrain / std::max<int64_t>(area * kChannelBlock, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kChannelBlock, count = std::min(kChannelBlock, channels - first);
-      const float* from = blocked + b * area * kChannelBlock;
-      float* to = plain + (b / blocks * channels + first) * area;
-      for (int64_t c = 0; c < count; ++c)
-        for (int64_t i = 0; i < area; ++i) to[c * area + i] = from[i * kChannelBlock + c];
-    }
-  });
 }
 
 }  // namespace gluino::kernels

@@ -1,9 +1,9 @@
-// The float kernels of convolution: oneDNN primitives in the layouts it likes best, with reorders from and to plain ones.
+#include "kernels/convolution_dnnl.h"
+
 #include <algorithm>
 
 #include "base/format.h"
 #include "base/parallel.h"
-#include "kernels/convolution.h"
 #include "kernels/dnnl_support.h"
 
 namespace gluino::kernels {
@@ -197,13 +197,14 @@ void run(const ConvGeometry& g, Direction direction, const float* a, const float
 
 }  // namespace
 
-void convolution(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch) {
+void dnnl_convolution(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out,
+                      const Scratch& scratch) {
   run(g, Direction::forward, data, weight, bias, out, scratch);
 }
-void convolution_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+void dnnl_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
   run(g, Direction::data_grad, head, weight, nullptr, data_grad, scratch);
 }
-void convolution_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
+void dnnl_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
   run(g, Direction::weight_grad, head, data, nullptr, weight_grad, scratch);
 }
 

@@ -26,7 +26,6 @@ struct Loop {
   std::vector<Access> access;
   std::array<int64_t, Shape::kMaxAxes> extents;  // of the collapsed output
   int axes = 0;
-  char* out;
   DType out_dtype;
   DType type;     // storage type of the program's compute type
   int64_t width;  // bytes of a computed element
@@ -61,6 +60,18 @@ void collapse(Loop& loop, const Shape& shape) {
     loop.extents[axis] *= shape[i];
     for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][static_cast<size_t>(i)];
   }
+}
+
+Loop make_loop(const Program& program, std::span<const Operand> operands, DType out_dtype, const Shape& shape) {
+  Loop loop{.program = program,
+            .operands = operands,
+            .access = {},
+            .extents = {},
+            .out_dtype = out_dtype,
+            .type = storage_of(program.type()),
+            .width = dtype_bytes(storage_of(program.type()))};
+  collapse(loop, shape);
+  return loop;
 }
 
 // Gathers `n` elements of a broadcast operand, starting at output position `begin`, into dst.
@@ -149,7 +160,8 @@ Registers allocate_registers(const Program& p) {
   return r;
 }
 
-void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end) {
+// Elements [begin, end) of the output, of which `first` is where the one at `begin` goes.
+void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end, char* first) {
   const Program& p = loop.program;
   const auto& kernels = primitives().scalar;
   const auto type = static_cast<size_t>(p.type());
@@ -181,7 +193,7 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
   const bool direct = loop.out_dtype == loop.type;
   for (int64_t at = begin; at < end; at += block) {
     const int64_t n = std::min(block, end - at);
-    char* out = loop.out + at * out_width;
+    char* out = first + (at - begin) * out_width;
     for (int i = 0; i < p.size(); ++i) {
       const Instruction& in = p[i];
       const auto k = static_cast<size_t>(i);
@@ -258,7 +270,7 @@ int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
   return offset;
 }
 
-void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end) {
+void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end, char* first) {
   const size_t count = loop.operands.size();
   std::array<const void*, CompiledLoops::kMostInputs> inputs;
   std::vector<char> scratch(runs.gathered ? count * static_cast<size_t>(kBlock * loop.width) : 0);
@@ -273,7 +285,7 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
         inputs[k] = static_cast<const char*>(loop.operands[k].data) + offset_of(loop, loop.access[k], at) * loop.width;
       }
     }
-    kernel(inputs.data(), loop.out + at * loop.width, n);
+    kernel(inputs.data(), first + (at - begin) * loop.width, n);
     at += n;
   }
 }
@@ -307,20 +319,24 @@ void run_elementwise(const Program& program, std::span<const Operand> operands, 
                      CompiledLoops* loops) {
   const int64_t n = shape.elements();
   if (n == 0 || run_direct(program, operands, out, out_dtype, shape)) return;
-  Loop loop{.program = program,
-            .operands = operands,
-            .access = {},
-            .extents = {},
-            .out = static_cast<char*>(out),
-            .out_dtype = out_dtype,
-            .type = storage_of(program.type()),
-            .width = dtype_bytes(storage_of(program.type()))};
-  collapse(loop, shape);
-  if (const auto runs = loops ? find_runs(loop, n) : std::nullopt)
-    if (const LoopKernel kernel = loops->find(runs->repeated, n))
-      return parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_compiled(loop, *runs, kernel, begin, end); });
+  const Loop loop = make_loop(program, operands, out_dtype, shape);
+  const auto place = [&](int64_t at) { return static_cast<char*>(out) + at * dtype_bytes(out_dtype); };
+  const auto runs = loops ? find_runs(loop, n) : std::nullopt;
+  if (const LoopKernel kernel = runs ? loops->find(runs->repeated, n) : nullptr)
+    return parallel_for(n, kParallelGrain / 4,
+                        [&](int64_t begin, int64_t end) { run_compiled(loop, *runs, kernel, begin, end, place(begin)); });
   const Registers registers = allocate_registers(program);
-  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end); });
+  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end, place(begin)); });
+}
+
+std::function<void(int64_t, int64_t, void*)> elementwise_reader(const Program& program, std::span<const Operand> operands,
+                                                                const Shape& shape, CompiledLoops* loops) {
+  const auto loop = std::make_shared<const Loop>(make_loop(program, operands, storage_of(program.type()), shape));
+  const auto runs = loops ? find_runs(*loop, shape.elements()) : std::nullopt;
+  if (const LoopKernel kernel = runs ? loops->find(runs->repeated, shape.elements()) : nullptr)
+    return [=](int64_t begin, int64_t end, void* to) { run_compiled(*loop, *runs, kernel, begin, end, static_cast<char*>(to)); };
+  const Registers registers = allocate_registers(program);
+  return [=](int64_t begin, int64_t end, void* to) { run_range(*loop, registers, begin, end, static_cast<char*>(to)); };
 }
 
 }  // namespace gluino::kernels

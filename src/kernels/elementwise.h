@@ -1,5 +1,6 @@
 // Runs a scalar Program over whole arrays with broadcasting: the one elementwise kernel.
 #pragma once
+#include <functional>
 #include <span>
 
 #include "gluino/dtype.h"
@@ -19,5 +20,11 @@ struct Operand {
 // With `loops`, those of the program, machine code is used where there is some.
 void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape,
                      CompiledLoops* loops = nullptr);
+
+// Computes elements [begin, end) of program(operands), in the program's compute type, into an array that starts with element `begin`.
+// The operands must outlive it.
+std::function<void(int64_t begin, int64_t end, void* elements)> elementwise_reader(const Program& program,
+                                                                                   std::span<const Operand> operands, const Shape& shape,
+                                                                                   CompiledLoops* loops);
 
 }  // namespace gluino::kernels

@@ -1,26 +1,10 @@
 // Included by gemm_tiles_<isa>.cc, each compiled with its own instruction set and with contraction of a * b + c where
 // that set has it. Every sum adds its terms one after the other: a row's numbers are the same in every batch, packed or not.
-#include <stdint.h>
-#include <string.h>
-
 #include "kernels/gemm_tiles.h"
+#include "kernels/lanes.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
-
-typedef float Lanes __attribute__((vector_size(32)));
-constexpr int64_t kLanes = 8;
-
-inline Lanes load(const float* p) {
-  Lanes v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
-inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
-// NaN stays and -0 becomes 0, as in the elementwise relu.
-inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
-inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
 
 // kPanels neighbouring panels of 16 columns at once: with few rows one panel alone would leave the pipelines waiting.
 template <int kRows, int kPanels>
@@ -82,28 +66,6 @@ void tile(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_
     for (int64_t i = 0; i < rows; ++i) memcpy(edge + i * kTileColumns, c + i * c_step, static_cast<size_t>(columns) * sizeof(float));
   full_rows(rows, 1, k, a, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
   for (int64_t i = 0; i < rows; ++i) memcpy(c + i * c_step, edge + i * kTileColumns, static_cast<size_t>(columns) * sizeof(float));
-}
-
-// Rows become columns: pairs, then groups of four, then halves change places.
-inline void transpose(Lanes (&v)[kLanes]) {
-  typedef int32_t Order __attribute__((vector_size(32)));
-  constexpr Order kLow = {0, 8, 1, 9, 4, 12, 5, 13}, kHigh = {2, 10, 3, 11, 6, 14, 7, 15};
-  constexpr Order kPairLow = {0, 1, 8, 9, 4, 5, 12, 13}, kPairHigh = {2, 3, 10, 11, 6, 7, 14, 15};
-  constexpr Order kHalfLow = {0, 1, 2, 3, 8, 9, 10, 11}, kHalfHigh = {4, 5, 6, 7, 12, 13, 14, 15};
-  Lanes t[kLanes], u[kLanes];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = __builtin_shuffle(v[i], v[i + 1], kLow);
-    t[i + 1] = __builtin_shuffle(v[i], v[i + 1], kHigh);
-  }
-  for (int i = 0; i < 8; i += 4)
-    for (int h = 0; h < 2; ++h) {
-      u[i + 2 * h] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairLow);
-      u[i + 2 * h + 1] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairHigh);
-    }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = __builtin_shuffle(u[i], u[i + 4], kHalfLow);
-    v[i + 4] = __builtin_shuffle(u[i], u[i + 4], kHalfHigh);
-  }
 }
 
 // Blocks of 8 columns of the result. Their weights lie along k: eight rows are turned into eight columns in registers, so that

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/rows.h"
 
 namespace gluino::kernels {
 namespace {
@@ -88,6 +89,11 @@ Pair<T> row_sums(int64_t n, int64_t step, F&& f) {
 
 template <class T>
 Pair<T> row_moments(const T* x, int64_t n, int64_t step) {
+  if (step == 1) {
+    Pair<T> result;
+    row_functions<T>().moments(x, n, &result.first, &result.second);
+    return result;
+  }
   const T mean = row_sums<T>(n, step, [&](int64_t, int64_t at) { return Pair<T>{x[at], 0}; }).first / static_cast<T>(n);
   const T var = row_sums<T>(n, step,
                             [&](int64_t, int64_t at) {
@@ -145,7 +151,7 @@ void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T
       mean[r] = m;
       std[r] = s;
       if (step == 1)
-        for (int64_t i = 0; i < l.extent; ++i) out[base + i] = (x[base + i] - m) * inverse * gamma[i] + beta[i];
+        row_functions<T>().normalise(x + base, l.extent, m, inverse, gamma, beta, out + base);
       else
         for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = (x[base + i * step] - m) * inverse * gamma[i] + beta[i];
     }

@@ -4,10 +4,29 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/parallel.h"
+#include "kernels/pooling_rows.h"
+#include "kernels/primitives.h"
 
 namespace gluino::kernels {
+
+namespace baseline {
+extern const PoolTable kPoolTable;
+}
+namespace avx2 {
+extern const PoolTable kPoolTable;
+}
+namespace avx512 {
+extern const PoolTable kPoolTable;
+}
+
+const PoolTable& pool_table() {
+  static const PoolTable& table = table_for_cpu(baseline::kPoolTable, avx2::kPoolTable, avx512::kPoolTable);
+  return table;
+}
+
 namespace {
 
 // The part of a window that lies inside the data, and how many elements avg divides by.
@@ -56,6 +75,22 @@ void for_each_plane(const PoolGeometry& g, F&& f) {
         f(n * g.channels * g.in_area() + c, n * g.channels * g.out_area() + c);
       else
         f(i * g.in_area(), i * g.out_area());
+    }
+  });
+}
+
+// Windows of 2 x 2 side by side in the plain layout, the most common ones.
+bool are_squares(const PoolGeometry& g) {
+  return !g.channels_last && g.kind == PoolKind::max && g.kernel == Spatial{1, 2, 2} && g.stride == Spatial{1, 2, 2} &&
+         g.pad == Spatial{0, 0, 0} && 2 * g.out[1] <= g.in[1] && 2 * g.out[2] <= g.in[2];
+}
+// Calls f with the offsets of their two rows of data and of their outputs.
+template <class F>
+void for_each_square_row(const PoolGeometry& g, F&& f) {
+  for_each_plane(g, [&](int64_t from, int64_t to) {
+    for (int64_t y = 0; y < g.out[0] * g.out[1]; ++y) {
+      const int64_t top = from + (y / g.out[1] * g.in[1] + y % g.out[1] * 2) * g.in[2];
+      f(top, top + g.in[2], to + y * g.out[2]);
     }
   });
 }
@@ -152,6 +187,40 @@ void pool_lanes(const PoolGeometry& g, const Window& w, const T* x, T* out) {
   std::memcpy(out, &acc, sizeof acc);
 }
 
+// Outputs of one row whose windows are as wide as the kernel.
+struct WholeWindows {
+  int64_t first, last;
+};
+WholeWindows whole_windows(const PoolGeometry& g) {
+  const int64_t s = g.stride[2], room = g.in[2] + g.pad[2] - g.kernel[2];
+  const int64_t first = std::min((g.pad[2] + s - 1) / s, g.out[2]);
+  return {first, std::clamp(room < 0 ? 0 : room / s + 1, first, g.out[2])};
+}
+
+// One row of outputs in vectors of 8 channels; two spatial axes.
+void pool_row_of_vectors(const PoolGeometry& g, int64_t y, const float* image, float* out) {
+  constexpr int64_t kLanes = 8;
+  const WholeWindows whole = whole_windows(g);
+  const auto pool_part = [&](int64_t first, int64_t last) {
+    if (first == last) return;
+    const Window w = window_at(g, Spatial{0, y, first});
+    const PoolRow row{.count = last - first,
+                      .height = std::max<int64_t>(w.end[1] - w.begin[1], 0),
+                      .width = std::max<int64_t>(w.end[2] - w.begin[2], 0),
+                      .row_step = g.in[2] * g.channels,
+                      .tap_step = g.channels,
+                      .window_step = g.stride[2] * g.channels,
+                      .out_step = g.channels,
+                      .divisor = g.kind == PoolKind::avg ? static_cast<float>(std::max<int64_t>(w.divisor, 1)) : 1.0f};
+    const auto pool_vector = g.kind == PoolKind::max ? pool_table().max : pool_table().sum;
+    for (int64_t c = 0; c < g.channels; c += kLanes)
+      pool_vector(row, image + (w.begin[1] * g.in[2] + w.begin[2]) * g.channels + c, out + first * g.channels + c);
+  };
+  for (int64_t x = 0; x < whole.first; ++x) pool_part(x, x + 1);
+  pool_part(whole.first, whole.last);
+  for (int64_t x = whole.last; x < g.out[2]; ++x) pool_part(x, x + 1);
+}
+
 template <class T>
 void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   typedef T Lanes __attribute__((vector_size(16)));  // what every x86-64 has
@@ -160,6 +229,11 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   parallel_for(g.batch * rows, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const T* image = data + r / rows * g.in_area() * g.channels;
+      if constexpr (std::is_same_v<T, float>)
+        if (g.channels % 8 == 0 && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0) {
+          pool_row_of_vectors(g, r % rows, image, out + r * g.out[2] * g.channels);
+          continue;
+        }
       for (Spatial at{r % rows / g.out[1], r % g.out[1], 0}; at[2] < g.out[2]; ++at[2]) {
         const Window w = window_at(g, at);
         T* to = out + (r * g.out[2] + at[2]) * g.channels;
@@ -171,10 +245,39 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
   });
 }
 
+// The gradient through one row of outputs of max, sum or avg; `row` is for its numbers.
+template <class T>
+void pool_row_grad(const PoolGeometry& g, const T* x, const T* head, const T* values, T* dx, int64_t z0, int64_t y0, T* row) {
+  const int64_t s = g.stride[2];
+  std::copy_n(head, g.out[2], row);
+  if (g.kind == PoolKind::max) {
+    // What is left to give: nothing once the first largest element has got it.
+    return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* from) {
+      T* to = dx + (from - x);
+      for (int64_t o = first; o < last; ++o) {
+        const bool largest = from[o * s] == values[o];
+        to[o * s] += largest ? row[o] : T(0);
+        row[o] = largest ? T(0) : row[o];
+      }
+    });
+  }
+  const int64_t outer = counted(g, 0, z0) * counted(g, 1, y0);
+  for (int64_t o = 0; g.kind == PoolKind::avg && o < g.out[2]; ++o)
+    row[o] /= static_cast<T>(std::max<int64_t>(outer * counted(g, 2, o * s - g.pad[2]), 1));
+  for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* from) {
+    T* to = dx + (from - x);
+    for (int64_t o = first; o < last; ++o) to[o * s] += row[o];
+  });
+}
+
 }  // namespace
 
 template <class T>
 void pool(const PoolGeometry& g, const T* data, T* out) {
+  if constexpr (std::is_same_v<T, float>)
+    if (are_squares(g))
+      return for_each_square_row(
+          g, [&](int64_t top, int64_t bottom, int64_t to) { pool_table().max_of_squares(g.out[2], data + top, data + bottom, out + to); });
   if (g.channels_last && g.kind != PoolKind::lp) return pool_channels_last(g, data, out);
   const int64_t unit = unit_of(g);
   for_each_plane(g, [&](int64_t from, int64_t to) {
@@ -191,9 +294,21 @@ template <class T>
 void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
   const int64_t unit = unit_of(g);
   std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
+  if constexpr (std::is_same_v<T, float>)
+    if (are_squares(g))
+      return for_each_square_row(g, [&](int64_t top, int64_t bottom, int64_t to) {
+        pool_table().max_of_squares_grad(g.out[2], data + top, data + bottom, values + to, head + to, data_grad + top, data_grad + bottom);
+      });
   for_each_plane(g, [&](int64_t from, int64_t to) {
     const T* x = data + from;
     T* dx = data_grad + from;
+    if (g.kind != PoolKind::lp && unit == 1) {
+      std::vector<T> row(static_cast<size_t>(g.out[2]));
+      for (int64_t r = 0; r < g.out[0] * g.out[1]; ++r)
+        pool_row_grad(g, x, head + to + r * g.out[2], values + to + r * g.out[2], dx, r / g.out[1] * g.stride[0] - g.pad[0],
+                      r % g.out[1] * g.stride[1] - g.pad[1], row.data());
+      return;
+    }
     for (int64_t p = 0; p < g.out_area(); ++p) {
       const Window w = window_at(g, p);
       const T h = head[to + p * unit], y = values[to + p * unit];

@@ -69,22 +69,20 @@ void for_float_blocks(const T* x, int64_t n, F&& f) {
   }
 }
 template <class T>
-Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n) {
+Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n, Accumulator<T> acc) {
   const auto f = static_cast<size_t>(op);
   if constexpr (std::is_same_v<T, float>)
-    return reduce_table().row_f32[f](x, n);
+    return reduce_table().row_f32[f](x, n, acc);
   else if constexpr (std::is_same_v<T, double>)
-    return reduce_table().row_f64[f](x, n);
+    return reduce_table().row_f64[f](x, n, acc);
   else if constexpr (std::is_integral_v<T>) {
-    int64_t acc = identity<int64_t>(op);
     for (int64_t i = 0; i < n; ++i) {
       const int64_t v = x[i];
       acc = combine(op, acc, op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
     }
     return acc;
   } else {
-    double acc = identity<double>(op);
-    for_float_blocks(x, n, [&](const float* b, int64_t, int64_t count) { acc = combine(op, acc, reduce_table().row_f32[f](b, count)); });
+    for_float_blocks(x, n, [&](const float* b, int64_t, int64_t count) { acc = reduce_table().row_f32[f](b, count, acc); });
     return acc;
   }
 }
@@ -134,26 +132,45 @@ struct Groups {
   }
 };
 
+// Where the elements come from: an array, or something that computes them, which is asked for several rows at a time.
 template <class T>
+class Array {
+ public:
+  explicit Array(const T* data) : data_(data) {}
+  static constexpr int64_t kMost = INT64_MAX;  // elements to ask for at once
+  const T* get(int64_t begin, int64_t) { return data_ + begin; }
+
+ private:
+  const T* data_;
+};
+template <class T>
+class Computed {
+ public:
+  explicit Computed(const ReadRange& read) : read_(read) {}
+  static constexpr int64_t kMost = kReduceBlock;
+  const T* get(int64_t begin, int64_t n) {
+    read_(begin, begin + n, block_.data());
+    return block_.data();
+  }
+
+ private:
+  const ReadRange& read_;
+  std::array<T, kMost> block_;
+};
+
+template <class T, class Source>
 class Reducer {
  public:
   using A = Accumulator<T>;
-  Reducer(ReduceOp op, const Groups& g, const T* in) : op_(op), g_(g), in_(in) {}
+  Reducer(ReduceOp op, const Groups& g, Source source) : op_(op), g_(g), source_(std::move(source)) {}
 
   // acc[o - begin] for the outputs [begin, end), taking only [from, to) of the outermost reduced group.
-  void run(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) const {
+  void run(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) {
     std::fill(acc, acc + (end - begin), identity<A>(op_));
-    if (g_.last_reduced) {
-      for (int64_t o = begin; o < end; ++o) reduce_one(in_ + offset(o, 0), from, to, acc[o - begin]);
-      return;
-    }
-    const int64_t n = g_.kept[0].extent;
-    for (int64_t o = begin; o < end;) {
-      const int64_t column = o % n, count = std::min(n - column, end - o);
-      const T* base = in_ + offset(o / n, 1) + column;
-      visit_reduced(0, from, to, [&](int64_t at) { reduce_rows(op_, base + at, count, acc + (o - begin)); });
-      o += count;
-    }
+    if (g_.last_reduced)
+      reduce_each(begin, end, from, to, acc);
+    else
+      reduce_together(begin, end, from, to, acc);
   }
 
  private:
@@ -167,12 +184,48 @@ class Reducer {
     }
     return at;
   }
-  void reduce_one(const T* base, int64_t from, int64_t to, A& acc) const {
-    if (g_.reduced.size() == 1) {
-      acc = combine(op_, acc, reduce_row(op_, base + from, to - from));
-      return;
+
+  // The last axes are reduced: one output after the other.
+  void reduce_each(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) {
+    const int64_t length = g_.reduced.size() == 1 ? to - from : g_.reduced[0].extent;
+    const bool rows_touch = g_.reduced.size() == 1 && g_.kept.size() == 1 && to - from == g_.reduced[0].extent;
+    const int64_t rows_at_once = rows_touch && length > 0 ? std::max<int64_t>(1, Source::kMost / length) : 1;
+    for (int64_t o = begin; o < end; o += rows_at_once) {
+      const int64_t rows = std::min(rows_at_once, end - o);
+      if (rows > 1) {
+        const T* x = source_.get(offset(o, 0), rows * length);
+        for (int64_t r = 0; r < rows; ++r) acc[o + r - begin] = reduce_row(op_, x + r * length, length, acc[o + r - begin]);
+      } else if (g_.reduced.size() == 1) {
+        reduce_run(offset(o, 0) + from, length, acc[o - begin]);
+      } else {
+        visit_reduced(1, from, to, [&](int64_t at) { reduce_run(offset(o, 0) + at, length, acc[o - begin]); });
+      }
     }
-    visit_reduced(1, from, to, [&](int64_t at) { acc = combine(op_, acc, reduce_row(op_, base + at, g_.reduced[0].extent)); });
+  }
+  void reduce_run(int64_t at, int64_t length, A& acc) {
+    for (int64_t i = 0; i < length; i += std::min(Source::kMost, length - i)) {
+      const int64_t n = std::min(Source::kMost, length - i);
+      acc = reduce_row(op_, source_.get(at + i, n), n, acc);
+    }
+  }
+
+  // The last axes stay: whole runs of outputs at a time.
+  void reduce_together(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) {
+    const int64_t n = g_.kept[0].extent;
+    for (int64_t o = begin; o < end;) {
+      const int64_t column = o % n, count = std::min({n - column, end - o, Source::kMost});
+      const int64_t base = offset(o / n, 1) + column;
+      const int64_t rows_at_once = g_.reduced.size() == 1 && count == n ? std::max<int64_t>(1, Source::kMost / n) : 1;
+      if (rows_at_once > 1)
+        for (int64_t r = from; r < to; r += std::min(rows_at_once, to - r)) {
+          const int64_t rows = std::min(rows_at_once, to - r);
+          const T* x = source_.get(base + r * n, rows * n);
+          for (int64_t i = 0; i < rows; ++i) reduce_rows(op_, x + i * n, n, acc + (o - begin));
+        }
+      else
+        visit_reduced(0, from, to, [&](int64_t at) { reduce_rows(op_, source_.get(base + at, count), count, acc + (o - begin)); });
+      o += count;
+    }
   }
   // Calls f(offset) for every combination of the reduced groups from `first` on, the outermost restricted to [from, to).
   template <class F>
@@ -192,7 +245,7 @@ class Reducer {
   }
   ReduceOp op_;
   const Groups& g_;
-  const T* in_;
+  Source source_;
 };
 
 template <class A>
@@ -214,14 +267,14 @@ int64_t split_parts(const Groups& g) {
   return std::max<int64_t>(1, std::min({parts, g.reduced.back().extent, int64_t{64}}));
 }
 
-template <class T>
-void reduce_typed(ReduceOp op, ReduceFinish finish, const T* in, const Groups& g, void* out, DType out_type) {
+template <class T, class Source>
+void reduce_typed(ReduceOp op, ReduceFinish finish, const Source& source, const Groups& g, void* out, DType out_type) {
   using A = Accumulator<T>;
-  const Reducer<T> reducer(op, g, in);
   const int64_t extent = g.reduced.back().extent, parts = split_parts(g), outputs = g.outputs;
   if (parts == 1) {
     parallel_for(outputs, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, g.per_output)), [&](int64_t begin, int64_t end) {
       std::array<A, kChunk> acc;
+      Reducer<T, Source> reducer(op, g, source);
       for (int64_t o = begin; o < end; o += kChunk) {
         const int64_t stop = std::min(end, o + kChunk);
         reducer.run(o, stop, 0, extent, acc.data());
@@ -232,6 +285,7 @@ void reduce_typed(ReduceOp op, ReduceFinish finish, const T* in, const Groups& g
   }
   std::vector<A> partial(static_cast<size_t>(parts * outputs));
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    Reducer<T, Source> reducer(op, g, source);
     for (int64_t p = begin; p < end; ++p)
       reducer.run(0, outputs, extent * p / parts, extent * (p + 1) / parts, partial.data() + p * outputs);
   });
@@ -247,7 +301,17 @@ void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, con
             DType out_type) {
   const Groups groups(shape, reduced);
   if (groups.outputs == 0) return;
-  visit_dtype(in_type, [&]<class T>(T*) { reduce_typed(op, finish, static_cast<const T*>(in), groups, out, out_type); });
+  visit_dtype(in_type, [&]<class T>(T*) { reduce_typed<T>(op, finish, Array<T>(static_cast<const T*>(in)), groups, out, out_type); });
+}
+
+void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
+                     void* out) {
+  const Groups groups(shape, reduced);
+  if (groups.outputs == 0) return;
+  if (type == DType::float64)
+    reduce_typed<double>(op, finish, Computed<double>(read), groups, out, type);
+  else
+    reduce_typed<float>(op, finish, Computed<float>(read), groups, out, type);
 }
 
 }  // namespace gluino::kernels

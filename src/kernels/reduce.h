@@ -1,5 +1,7 @@
 // Reductions over any set of axes. The result does not depend on the number of threads.
 #pragma once
+#include <functional>
+
 #include "gluino/dtype.h"
 #include "gluino/shape.h"
 #include "kernels/reduce_rows.h"
@@ -12,5 +14,11 @@ enum class ReduceFinish : uint8_t { none, divide, sqrt };  // divide: by the num
 // Floats are accumulated in double (blocks of float32 inside), integers in int64.
 void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out,
             DType out_type);
+
+// The same over elements that are computed when they are asked for, at most a few thousand at a time: bit for bit the reduction of
+// an array of them. `type` is float32 or float64, theirs and the result's.
+using ReadRange = std::function<void(int64_t begin, int64_t end, void* elements)>;
+void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
+                     void* out);
 
 }  // namespace gluino::kernels

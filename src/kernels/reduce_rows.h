@@ -7,11 +7,12 @@ namespace gluino::kernels {
 // How elements are mapped and combined.
 enum class ReduceOp : uint8_t { sum, sum_abs, sum_square, nansum, prod, nanprod, max, min };
 inline constexpr int kReduceOps = 8;
+inline constexpr int64_t kReduceBlock = 2048;  // float32 sums are carried on in double after so many elements
 
 struct ReduceTable {
-  // Combines n elements into one number.
-  double (*row_f32[kReduceOps])(const float* x, int64_t n);
-  double (*row_f64[kReduceOps])(const double* x, int64_t n);
+  // Combines n elements and what came before them into one number. A row cut after every kReduceBlock elements gives the same.
+  double (*row_f32[kReduceOps])(const float* x, int64_t n, double total);
+  double (*row_f64[kReduceOps])(const double* x, int64_t n, double total);
   // acc[i] = combine(acc[i], map(x[i])) for i < n.
   void (*rows_f32[kReduceOps])(const float* x, int64_t n, double* acc);
   void (*rows_f64[kReduceOps])(const double* x, int64_t n, double* acc);

@@ -31,7 +31,6 @@ template <class T>
 using Vector = typename VectorOf<T>::type;
 template <class T>
 constexpr int kLanes = 64 / sizeof(T);
-constexpr int64_t kBlock = 2048;  // float32 sums are carried on in double after each block
 
 template <class V>
 INLINE V load(const void* from) {
@@ -39,12 +38,6 @@ INLINE V load(const void* from) {
   __builtin_memcpy(&v, from, sizeof(V));
   return v;
 }
-
-template <ReduceOp op>
-constexpr double kIdentity = op == ReduceOp::prod || op == ReduceOp::nanprod ? 1
-                             : op == ReduceOp::max                           ? -__builtin_inf()
-                             : op == ReduceOp::min                           ? __builtin_inf()
-                                                                             : 0;
 
 // Both work on numbers and on vectors of them. NaN wins in max and min.
 template <ReduceOp op, class V>
@@ -74,13 +67,12 @@ INLINE V combine(const V& a, const V& x) {
 
 // Products are always carried in double: a float32 block could overflow on the way to a finite result.
 template <ReduceOp op, class T>
-double row(const T* x, int64_t n) {
+double row(const T* x, int64_t n, double total) {
   constexpr bool wide = op == ReduceOp::prod || op == ReduceOp::nanprod;
   constexpr int64_t lanes = kLanes<T>;
-  double total = kIdentity<op>;
   int64_t i = 0;
   while (!wide && n - i >= lanes) {
-    const int64_t end = i + (n - i < kBlock ? (n - i) / lanes * lanes : kBlock);
+    const int64_t end = i + (n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock);
     constexpr int vectors = 64 / kBytes, width = kBytes / static_cast<int>(sizeof(T));
     Vector<T> sums[vectors];
     for (int v = 0; v < vectors; ++v) sums[v] = map<op>(load<Vector<T>>(x + i + v * width));

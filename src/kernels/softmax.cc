@@ -2,40 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernels/primitives.h"
+#include "kernels/rows.h"
 
 namespace gluino::kernels {
+
+namespace baseline {
+extern const RowTable kRowTable;
+}
+namespace avx2 {
+extern const RowTable kRowTable;
+}
+namespace avx512 {
+extern const RowTable kRowTable;
+}
+
+const RowTable& row_table() {
+  static const RowTable& table = table_for_cpu(baseline::kRowTable, avx2::kRowTable, avx512::kRowTable);
+  return table;
+}
+
 namespace {
 
 template <class T>
 void vector_exp(const T* in, T* out, int64_t n) {
   constexpr auto type = sizeof(T) == 4 ? ComputeType::f32 : ComputeType::f64;
   primitives().scalar[static_cast<int>(ScalarFn::exp)][static_cast<int>(type)](in, nullptr, nullptr, out, n);
-}
-
-// One row, in place, of neighbouring elements. Sums run in a fixed order, so the answer does not depend on threads.
-template <class T>
-void softmax_row(T* x, int64_t n, T scale, bool logarithm, T* exps) {
-  T largest = -std::numeric_limits<T>::infinity();
-  for (int64_t i = 0; i < n; ++i) x[i] *= scale;
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, x[i]);
-  for (int64_t i = 0; i < n; ++i) x[i] -= largest;
-  vector_exp(x, exps, n);
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += exps[i];
-  if (logarithm) {
-    const T offset = std::log(sum);
-    for (int64_t i = 0; i < n; ++i) x[i] -= offset;
-  } else {
-    const T factor = 1 / sum;
-    for (int64_t i = 0; i < n; ++i) x[i] = exps[i] * factor;
-  }
 }
 
 // Calls f(row, buffer of two rows) for all rows in parallel.
@@ -55,7 +50,7 @@ void softmax(const SoftmaxLayout& l, const T* data, T* out, T scale, bool logari
     const int64_t base = l.base(r), n = lengths ? std::clamp<int64_t>(lengths[r], 0, l.extent) : l.extent;
     T* row = l.inner == 1 ? out + base : buffer;
     for (int64_t i = 0; i < n; ++i) row[i] = data[base + i * l.inner];
-    if (n > 0) softmax_row(row, n, scale, logarithm, buffer + l.extent);
+    if (n > 0) row_functions<T>().softmax(row, n, scale, logarithm, buffer + l.extent);
     if (l.inner != 1)
       for (int64_t i = 0; i < n; ++i) out[base + i * l.inner] = row[i];
     for (int64_t i = n; i < l.extent; ++i) out[base + i * l.inner] = 0;

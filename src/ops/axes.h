@@ -6,6 +6,10 @@
 
 namespace gluino::ops {
 
+// Names of kernels::ReduceOp and kernels::ReduceFinish, in their order.
+inline const std::vector<std::string> kReduceNames{"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
+inline const std::vector<std::string> kFinishNames{"none", "divide", "sqrt"};
+
 class ReducedAxes {
  public:
   explicit ReducedAxes(int ndim) : ndim_(ndim) { flags_.fill(false); }
@@ -26,6 +30,12 @@ class ReducedAxes {
   void set(int axis, bool reduced) { flags_[static_cast<size_t>(axis)] = reduced; }
   bool operator[](int axis) const { return flags_[static_cast<size_t>(axis)]; }
   const bool* flags() const { return flags_.data(); }
+  Shape list() const {
+    Shape axes;
+    for (int i = 0; i < ndim_; ++i)
+      if ((*this)[i]) axes.push_back(i);
+    return axes;
+  }
 
   // The shape that remains. MXNet's operators give (1,) where nothing remains.
   Shape result(const Shape& shape, bool keepdims) const {

@@ -1,6 +1,6 @@
 // Between the plain layout of activations (batch, channels, height, width) and the blocked one
 // (batch, channels / 8, height, width, 8), whose last block is padded with zeros.
-#include "kernels/convolution_blocked.h"
+#include "kernels/blocked_layout.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {

@@ -1,6 +1,7 @@
 // Convolution, Deconvolution, and the gradients of both, which are again convolutions.
 #include <cstring>
 
+#include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_blocked.h"
 #include "ops/nets.h"
 
@@ -128,7 +129,9 @@ static int channel_axis(const std::optional<std::string>& layout, int rank) { re
 // ---- The compiled form, on blocked activations.
 struct CompiledConvolutionAttrs : ConvolutionAttrs {
   int64_t in_channels = 0;
+  kernels::ConvAlgorithm algorithm = kernels::ConvAlgorithm::direct;
   bool add = false, relu = false;
+  std::optional<double> limit;
   template <class M>
   static M CompiledConvolutionAttrs::*own(M ConvolutionAttrs::*member) {
     return member;
@@ -143,8 +146,11 @@ struct CompiledConvolutionAttrs : ConvolutionAttrs {
         .field("num_group", own(&A::num_group), "number of groups")
         .field("no_bias", own(&A::no_bias), "leave the bias out")
         .field("in_channels", &A::in_channels, "number of input channels")
+        .choice("algorithm", &A::algorithm, {"direct", "narrow", "winograd2", "winograd4"},
+                "how it is computed, and what the weight is packed for")
         .field("add", &A::add, "whether the last input is added to the result")
-        .field("relu", &A::relu, "whether negative results become zero");
+        .field("relu", &A::relu, "whether negative results become zero")
+        .field("limit", &A::limit, "with relu: what larger results become");
   }
 };
 // The geometry, from data in the layout that the kernel reads.
@@ -175,14 +181,17 @@ static std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs&
                                                          bool blocked) {
   if (!blocked || a.kernel.ndim() != 2) return {};
   const ConvGeometry g = geometry_of(a, in[0]);
-  if (!kernels::can_run_blocked(g)) return {};
+  const auto algorithm = kernels::choose_algorithm(g);
+  if (!algorithm) return {};
   CompiledConvolutionAttrs c;
   static_cast<ConvolutionAttrs&>(c) = a;
   c.layout.reset();
   c.in_channels = g.in_channels;
+  c.algorithm = *algorithm;
   const auto pack = std::make_shared<const CompiledConvolutionAttrs>(c);
   c.add = e.add;
   c.relu = e.relu;
+  c.limit = e.limit;
   return CompiledLayer{.op = "_compiled_convolution",
                        .attrs = std::make_shared<const CompiledConvolutionAttrs>(c),
                        .pack = "_pack_convolution_weight",
@@ -197,10 +206,11 @@ GLUINO_OP(_pack_convolution_weight, CompiledConvolutionAttrs) {
       .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
         const ConvGeometry g = weight_geometry(a);
         check_weight(in[0], weight_shape(g));
-        return Shape{kernels::packed_weight_elements(g)};
+        return Shape{kernels::packed_weight_elements(g, a.algorithm)};
       })
       .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
-        kernels::pack_weight(weight_geometry(a), k.data<float>(0), k.out_data<float>());
+        PoolScratch scratch(k.out().device());
+        kernels::pack_weight(weight_geometry(a), a.algorithm, k.data<float>(0), k.out_data<float>(), std::ref(scratch));
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
@@ -217,7 +227,8 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
         const ConvGeometry g = compiled_geometry(a, in[0]);
         const Shape out = blocked_shape(g.batch, g.out_channels, g.out);
-        if (!(in[1] == Shape{kernels::packed_weight_elements(g)})) raise<ShapeError>("packed_weight has the wrong shape {}", in[1]);
+        if (!(in[1] == Shape{kernels::packed_weight_elements(g, a.algorithm)}))
+          raise<ShapeError>("packed_weight has the wrong shape {}", in[1]);
         if (!a.no_bias) check_bias(in[2], a.num_filter);
         if (a.add && !(in.back() == out)) raise<ShapeError>("{} cannot be added to {}", in.back(), out);
         return out;
@@ -227,8 +238,10 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
         if (a.add && bytes_of(added) != bytes_of(k.out()))
           std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
         PoolScratch scratch(k.out().device());
-        kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), k.data<float>(0), k.data<float>(1),
-                                     a.no_bias ? nullptr : k.data<float>(2), a.add, a.relu, k.out_data<float>(), std::ref(scratch));
+        kernels::ConvEpilogue epilogue{.bias = a.no_bias ? nullptr : k.data<float>(2), .accumulate = a.add, .relu = a.relu};
+        if (a.limit) epilogue.limit = static_cast<float>(*a.limit);
+        kernels::convolution_blocked(compiled_geometry(a, k.in(0).shape()), a.algorithm, k.data<float>(0), k.data<float>(1), epilogue,
+                                     k.out_data<float>(), std::ref(scratch));
       })
       .kernel_dtypes({DType::float32})
       .inplace(2)

@@ -96,7 +96,7 @@ static CompiledDenseAttrs compiled_sample() {
   return a;
 }
 static std::optional<CompiledLayer> compiled_dense(const FullyConnectedAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool) {
-  if (e.add) return {};
+  if (e.add || e.limit) return {};
   CompiledDenseAttrs c;
   static_cast<FullyConnectedAttrs&>(c) = a;
   c.features = in[1][1];

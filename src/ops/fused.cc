@@ -1,6 +1,9 @@
-// Several elementwise operators computed in one sweep. Passes make it; see fuse_elementwise.
+// Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
+// and fuse_reductions.
 #include "kernels/elementwise.h"
 #include "kernels/program_text.h"
+#include "kernels/reduce.h"
+#include "ops/axes.h"
 #include "ops/nets.h"
 
 namespace gluino {
@@ -45,6 +48,12 @@ static void check_program(const Program& p, size_t inputs) {
   }
 }
 
+static std::vector<kernels::Operand> operands_of(KernelContext& k) {
+  std::vector<kernels::Operand> operands;
+  for (int i = 0; i < k.num_inputs(); ++i) operands.push_back({bytes_of(k.in(i)), k.in(i).dtype(), &k.in(i).shape()});
+  return operands;
+}
+
 static FusedAttrs example() { return {AttrType<FusedProgram>::parse("", "f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")}; }
 
 GLUINO_OP(_fused, FusedAttrs) {
@@ -56,9 +65,8 @@ GLUINO_OP(_fused, FusedAttrs) {
         return broadcast_shapes(in);
       })
       .kernel([](const FusedAttrs& a, KernelContext& k) {
-        std::vector<kernels::Operand> operands;
-        for (int i = 0; i < k.num_inputs(); ++i) operands.push_back({bytes_of(k.in(i)), k.in(i).dtype(), &k.in(i).shape()});
-        kernels::run_elementwise(a.program.program(), operands, bytes_of(k.out()), k.out().dtype(), k.out().shape(), a.program.loops.get());
+        kernels::run_elementwise(a.program.program(), operands_of(k), bytes_of(k.out()), k.out().dtype(), k.out().shape(),
+                                 a.program.loops.get());
       })
       .inplace(0)
       .inplace(1)
@@ -67,6 +75,53 @@ GLUINO_OP(_fused, FusedAttrs) {
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, example())
       .sample({{3, 4}, {4}}, example());
+}
+
+struct FusedReduceAttrs : FusedAttrs {
+  kernels::ReduceOp how = kernels::ReduceOp::sum;
+  kernels::ReduceFinish finish = kernels::ReduceFinish::none;
+  Shape axis, shape;
+  static void fields(AttrFields<FusedReduceAttrs>& f) {
+    using A = FusedReduceAttrs;
+    f.required("program", static_cast<FusedProgram A::*>(&A::program), "the instructions, as of _fused")
+        .choice("how", &A::how, kReduceNames, "how numbers are combined")
+        .choice("finish", &A::finish, kFinishNames, "what is done to the result; divide: by how many there were")
+        .required("axis", &A::axis, "the axes that are reduced")
+        .required("shape", &A::shape, "the shape of the result");
+  }
+};
+static FusedReduceAttrs reduce_example(Shape axis, Shape shape) {
+  FusedReduceAttrs a;
+  static_cast<FusedAttrs&>(a) = example();
+  a.finish = kernels::ReduceFinish::divide;
+  a.axis = std::move(axis);
+  a.shape = std::move(shape);
+  return a;
+}
+GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
+  op.doc("A reduction of the result of several elementwise operators, which is never written down.")
+      .variadic("data")
+      .dtypes(DTypeSet::floating)
+      .shape([](const FusedReduceAttrs& a, std::span<const Shape> in) {
+        check_program(a.program.program(), in.size());
+        const Shape whole = broadcast_shapes(in);
+        const int64_t left = ReducedAxes(whole, a.axis, false).result(whole, false).elements();
+        if (a.shape.elements() != left) raise<ShapeError>("shape {} has not the {} elements that are left of {}", a.shape, left, whole);
+        return a.shape;
+      })
+      .kernel([](const FusedReduceAttrs& a, KernelContext& k) {
+        std::vector<Shape> shapes;
+        for (int i = 0; i < k.num_inputs(); ++i) shapes.push_back(k.in(i).shape());
+        const Shape whole = broadcast_shapes(shapes);
+        const std::vector<kernels::Operand> operands = operands_of(k);
+        const auto read = kernels::elementwise_reader(a.program.program(), operands, whole, a.program.loops.get());
+        kernels::reduce_computed(a.how, a.finish, read, k.out().dtype(), whole, ReducedAxes(whole, a.axis, false).flags(),
+                                 bytes_of(k.out()));
+      })
+      .kernel_dtypes({DType::float32})
+      .not_differentiable("it is made after differentiation")
+      .sample({{3, 4}, {3, 4}}, reduce_example({1}, {3}))
+      .sample({{3, 4}, {4}}, reduce_example({0}, {1, 4}));
 }
 
 }  // namespace

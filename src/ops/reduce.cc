@@ -14,6 +14,10 @@ namespace {
 using kernels::ReduceFinish;
 using kernels::ReduceOp;
 
+static Reduction reduction_over(ReduceOp how, ReduceFinish finish, const ReducedAxes& axes) {
+  return {kReduceNames[static_cast<size_t>(how)], kFinishNames[static_cast<size_t>(finish)], axes.list()};
+}
+
 static void run_reduce(ReduceOp op, ReduceFinish finish, const Tensor& in, const ReducedAxes& axes, Tensor& out) {
   kernels::reduce(op, finish, bytes_of(in), in.dtype(), in.shape(), axes.flags(), bytes_of(out), out.dtype());
 }
@@ -26,6 +30,12 @@ static Shape check_sum_like(const Shape& data, const Shape& like) {
     raise<ShapeError>("shape {} is not a broadcast of shape {}", data, like);
   return like;
 }
+static ReducedAxes summed_axes(const Shape& from, const Shape& to) {
+  const int shift = from.ndim() - to.ndim();
+  ReducedAxes axes(from.ndim());
+  for (int i = 0; i < from.ndim(); ++i) axes.set(i, i < shift || to[i - shift] != from[i]);
+  return axes;
+}
 GLUINO_OP(_sum_like, NoAttrs) {
   op.doc("Sums the axes along which a tensor of the shape of like would be broadcast to data.")
       .input("data")
@@ -35,11 +45,10 @@ GLUINO_OP(_sum_like, NoAttrs) {
       .identity_if([](const auto&, bool) { return true; })
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_sum_like(in[0], in[1]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
-        const Shape &from = k.in(0).shape(), &to = k.out().shape();
-        const int shift = from.ndim() - to.ndim();
-        ReducedAxes axes(from.ndim());
-        for (int i = 0; i < from.ndim(); ++i) axes.set(i, i < shift || to[i - shift] != from[i]);
-        run_reduce(ReduceOp::sum, ReduceFinish::none, k.in(0), axes, k.out());
+        run_reduce(ReduceOp::sum, ReduceFinish::none, k.in(0), summed_axes(k.in(0).shape(), k.out().shape()), k.out());
+      })
+      .reduction([](const NoAttrs&, std::span<const Shape> in) {
+        return reduction_over(ReduceOp::sum, ReduceFinish::none, summed_axes(in[0], in[1]));
       })
       .gradient({},
                 [](const Gradient& g) -> Tensors {
@@ -125,6 +134,9 @@ static void define_reduction(OpBuilder<ReduceAttrs>& op, ReduceOp how, ReduceFin
           [](const ReduceAttrs& a, std::span<const Shape> in) { return ReducedAxes(in[0], a.axis, a.exclude).result(in[0], a.keepdims); })
       .kernel([how, finish](const ReduceAttrs& a, KernelContext& k) {
         run_reduce(how, finish, k.in(0), ReducedAxes(k.in(0).shape(), a.axis, a.exclude), k.out());
+      })
+      .reduction([how, finish](const ReduceAttrs& a, std::span<const Shape> in) {
+        return reduction_over(how, finish, ReducedAxes(in[0], a.axis, a.exclude));
       })
       .gradient(std::move(uses), gradient)
       .sample({uniform_sample({2, 3, 4}, 0.3, 2)}, {.axis = Shape{1}})

@@ -1,6 +1,7 @@
 #include "passes/compile_layers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 
@@ -113,20 +114,31 @@ class LayerCompiler {
     const auto& readers = readers_[static_cast<size_t>(v.node)];
     return std::any_of(readers.begin(), readers.end(), reads) || std::count(graph_.outputs.begin(), graph_.outputs.end(), v) > 0;
   }
-  bool is_scalar_function(int n, std::string_view text) const {
-    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !computes_in(graph_, node(n), DType::float32)) return false;
-    return program_of(node(n), DType::float32).str() == text;
+  // What an elementwise node computes, as text; empty for others.
+  std::string scalar_function(int n) const {
+    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !computes_in(graph_, node(n), DType::float32)) return {};
+    return program_of(node(n), DType::float32).str();
   }
   // Node r adds another value of the same shape to the result of `last`; the other one must be there already.
   std::optional<ValueId> added_by(int r, int last) const {
-    if (!is_scalar_function(r, "add(x0, x1)")) return {};
+    if (scalar_function(r) != "add(x0, x1)") return {};
     const auto& in = node(r).inputs;
     const ValueId other = in[0].node == last ? in[1] : in[0];
     if (in[0].node == in[1].node || !(shape(in[0]) == shape(in[1]))) return {};
     const Forms& f = forms_[static_cast<size_t>(other.node)][static_cast<size_t>(other.index)];
     return f.plain || f.blocked ? std::optional(other) : std::nullopt;
   }
-  bool is_relu(int r) const { return is_scalar_function(r, "maximum(x0, 0)") || is_scalar_function(r, "select(greater(x0, 0), x0, 0)"); }
+  // relu, with or without an upper limit.
+  std::optional<LayerEpilogue> relu_of(int r) const {
+    const std::string text = scalar_function(r);
+    if (text == "maximum(x0, 0)" || text == "select(greater(x0, 0), x0, 0)") return LayerEpilogue{.relu = true};
+    constexpr std::string_view kLimited = "minimum(maximum(x0, 0), ";
+    double limit = 0;
+    if (!text.starts_with(kLimited)) return {};
+    const char *first = text.data() + kLimited.size(), *last = text.data() + text.size() - 1;
+    if (const auto [end, error] = std::from_chars(first, last, limit); error != std::errc() || end != last || limit < 0) return {};
+    return LayerEpilogue{.relu = true, .limit = limit};
+  }
 
   bool compile_layer(int n) {
     const Graph::Node& layer = node(n);
@@ -137,9 +149,12 @@ class LayerCompiler {
     const int first = only_reader(n);
     const std::optional<ValueId> other = first >= 0 ? added_by(first, n) : std::nullopt;
     const int second = other ? only_reader(first) : -1;
-    if (other && is_relu(second) && emit(n, shapes, {.add = true, .relu = true}, other, {first, second})) return true;
-    if (other && emit(n, shapes, {.add = true, .relu = false}, other, {first})) return true;
-    if (is_relu(first) && emit(n, shapes, {.add = false, .relu = true}, {}, {first})) return true;
+    if (auto both = relu_of(second); other && both) {
+      both->add = true;
+      if (emit(n, shapes, *both, other, {first, second})) return true;
+    }
+    if (other && emit(n, shapes, {.add = true}, other, {first})) return true;
+    if (const auto relu = relu_of(first); relu && emit(n, shapes, *relu, {}, {first})) return true;
     return emit(n, shapes, {}, {}, {});
   }
 

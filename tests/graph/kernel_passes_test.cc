@@ -2,6 +2,7 @@
 #include "graph/pass_on_text.h"
 #include "passes/compile_layers.h"
 #include "passes/fuse_elementwise.h"
+#include "passes/fuse_reductions.h"
 #include "support/support.h"
 
 namespace gluino::test {
@@ -54,6 +55,34 @@ TEST(FuseElementwise, DoesNotMixForwardAndBackward) {
   EXPECT_NE(after(fuse_elementwise, text).find("_fused(head0, x)"), std::string::npos);
 }
 
+TEST(FuseReductions, SumsWhatIsNeverWrittenDown) {
+  EXPECT_EQ(after(fuse_reductions, R"g(graph(x: float32 (2, 3, 4), y: float32 (4,)) {
+  d = broadcast_sub(x, y)
+  m = mean(d) {axis="(-1,)"}
+  s = square(x)
+  t = sum(s) {axis="(0, 1)", keepdims=True}
+  return m, t
+}
+)g"),
+            R"g(graph(x, y) {
+  m = _fused_reduce(x, y) {axis="(2,)", finish=divide, program="f32 x0 x1 subtract(0,1)", shape="(2, 3)"}
+  t = _fused_reduce(x) {axis="(0, 1)", program="f32 x0 multiply(0,0)", shape="(1, 1, 4)"}
+  return m, t
+}
+)g");
+}
+TEST(FuseReductions, LeavesWhatOthersReadAndOtherTypes) {
+  const std::string text = R"g(graph(x: float32 (2, 3), k: int32 (2, 3)) {
+  d = tanh(x)
+  m = mean(d) {axis="(-1,)"}
+  e = abs(k)
+  s = sum(e) {axis="(-1,)"}
+  return m, d, s
+}
+)g";
+  EXPECT_EQ(after(fuse_reductions, text).find("_fused_reduce"), std::string::npos);
+}
+
 TEST(CompileLayers, RecurrentLayersReadRearrangedParameters) {
   EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (3, 2, 2), w: float32 (48,), h: float32 (1, 2, 2), c: float32 (1, 2, 2)) {
   r = RNN(x, w, h, c) {num_layers=1, state_outputs=True, state_size=2}
@@ -100,15 +129,40 @@ TEST(CompileLayers, KeepsActivationsBlockedBetweenConvolutions) {
 }
 )g"),
             R"g(graph(x, v, w) {
-  first_packed = _pack_convolution_weight(v) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
-  r = _compiled_convolution(x, first_packed) {in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
-  second_packed = _pack_convolution_weight(w) {in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
-  out = _compiled_convolution(r, second_packed, r) {add=True, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  first_packed = _pack_convolution_weight(v) {algorithm=narrow, in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  r = _compiled_convolution(x, first_packed) {algorithm=narrow, in_channels=3, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
+  second_packed = _pack_convolution_weight(w) {algorithm=narrow, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)"}
+  out = _compiled_convolution(r, second_packed, r) {add=True, algorithm=narrow, in_channels=8, kernel="(3, 3)", no_bias=True, num_filter=8, pad="(1, 1)", relu=True}
   pooled = _blocked_pooling(out) {kernel="(2, 2)", stride="(2, 2)"}
   pooled_plain = _from_blocked(pooled) {channels=8}
   return pooled_plain
 }
 )g");
+}
+TEST(CompileLayers, ChoosesAnAlgorithm) {
+  const auto algorithm_of = [](const std::string& data, int channels, const std::string& more) {
+    const std::string n = std::to_string(channels);
+    const std::string text =
+        after(compile_layers, "graph(x: float32 " + data + ", w: float32 (" + n + ", " + n +
+                                  ", 3, 3)) {\n  c = Convolution(x, w) {kernel=\"(3, 3)\", no_bias=True, num_filter=" + n +
+                                  ", pad=\"(1, 1)\"" + more + "}\n  return c\n}\n");
+    const size_t at = text.find("algorithm=");
+    return at == std::string::npos ? "direct" : text.substr(at + 10, text.find(',', at) - at - 10);
+  };
+  EXPECT_EQ(algorithm_of("(1, 64, 56, 56)", 64, ""), "winograd4");
+  EXPECT_EQ(algorithm_of("(1, 512, 7, 7)", 512, ""), "winograd2") << "larger tiles have larger weights";
+  EXPECT_EQ(algorithm_of("(1, 64, 56, 56)", 64, ", stride=\"(2, 2)\""), "direct");
+  EXPECT_EQ(algorithm_of("(4, 6, 12, 12)", 6, ""), "narrow");
+}
+TEST(CompileLayers, TakesOverAReluWithALimit) {
+  const std::string text = after(compile_layers, R"g(graph(x: float32 (1, 8, 8, 8), w: float32 (16, 8, 1, 1)) {
+  c = Convolution(x, w) {kernel="(1, 1)", no_bias=True, num_filter=16}
+  r = clip(c) {a_max=6, a_min=0}
+  return r
+}
+)g");
+  EXPECT_NE(text.find("limit=6"), std::string::npos) << text;
+  EXPECT_EQ(text.find("clip"), std::string::npos) << text;
 }
 TEST(CompileLayers, LeavesTrainingAlone) {
   const std::string text =

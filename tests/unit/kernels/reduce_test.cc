@@ -29,6 +29,29 @@ TEST(Reduce, IsExactAndTheSameForEveryNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Over every set of axes, rows longer and shorter than what is read at once, and few outputs, for which the reduction itself is split.
+TEST(Reduce, OfComputedElementsHasTheBitsOfTheReductionOfAnArray) {
+  const auto fused = [](const std::string& how, const std::string& finish, const Shape& axis, const Shape& result, const Tensor& a,
+                        const Tensor& b) {
+    const OpDef& op = OpRegistry::global().get("_fused_reduce");
+    const std::pair<std::string_view, AttrValue> attrs[] = {
+        {"program", "f32 x0 x1 multiply(0,1) x0 add(2,3)"}, {"how", how}, {"finish", finish}, {"axis", axis}, {"shape", result}};
+    const Tensor in[] = {a, b};
+    return apply_one(op, in, op.make_attrs(attrs));
+  };
+  for (const Shape& shape : {Shape{64, 33, 517}, Shape{3, 7, 5000}, Shape{300, 2, 3}, Shape{2, 100000, 1}, Shape{1, 3000, 40}}) {
+    const Tensor a = random_tensor(shape, DType::float32, 1), b = random_tensor({shape[2]}, DType::float32, 2);
+    const Tensor whole = a * b + a;
+    for (const Shape& axis : {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}, Shape{0, 1, 2}}) {
+      SCOPED_TRACE(shape.str() + " over " + axis.str());
+      const Tensor sum = whole.sum(axis), mean = whole.mean(axis), most = whole.max(axis);
+      EXPECT_TRUE(array_equal(fused("sum", "none", axis, sum.shape(), a, b), sum));
+      EXPECT_TRUE(array_equal(fused("sum", "divide", axis, sum.shape(), a, b), mean));
+      EXPECT_TRUE(array_equal(fused("max", "none", axis, sum.shape(), a, b), most));
+    }
+  }
+}
+
 TEST(Reduce, AccumulatesHalfPrecisionInMore) {
   const Tensor x = full({100000}, 0.25, {.dtype = DType::float16});
   EXPECT_EQ(x.sum().item<float>(), 24992.0f);  // 25000 as float16

@@ -1,0 +1,21 @@
+// The blocked layout of activations: (batch, channels / 8, height, width, 8), with zeros in the padding of the last block.
+#pragma once
+#include <cstdint>
+
+namespace gluino::kernels {
+
+inline constexpr int64_t kChannelBlock = 8;
+inline int64_t blocks_of(int64_t channels) { return (channels + kChannelBlock - 1) / kChannelBlock; }
+
+// `area` is height * width; the plain layout is (batch, channels, height, width).
+void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked);
+void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain);
+
+// One block of one image, for `channels` <= 8; one table per instruction set.
+struct BlockTable {
+  void (*to_block)(int64_t channels, int64_t area, const float* plain, float* block);
+  void (*from_block)(int64_t channels, int64_t area, const float* block, float* plain);
+};
+const BlockTable& block_table();
+
+}  // namespace gluino::kernels

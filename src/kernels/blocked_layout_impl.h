@@ -1,0 +1,38 @@
+// Included by blocked_layout_<isa>.cc, each compiled with its own instruction set.
+#include "kernels/blocked_layout.h"
+#include "kernels/lanes.h"
+
+namespace gluino::kernels::GLUINO_ISA {
+namespace {
+
+void to_block(int64_t channels, int64_t area, const float* plain, float* block) {
+  int64_t i = 0;
+  for (; i + kLanes <= area; i += kLanes) {
+    Lanes v[kLanes];
+    for (int64_t c = 0; c < kLanes; ++c) v[c] = c < channels ? load(plain + c * area + i) : spread(0.0f);
+    transpose(v);
+    for (int64_t c = 0; c < kLanes; ++c) store(block + (i + c) * kLanes, v[c]);
+  }
+  for (; i < area; ++i)
+    for (int64_t c = 0; c < kLanes; ++c) block[i * kLanes + c] = c < channels ? plain[c * area + i] : 0.0f;
+}
+
+void from_block(int64_t channels, int64_t area, const float* block, float* plain) {
+  int64_t i = 0;
+  for (; i + kLanes <= area; i += kLanes) {
+    Lanes v[kLanes];
+    for (int64_t c = 0; c < kLanes; ++c) v[c] = load(block + (i + c) * kLanes);
+    transpose(v);
+    for (int64_t c = 0; c < kLanes; ++c)
+      if (c < channels) store(plain + c * area + i, v[c]);
+  }
+  for (; i < area; ++i)
+    for (int64_t c = 0; c < channels; ++c) plain[c * area + i] = block[i * kLanes + c];
+}
+
+}  // namespace
+
+extern const BlockTable kBlockTable;
+const BlockTable kBlockTable = {to_block, from_block};
+
+}  // namespace gluino::kernels::GLUINO_ISA

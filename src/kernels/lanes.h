@@ -1,0 +1,51 @@
+// Vectors of 8 floats, for files that are compiled once per instruction set: everything here belongs to the file that
+// includes it, so that no two instruction sets share a function.
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+namespace gluino::kernels::GLUINO_ISA {
+namespace {
+
+typedef float Lanes __attribute__((vector_size(32)));
+constexpr int64_t kLanes = 8;
+
+inline Lanes load(const float* p) {
+  Lanes v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
+inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
+// NaN stays and -0 becomes 0, as in the elementwise relu.
+inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
+inline Lanes relu(Lanes v, float limit) {
+  const Lanes positive = relu(v);
+  return positive > spread(limit) ? spread(limit) : positive;
+}
+inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
+
+// Rows become columns: pairs, then groups of four, then halves change places.
+inline void transpose(Lanes (&v)[kLanes]) {
+  typedef int32_t Order __attribute__((vector_size(32)));
+  constexpr Order kLow = {0, 8, 1, 9, 4, 12, 5, 13}, kHigh = {2, 10, 3, 11, 6, 14, 7, 15};
+  constexpr Order kPairLow = {0, 1, 8, 9, 4, 5, 12, 13}, kPairHigh = {2, 3, 10, 11, 6, 7, 14, 15};
+  constexpr Order kHalfLow = {0, 1, 2, 3, 8, 9, 10, 11}, kHalfHigh = {4, 5, 6, 7, 12, 13, 14, 15};
+  Lanes t[kLanes], u[kLanes];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = __builtin_shuffle(v[i], v[i + 1], kLow);
+    t[i + 1] = __builtin_shuffle(v[i], v[i + 1], kHigh);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int h = 0; h < 2; ++h) {
+      u[i + 2 * h] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairLow);
+      u[i + 2 * h + 1] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairHigh);
+    }
+  for (int i = 0; i < 4; ++i) {
+    v[i] = __builtin_shuffle(u[i], u[i + 4], kHalfLow);
+    v[i + 4] = __builtin_shuffle(u[i], u[i + 4], kHalfHigh);
+  }
+}
+
+}  // namespace
+}  // namespace gluino::kernels::GLUINO_ISA

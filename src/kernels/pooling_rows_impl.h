@@ -1,0 +1,95 @@
+// Included by pooling_rows_<isa>.cc, each compiled with its own instruction set.
+#include <float.h>
+#include <stdint.h>
+
+#include <initializer_list>
+
+#include "kernels/lanes.h"
+#include "kernels/pooling_rows.h"
+
+namespace gluino::kernels::GLUINO_ISA {
+namespace {
+
+template <class V>
+inline V larger(V best, V v) {
+  return (v > best) | (v != v) ? v : best;
+}
+
+template <bool kMax>
+void pool(const PoolRow& r, const float* data, float* out) {
+  for (int64_t i = 0; i < r.count; ++i, data += r.window_step, out += r.out_step) {
+    Lanes result = spread(kMax ? -FLT_MAX : 0.0f);
+    for (int64_t y = 0; y < r.height; ++y)
+      for (int64_t x = 0; x < r.width; ++x) {
+        const Lanes v = load(data + y * r.row_step + x * r.tap_step);
+        if constexpr (kMax)
+          result = larger(result, v);
+        else
+          result += v;
+      }
+    store(out, kMax ? result : result / r.divisor);
+  }
+}
+
+typedef int32_t Order __attribute__((vector_size(32)));
+// Elements 0, 2, ... and 1, 3, ... of 16 numbers, and back.
+inline Lanes even(Lanes a, Lanes b) { return __builtin_shuffle(a, b, Order{0, 2, 4, 6, 8, 10, 12, 14}); }
+inline Lanes odd(Lanes a, Lanes b) { return __builtin_shuffle(a, b, Order{1, 3, 5, 7, 9, 11, 13, 15}); }
+inline void store_pairs(float* to, Lanes first, Lanes second) {
+  store(to, __builtin_shuffle(first, second, Order{0, 8, 1, 9, 2, 10, 3, 11}));
+  store(to + kLanes, __builtin_shuffle(first, second, Order{4, 12, 5, 13, 6, 14, 7, 15}));
+}
+
+// What is left of `head` goes to v if it is the largest.
+inline Lanes take(Lanes v, Lanes value, Lanes& head) {
+  const Lanes zero = spread(0.0f), given = v == value ? head : zero;
+  head = v == value ? zero : head;
+  return given;
+}
+
+void max_of_squares(int64_t count, const float* top, const float* bottom, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Lanes a = load(top + 2 * i), b = load(top + 2 * i + kLanes), c = load(bottom + 2 * i), d = load(bottom + 2 * i + kLanes);
+    Lanes best = spread(-FLT_MAX);
+    for (const Lanes v : {even(a, b), odd(a, b), even(c, d), odd(c, d)}) best = larger(best, v);
+    store(out + i, best);
+  }
+  for (; i < count; ++i) {
+    float best = -FLT_MAX;
+    for (const float v : {top[2 * i], top[2 * i + 1], bottom[2 * i], bottom[2 * i + 1]}) best = larger(best, v);
+    out[i] = best;
+  }
+}
+
+void max_of_squares_grad(int64_t count, const float* top, const float* bottom, const float* values, const float* head, float* top_grad,
+                         float* bottom_grad) {
+  const auto eight = [](const float* t, const float* b, const float* v, const float* h, float* to_top, float* to_bottom) {
+    const Lanes a = load(t), e = load(t + kLanes), c = load(b), d = load(b + kLanes), value = load(v);
+    Lanes left = load(h);
+    const Lanes first = take(even(a, e), value, left), second = take(odd(a, e), value, left);
+    const Lanes third = take(even(c, d), value, left), fourth = take(odd(c, d), value, left);
+    store_pairs(to_top, first, second);
+    store_pairs(to_bottom, third, fourth);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) eight(top + 2 * i, bottom + 2 * i, values + i, head + i, top_grad + 2 * i, bottom_grad + 2 * i);
+  if (i == count) return;
+  // The rest, beside the rows.
+  float rest[6][2 * kLanes] = {};
+  const auto singles = static_cast<size_t>(count - i) * sizeof(float);
+  memcpy(rest[0], top + 2 * i, 2 * singles);
+  memcpy(rest[1], bottom + 2 * i, 2 * singles);
+  memcpy(rest[2], values + i, singles);
+  memcpy(rest[3], head + i, singles);
+  eight(rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
+  memcpy(top_grad + 2 * i, rest[4], 2 * singles);
+  memcpy(bottom_grad + 2 * i, rest[5], 2 * singles);
+}
+
+}  // namespace
+
+extern const PoolTable kPoolTable;
+const PoolTable kPoolTable = {pool<true>, pool<false>, max_of_squares, max_of_squares_grad};
+
+}  // namespace gluino::kernels::GLUINO_ISA

@@ -1,0 +1,29 @@
+// What softmax and the norms do to one row of neighbouring elements, one table per instruction set.
+#pragma once
+#include <cstdint>
+
+namespace gluino::kernels {
+
+template <class T>
+struct RowFunctions {
+  // x = softmax(x * scale), or its logarithm. `exps` has room for n elements.
+  void (*softmax)(T* x, int64_t n, T scale, bool logarithm, T* exps);
+  void (*moments)(const T* x, int64_t n, T* mean, T* variance);
+  // out = (x - mean) * factor * gamma + beta, with one gamma and beta per element.
+  void (*normalise)(const T* x, int64_t n, T mean, T factor, const T* gamma, const T* beta, T* out);
+};
+struct RowTable {
+  RowFunctions<float> f32;
+  RowFunctions<double> f64;
+};
+const RowTable& row_table();
+
+template <class T>
+const RowFunctions<T>& row_functions() {
+  if constexpr (sizeof(T) == 4)
+    return row_table().f32;
+  else
+    return row_table().f64;
+}
+
+}  // namespace gluino::kernels

@@ -1,0 +1,2 @@
+#define GLUINO_ISA baseline
+#include "kernels/rows_impl.h"

@@ -1,0 +1,67 @@
+#include "passes/fuse_reductions.h"
+
+#include <map>
+
+#include "kernels/program_text.h"
+#include "passes/differentiate.h"
+#include "passes/scalar_program.h"
+
+namespace gluino {
+namespace {
+
+using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
+std::string program_text_of(const Graph& graph, const Graph::Node& node) {
+  if (!node.op || node.outputs.size() != 1 || has_effect(node) || !computes_in(graph, node, *node.outputs[0].dtype)) return "";
+  if (node.op->is_elementwise()) return program_text(program_of(node, *node.outputs[0].dtype));
+  if (node.op != &OpRegistry::global().get("_fused")) return "";
+  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
+    if (name == "program") return text;
+  return "";
+}
+
+}  // namespace
+
+Graph fuse_reductions(const Graph& graph, const PassContext&) {
+  std::vector<int> readers(graph.nodes.size());
+  for (const Graph::Node& n : graph.nodes)
+    for (ValueId v : n.inputs) ++readers[static_cast<size_t>(v.node)];
+  for (ValueId v : graph.outputs) ++readers[static_cast<size_t>(v.node)];
+
+  const int backward_begins = count_forward_nodes(graph);
+  const OpDef& fused = OpRegistry::global().get("_fused_reduce");
+  std::map<int, std::string> programs;  // of the nodes that a reduction takes over
+  std::map<int, int> taken_by;          // reduction -> what it takes over
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
+    if (!node.op || !node.op->reduction || !node.outputs[0].shape || !computes_in(graph, node, *node.outputs[0].dtype)) continue;
+    const int source = node.inputs[0].node;
+    if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
+    const std::string program = program_text_of(graph, graph.nodes[static_cast<size_t>(source)]);
+    if (program.empty()) continue;
+    programs[source] = program;
+    taken_by[n] = source;
+  }
+
+  Rewriter rewriter(graph);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const auto taken = taken_by.find(n);
+    if (taken == taken_by.end()) {
+      if (!programs.count(n)) rewriter.keep(n);
+      continue;
+    }
+    const Graph::Node &node = graph.nodes[static_cast<size_t>(n)], &source = graph.nodes[static_cast<size_t>(taken->second)];
+    std::vector<Shape> shapes;
+    for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);
+    const Reduction r = node.op->reduction(node.attrs.get(), shapes);
+    const AttrList attrs{
+        {"program", programs[taken->second]}, {"how", r.how}, {"finish", r.finish}, {"axis", r.axes}, {"shape", *node.outputs[0].shape}};
+    Graph::Node made{&fused, node.name, fused.make_attrs(attrs), {}, {}, {}, node.outputs};
+    for (ValueId v : source.inputs) made.inputs.push_back(rewriter.mapped(v));
+    rewriter.put(n, std::move(made));
+  }
+  return rewriter.finish();
+}
+
+}  // namespace gluino

@@ -1,0 +1,204 @@
+// Every algorithm for blocked activations against the plain loops in double precision, over random geometries.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "kernels/convolution_algorithms.h"
+#include "kernels/convolution_blocked.h"
+#include "kernels/convolution_gemm.h"
+#include "kernels/narrow_convolution.h"
+#include "kernels/winograd.h"
+
+namespace gluino::test {
+namespace {
+
+using kernels::ConvAlgorithm;
+using kernels::ConvGeometry;
+using Floats = std::vector<float>;
+
+class Blocked : public ::testing::Test {
+ protected:
+  int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
+  Floats numbers(int64_t count) {
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    Floats v(static_cast<size_t>(count));
+    for (float& x : v) x = uniform(engine_);
+    return v;
+  }
+  static std::vector<double> doubles(const Floats& v) { return {v.begin(), v.end()}; }
+
+  kernels::Scratch scratch() {
+    return [this](int64_t bytes) -> void* {
+      memory_.emplace_back(static_cast<size_t>(bytes / 4 + 16), NAN);
+      const auto address = reinterpret_cast<uintptr_t>(memory_.back().data());
+      return reinterpret_cast<void*>((address + 63) / 64 * 64);  // as the pool aligns it
+    };
+  }
+
+  // Extents of the output follow.
+  static ConvGeometry complete(ConvGeometry g) {
+    for (size_t i = 0; i < 2; ++i) g.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
+    return g;
+  }
+
+  void expect_right(const ConvGeometry& g, ConvAlgorithm algorithm) {
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()),
+                 weight = numbers(g.out_channels * g.in_channels / g.groups * g.kernel_area()), bias = numbers(g.out_channels);
+    const bool has_bias = between(0, 1), accumulate = between(0, 1), relu = between(0, 1);
+    const int64_t out_size = g.batch * g.out_channels * g.out_area();
+    const Floats added = numbers(out_size);
+    std::vector<double> want(static_cast<size_t>(out_size));
+    kernels::convolution(g, doubles(data).data(), doubles(weight).data(), has_bias ? doubles(bias).data() : nullptr, want.data(),
+                         scratch());
+    Floats packed(static_cast<size_t>(kernels::packed_weight_elements(g, algorithm)), NAN);
+    kernels::pack_weight(g, algorithm, weight.data(), packed.data(), scratch());
+    Floats blocked(static_cast<size_t>(g.batch * kernels::blocks_of(g.in_channels) * 8 * g.in_area()));
+    if (kernels::reads_plain_data(g))
+      blocked = data;
+    else
+      kernels::to_blocked(g.batch, g.in_channels, g.in_area(), data.data(), blocked.data());
+    Floats out(static_cast<size_t>(g.batch * kernels::blocks_of(g.out_channels) * 8 * g.out_area()), NAN), got(want.size());
+    if (accumulate) kernels::to_blocked(g.batch, g.out_channels, g.out_area(), added.data(), out.data());
+    const float limit = relu && between(0, 1) ? 0.5f : INFINITY;
+    kernels::convolution_blocked(g, algorithm, blocked.data(), packed.data(),
+                                 {.bias = has_bias ? bias.data() : nullptr, .accumulate = accumulate, .relu = relu, .limit = limit},
+                                 out.data(), scratch());
+    kernels::from_blocked(g.batch, g.out_channels, g.out_area(), out.data(), got.data());
+    const double scale = std::sqrt(static_cast<double>(g.in_channels / g.groups * g.kernel_area())) + 1;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double sum = want[i] + (accumulate ? static_cast<double>(added[i]) : 0);
+      ASSERT_NEAR(static_cast<double>(got[i]), relu ? std::clamp(sum, 0.0, static_cast<double>(limit)) : sum, 6e-6 * scale)
+          << "algorithm " << static_cast<int>(algorithm) << ": " << g.batch << " images, " << g.in_channels << " to " << g.out_channels
+          << " channels, " << g.in[0] << " x " << g.in[1] << ", window " << g.kernel[0] << " x " << g.kernel[1] << ", pad " << g.pad[0]
+          << ", " << g.pad[1] << ", element " << i;
+    }
+    // What the last block has too many stays zero: the next layer counts on it.
+    const int64_t surplus = kernels::blocks_of(g.out_channels) * 8 - g.out_channels;
+    for (int64_t i = 0; surplus > 0 && i < g.out_area(); ++i)
+      ASSERT_EQ(out[static_cast<size_t>(((kernels::blocks_of(g.out_channels) - 1) * g.out_area() + i) * 8 + 7)], 0.0f);
+    memory_.clear();
+  }
+
+  std::mt19937 engine_{7};
+  std::vector<Floats> memory_;
+};
+
+TEST_F(Blocked, WinogradIsAConvolution) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 3);
+    g.in_channels = between(4, 40);
+    g.out_channels = between(1, 40);
+    g.kernel = {3, 3, 1};
+    g.in = {between(3, 21), between(3, 21), 1};
+    g.pad = {between(0, 2), between(0, 2), 0};
+    g = complete(g);
+    ASSERT_TRUE(kernels::can_run_winograd(g));
+    for (const ConvAlgorithm a : {ConvAlgorithm::winograd2, ConvAlgorithm::winograd4}) expect_right(g, a);
+  }
+}
+TEST_F(Blocked, WinogradOfManyChannels) {
+  ConvGeometry g;
+  g.batch = 2;
+  g.in_channels = 272;
+  g.out_channels = 65;
+  g.kernel = {3, 3, 1};
+  g.in = {30, 15, 1};
+  g.pad = {1, 1, 0};
+  for (const ConvAlgorithm a : {ConvAlgorithm::winograd2, ConvAlgorithm::winograd4}) expect_right(complete(g), a);
+}
+TEST_F(Blocked, NarrowIsAConvolution) {
+  for (int i = 0; i < 100; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 3);
+    g.in_channels = between(1, 20);
+    g.out_channels = between(1, 40);
+    g.kernel = {between(1, 5), between(1, 5), 1};
+    g.in = {between(9, 30), between(9, 30), 1};
+    g.pad = {between(0, 2), between(0, 2), 0};
+    g.stride = {between(1, 3), 1, 1};
+    g.dilate = {between(1, 2), between(1, 2), 1};
+    g = complete(g);
+    ASSERT_TRUE(kernels::can_run_narrow(g));
+    expect_right(g, ConvAlgorithm::narrow);
+  }
+}
+TEST_F(Blocked, TheChosenAlgorithmIsAConvolution) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 2);
+    g.in_channels = between(1, 80);
+    g.out_channels = between(1, 80);
+    const int64_t window = between(1, 3);
+    g.kernel = {window, window, 1};
+    g.in = {between(7, 20), between(7, 20), 1};
+    g.pad = {between(0, 1), between(0, 1), 0};
+    g.stride = {between(1, 2), between(1, 2), 1};
+    g = complete(g);
+    if (const auto algorithm = kernels::choose_algorithm(g)) expect_right(g, *algorithm);
+  }
+}
+// Between plain layouts: the sums of the plain loops in both directions.
+TEST_F(Blocked, WinogradServesBothDirectionsOfPlainLayouts) {
+  for (int i = 0; i < 6; ++i) {
+    ConvGeometry g;
+    g.batch = between(4, 6);
+    g.in_channels = between(60, 70);
+    g.out_channels = between(60, 70);
+    g.kernel = {3, 3, 1};
+    g.in = {between(16, 20), between(16, 20), 1};
+    g.pad = {between(0, 2), between(0, 2), 0};
+    g = complete(g);
+    ASSERT_NE(kernels::plain_winograd_tile(g), 0);
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()), weight = numbers(g.out_channels * g.in_channels * 9),
+                 head = numbers(g.batch * g.out_channels * g.out_area()), bias = numbers(g.out_channels);
+    Floats out(head.size()), data_grad(data.size());
+    std::vector<double> want_out(head.size()), want_data(data.size());
+    kernels::convolution(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    kernels::convolution(g, doubles(data).data(), doubles(weight).data(), doubles(bias).data(), want_out.data(), scratch());
+    for (size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(static_cast<double>(out[k]), want_out[k], 1e-4) << k;
+    kernels::convolution_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
+    for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
+    memory_.clear();
+  }
+}
+TEST_F(Blocked, PlainLayoutsAndGradients) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 9);
+    g.in_channels = between(1, 20);
+    g.out_channels = between(1, 40);
+    g.kernel = {between(1, 8), between(1, 8), 1};
+    g.in = {between(9, 20), between(9, 20), 1};
+    g.pad = {between(0, g.kernel[0] - 1), between(0, g.kernel[1] - 1), 0};
+    g = complete(g);
+    ASSERT_TRUE(kernels::can_run_narrow_plain(g));
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()), weight = numbers(g.out_channels * g.in_channels * g.kernel_area()),
+                 head = numbers(g.batch * g.out_channels * g.out_area()), bias = numbers(g.out_channels);
+    const auto expect_near = [&](const Floats& got, const std::vector<double>& want, int64_t terms, const char* what) {
+      for (size_t k = 0; k < got.size(); ++k)
+        ASSERT_NEAR(static_cast<double>(got[k]), want[k], 4e-6 * (1 + std::sqrt(static_cast<double>(terms)))) << what << " " << k;
+    };
+    Floats out(head.size()), data_grad(data.size()), weight_grad(weight.size());
+    std::vector<double> want_out(head.size()), want_data(data.size()), want_weight(weight.size());
+    kernels::convolution_narrow_plain(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    kernels::convolution(g, doubles(data).data(), doubles(weight).data(), doubles(bias).data(), want_out.data(), scratch());
+    expect_near(out, want_out, g.in_channels * g.kernel_area(), "output");
+    kernels::convolution_gemm(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    expect_near(out, want_out, g.in_channels * g.kernel_area(), "output of the product");
+    kernels::convolution_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
+    expect_near(data_grad, want_data, g.out_channels * g.kernel_area(), "gradient of the data");
+    kernels::narrow_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
+    kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want_weight.data(), scratch());
+    expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight");
+    kernels::gemm_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
+    expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight as a product");
+    memory_.clear();
+  }
+}
+
+}  // namespace
+}  // namespace gluino::test
