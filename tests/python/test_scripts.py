@@ -315,6 +315,36 @@ def test_multiple_devices_and_kvstore():
     assert (out.asnumpy() == 5).all()
 
 
+def test_rates_of_several_contexts_follow_one_count():
+    """A step updates every copy of a parameter, and counts once."""
+    weight = gluon.Parameter("weight", shape=(3,))
+    weight.initialize(ctx=[mx.cpu(0), mx.cpu(1)], init="zeros")
+    schedule = mx.lr_scheduler.FactorScheduler(2, factor=0.5, base_lr=1.0)
+    trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 1.0, "lr_scheduler": schedule})
+    rates = []
+    for _ in range(5):
+        with autograd.record():
+            for copy in weight.list_data():
+                (copy + 1).backward()
+        trainer.step(1)
+        rates.append(trainer.learning_rate)
+    assert rates == [1, 1, 0.5, 0.5, 0.25]
+    assert (weight.data(mx.cpu(1)).asnumpy() == -2 * sum(rates)).all()
+
+
+def test_mnist_from_files(shared):
+    """mx.test_utils.get_mnist and its iterators, with Module."""
+    folder = str(shared / "data" / "mnist")
+    arrays = mx.test_utils.get_mnist(folder)
+    assert arrays["train_data"].shape[1:] == (1, 28, 28) and arrays["test_label"].shape == arrays["test_data"].shape[:1]
+    train, val = mx.test_utils.get_mnist_iterator(100, (784,), num_parts=20, path=folder)
+    assert train.provide_data[0].shape == (100, 784)
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=10), name="softmax")
+    module = mx.mod.Module(net)
+    module.fit(train, num_epoch=3, optimizer_params={"learning_rate": 0.2})
+    assert module.score(val, "acc")[0][1] > 0.75
+
+
 def test_custom_training_with_a_cell():
     """A sequence through an unrolled cell, as many scripts had it."""
     cell = rnn.SequentialRNNCell()
