@@ -41,6 +41,9 @@ struct BackwardOptions {
 // A null or missing head gradient stands for ones.
 void backward(const Tensors& heads, const Tensors& head_grads = {}, BackwardOptions options = {});
 
+// The variable's gradient goes to memory of the caller's: as attach_grad(req), with `gradient` as its .grad().
+void mark_variable(const Tensor& variable, const Tensor& gradient, GradReq req = GradReq::write);
+
 // Whether backward() has written the tensor's .grad() since set_fresh_grad(tensor, false): Trainer updates nothing twice.
 bool has_fresh_grad(const Tensor& tensor);
 void set_fresh_grad(const Tensor& tensor, bool is_fresh);

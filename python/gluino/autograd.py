@@ -63,13 +63,11 @@ def _listed(x):
 
 
 def mark_variables(variables, gradients, grad_reqs="write"):
-    """Gives arrays gradients; `gradients` only tell how many there are, backward() fills x.grad."""
+    """Gives arrays gradients that backward() writes into the given arrays."""
     variables, gradients = _listed(variables), _listed(gradients)
     requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
     for variable, gradient, request in zip(variables, gradients, requests):
-        variable.attach_grad(request)
-        if gradient is not None:
-            variable.grad[:] = gradient
+        _core.mark_variable(variable, gradient, request)
 
 
 def backward(heads, head_grads=None, retain_graph=False, train_mode=True):

@@ -63,6 +63,10 @@ def python_binary(name, lhs, rhs):
     return float(getattr(_np, compare)(lhs, rhs))
 
 
+# As files number them.
+DTYPES_BY_CODE = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16", "uint32", "uint64", "bfloat16")
+
+
 def dtype_name(dtype):
     """The engine's name of a NumPy type, dtype or name: "float32"."""
     if isinstance(dtype, str) and dtype == "bfloat16":

@@ -107,3 +107,12 @@ def engine_device(ctx):
         kind, _, number = ctx.rstrip(")").partition("(")
         ctx = Context(kind, int(number or 0))
     return ctx.engine_id
+
+
+def placed(ctx, make):
+    """What make(text of the context) gives, made on this context; on the current one for None."""
+    device = engine_device(ctx)
+    if ctx is None:
+        return make(f"cpu({device})")
+    with Context("cpu", device):
+        return make(f"cpu({device})")

@@ -253,10 +253,13 @@ def read_idx(path):
 class MNISTIter(NDArrayIter):
     """Batches of MNIST."""
 
-    def __init__(self, image="train-images-idx3-ubyte", label="train-labels-idx1-ubyte", batch_size=128, shuffle=True, flat=False, **kwargs):
-        pixels = read_idx(image).astype(np.float32) / 255
+    def __init__(self, image="train-images-idx3-ubyte", label="train-labels-idx1-ubyte", batch_size=128, shuffle=True, flat=False, num_parts=1,
+                 part_index=0, **kwargs):
+        pixels, labels = read_idx(image), read_idx(label)
+        part = slice(len(pixels) * part_index // num_parts, len(pixels) * (part_index + 1) // num_parts)
+        pixels = pixels[part].astype(np.float32) / 255
         pixels = pixels.reshape(len(pixels), -1) if flat else pixels[:, None]
-        super().__init__(pixels, read_idx(label).astype(np.float32), batch_size, shuffle, "discard")
+        super().__init__(pixels, labels[part].astype(np.float32), batch_size, shuffle, "discard")
 
 
 class ImageRecordIter(DataIter):

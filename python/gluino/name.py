@@ -11,7 +11,7 @@ class NameManager:
 
     def __init__(self):
         self._counter = {}
-        self._outer = None
+        self._outer = []  # a manager may be entered again inside of itself
 
     def get(self, name, hint):
         """`name` if there is one, else the hint with a number."""
@@ -22,12 +22,12 @@ class NameManager:
         return f"{hint}{number}"
 
     def __enter__(self):
-        self._outer = current()
+        self._outer.append(current())
         NameManager._local.value = self
         return self
 
     def __exit__(self, *exc):
-        NameManager._local.value = self._outer
+        NameManager._local.value = self._outer.pop()
 
 
 class Prefix(NameManager):

@@ -1,13 +1,20 @@
 """Helpers for tests of operators and networks."""
+import contextlib
+import functools
+import os
+
 import numpy as np
 
 from . import autograd, ndarray as nd
 from .context import Context, current_context
+from .io import MNISTIter, read_idx
 from .symbol import Symbol
 
 __all__ = ["default_context", "set_default_context", "default_dtype", "assert_almost_equal", "almost_equal", "same", "rand_ndarray", "rand_shape_2d",
            "rand_shape_3d", "rand_shape_nd", "random_arrays", "check_numeric_gradient", "check_symbolic_forward", "check_symbolic_backward",
-           "check_consistency", "numeric_grad", "simple_forward", "list_gpus", "assert_exception", "rand_coord_2d"]
+           "check_consistency", "numeric_grad", "simple_forward", "list_gpus", "assert_exception", "rand_coord_2d", "assert_allclose",
+           "rand_sparse_ndarray", "retry", "environment", "discard_stderr",
+           "get_mnist", "get_mnist_iterator"]
 
 
 def default_context():
@@ -53,6 +60,84 @@ def assert_almost_equal(a, b, rtol=None, atol=None, names=("a", "b"), equal_nan=
     np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, err_msg=f"{names[0]} and {names[1]} differ")
 
 
+def assert_allclose(a, b, rtol=1e-07, atol=0, equal_nan=True):
+    """Raises AssertionError unless all elements are close."""
+    np.testing.assert_allclose(_numpy(a), _numpy(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def retry(n):
+    """A decorator: an AssertionError only counts when it comes n times."""
+    def decorate(test):
+        @functools.wraps(test)
+        def again(*args, **kwargs):
+            for _ in range(n - 1):
+                with contextlib.suppress(AssertionError):
+                    return test(*args, **kwargs)
+            return test(*args, **kwargs)
+        return again
+    return decorate
+
+
+@contextlib.contextmanager
+def environment(*args):
+    """A `with` scope with other environment variables: (name, value) or a dictionary; None takes one away."""
+    wanted = args[0] if len(args) == 1 else {args[0]: args[1]}
+    before = {name: os.environ.get(name) for name in wanted}
+
+    def put(values):
+        for name, value in values.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = str(value)
+    put(wanted)
+    try:
+        yield
+    finally:
+        put(before)
+
+
+@contextlib.contextmanager
+def discard_stderr():
+    """A `with` scope that shows no errors of C++."""
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _mnist_file(path, name):
+    for found in (os.path.join(path, name), os.path.join(path, name + ".gz")):
+        if os.path.exists(found):
+            return found
+    raise FileNotFoundError(f"{path} has no {name}, gzipped or not; MNIST is not downloaded")
+
+
+_MNIST = {"train": "train", "test": "t10k"}
+
+
+def get_mnist(path="data"):
+    """MNIST's files in a folder as arrays: train_data, train_label, test_data and test_label."""
+    arrays = {}
+    for part, name in _MNIST.items():
+        images = read_idx(_mnist_file(path, f"{name}-images-idx3-ubyte"))
+        arrays[f"{part}_data"] = images[:, None].astype(np.float32) / 255
+        arrays[f"{part}_label"] = read_idx(_mnist_file(path, f"{name}-labels-idx1-ubyte"))
+    return arrays
+
+
+def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0, path="data"):
+    """(training, validation) iterators over MNIST's files in a folder; flat images for an input shape of one axis."""
+    def made(name, shuffle):
+        images, labels = (_mnist_file(path, f"{name}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
+        return MNISTIter(image=images, label=labels, batch_size=batch_size, shuffle=shuffle, flat=len(input_shape) == 1, num_parts=num_parts,
+                         part_index=part_index, input_shape=input_shape)
+    return made("train", True), made("t10k", False)
+
+
 def assert_exception(f, exception_type, *args, **kwargs):
     """Raises unless f does."""
     try:
@@ -82,8 +167,19 @@ def rand_coord_2d(x_low, x_high, y_low, y_high):
     return np.random.randint(x_low, x_high), np.random.randint(y_low, y_high)
 
 
+def rand_sparse_ndarray(shape, stype, density=None, dtype=None, **kwargs):
+    """A random sparse array, and the arrays that it stores."""
+    values = np.random.uniform(-1, 1, shape)
+    stored = np.random.rand(*(shape if stype == "csr" else shape[:1])) < (np.random.rand() if density is None else density)
+    values *= stored if stype == "csr" else stored.reshape(-1, *[1] * (len(shape) - 1))
+    array = nd.array(values, dtype=dtype).tostype(stype)
+    return array, (array.data, array.indptr, array.indices) if stype == "csr" else (array.data, array.indices)
+
+
 def rand_ndarray(shape, stype="default", density=None, dtype=None, ctx=None, **kwargs):
     """A random array."""
+    if stype != "default":
+        return rand_sparse_ndarray(shape, stype, density, dtype)[0]
     return nd.array(np.random.uniform(-1, 1, shape), ctx=ctx, dtype=dtype)
 
 

@@ -1,4 +1,5 @@
 // The base of mx.nd.NDArray and mx.np.ndarray: what has to be fast, or needs the engine's handle. The rest is Python.
+#include "gluino/autograd.h"
 #include "gluino/dlpack.h"
 #include "gluino/random.h"
 #include "graph/trace.h"
@@ -190,10 +191,9 @@ void add_arrays(py::module_& m) {
   m.def(
       "peek_shape", [](const Tensor& t) { return from_shape(impl_of(t).shape); }, "The shape, without making it a guard of a trace.");
   m.def("is_traced", [](py::handle o) { return is_symbol(o.ptr()) && as_symbol(o.ptr())->traced.defined(); });
-  m.def("share_grad", [](const Tensor& t, const std::string& req) {
-    Tensor target = t;
-    target.attach_grad(req == "add" ? GradReq::add : req == "write" ? GradReq::write : GradReq::null);
-  });
+  m.def("attach_grad", [](Tensor t, const std::string& req) { t.attach_grad(to_grad_req(req)); });
+  m.def("mark_variable",
+        [](const Tensor& t, const Tensor& gradient, const std::string& req) { autograd::mark_variable(t, gradient, to_grad_req(req)); });
   m.def("zero_grad", [](Tensor t) { t.zero_grad(); });
   m.def("detach", [](const Tensor& t) { return t.detach(); });
   m.def("to_dlpack",

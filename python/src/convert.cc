@@ -92,6 +92,13 @@ DType to_dtype(py::handle o) {
   return parse_dtype(py::cast<std::string>(py::handle(registered.to_dtype_name)(o)));
 }
 
+GradReq to_grad_req(const std::string& text) {
+  if (text == "write") return GradReq::write;
+  if (text == "add") return GradReq::add;
+  if (text == "null") return GradReq::null;
+  throw py::value_error("grad_req is 'write', 'add' or 'null', not '" + text + "'");
+}
+
 // ---- indices
 
 static Index index_part(PyObject* o) {

@@ -91,6 +91,7 @@ AttrValue to_attr(PyObject* o, std::string_view attr);
 Shape to_shape(py::handle o);  // an int is a shape of one axis
 py::tuple from_shape(const Shape& shape);
 DType to_dtype(py::handle o);
+GradReq to_grad_req(const std::string& text);  // "write", "add" or "null"
 std::vector<Index> to_index(PyObject* key);
 Tensor to_tensor(PyObject* o, DType like);  // an NDArray, a number, or whatever numpy.array takes
 py::object to_numpy(const Tensor& t);

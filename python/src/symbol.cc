@@ -58,13 +58,6 @@ TensorMap to_tensors(const py::dict& d) {
     if (!value.is_none()) map[py::cast<std::string>(name)] = unwrap(value.ptr());
   return map;
 }
-GradReq to_grad_req(const std::string& text) {
-  if (text == "write") return GradReq::write;
-  if (text == "add") return GradReq::add;
-  if (text == "null") return GradReq::null;
-  throw py::value_error("grad_req is 'write', 'add' or 'null', not '" + text + "'");
-}
-
 // A graph as a function of named tensors: what SymbolBlock, and strict tracing, run.
 class GraphFunction {
  public:

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/tape.h"
 #include "base/format.h"
@@ -42,7 +43,11 @@ class Walk {
       queue_.pop();
       step(*node);
     }
-    for (auto& [entry, gradient] : leaves_) write_leaf(*entry, gradient);
+    for (auto& [entry, gradient] : leaves_) {
+      blocked_.erase(entry.get());
+      write_leaf(*entry, gradient);
+    }
+    for (auto& [entry, leaf] : blocked_) write_zeros(*leaf);
   }
 
   Tensors take_results(const Tensors& variables) {
@@ -107,8 +112,13 @@ class Walk {
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
                                       gradients.size(), node.inputs.size()));
-    for (size_t i = 0; i < gradients.size(); ++i)
-      if (node.inputs[i] && gradients[i].defined()) accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!node.inputs[i]) continue;
+      if (gradients[i].defined())
+        accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
+      else if (wanted_.empty())
+        block(*node.inputs[i]);
+    }
     if (!options_.retain_graph) node.drop_saved();
   }
 
@@ -156,6 +166,29 @@ class Walk {
     }
   }
 
+  // Nothing flows on along this way. Leaves that are reached by no other have a gradient of zero, not the one of the last time.
+  void block(TapeEntry& entry) {
+    std::vector<TapeEntry*> open{&entry};
+    while (!open.empty()) {
+      TapeEntry* e = open.back();
+      open.pop_back();
+      if (e->is_leaf()) {
+        if (e->req != GradReq::null) blocked_.try_emplace(e, e);
+      } else if (passed_.insert(e->node.get()).second) {
+        for (const Ref<TapeEntry>& input : e->node->inputs)
+          if (input) open.push_back(input.get());
+      }
+    }
+  }
+  static void write_zeros(TapeEntry& leaf) {
+    leaf.is_fresh = true;
+    if (leaf.req == GradReq::add) return;
+    Tensor& target = leaf.leaf_grad;
+    impl_of(target).autograd = nullptr;
+    std::memset(bytes_of(target), 0, static_cast<size_t>(target.nbytes()));
+    impl_of(target).storage->note_write();
+  }
+
   void write_leaf(TapeEntry& leaf, Tensor& gradient) {
     if (const auto it = wanted_.find(key(leaf)); it != wanted_.end())
       for (size_t slot : it->second) results_[slot] = gradient;
@@ -182,6 +215,8 @@ class Walk {
   std::priority_queue<Item> queue_;
   std::unordered_map<TapeNode*, Tensors> heads_;  // gradients that have flowed into each output so far
   std::vector<std::pair<Ref<TapeEntry>, Tensor>> leaves_;
+  std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
+  std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
   std::unordered_map<Key, std::vector<size_t>, KeyHash> wanted_;  // grad(): where each variable's result goes
   Tensors results_;
 };
@@ -201,6 +236,16 @@ Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tenso
 }  // namespace
 
 void backward(const Tensors& heads, const Tensors& head_grads, BackwardOptions options) { run_backward(heads, {}, head_grads, options); }
+
+void mark_variable(const Tensor& variable, const Tensor& gradient, GradReq req) {
+  Tensor leaf = variable;
+  leaf.attach_grad(req);
+  if (req == GradReq::null || !gradient.defined()) return;
+  if (!(gradient.shape() == leaf.shape()) || gradient.dtype() != leaf.dtype())
+    raise<ShapeError>("mark_variable: the gradient is {} of shape {}, the variable {} of shape {}", gradient.dtype(), gradient.shape(),
+                      leaf.dtype(), leaf.shape());
+  entry_of(leaf)->leaf_grad = gradient;
+}
 
 bool has_fresh_grad(const Tensor& t) {
   const TapeEntry* e = entry_of(t);

@@ -305,13 +305,13 @@ void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, con
 }
 
 void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
-                     void* out) {
+                     void* out, DType out_type) {
   const Groups groups(shape, reduced);
   if (groups.outputs == 0) return;
   if (type == DType::float64)
-    reduce_typed<double>(op, finish, Computed<double>(read), groups, out, type);
+    reduce_typed<double>(op, finish, Computed<double>(read), groups, out, out_type);
   else
-    reduce_typed<float>(op, finish, Computed<float>(read), groups, out, type);
+    reduce_typed<float>(op, finish, Computed<float>(read), groups, out, out_type);
 }
 
 }  // namespace gluino::kernels

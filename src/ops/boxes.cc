@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "ops/boxes.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -12,11 +13,6 @@ namespace {
 constexpr const char* kDiscrete = "it chooses boxes";
 enum class BoxFormat : uint8_t { corner, center };
 
-template <class T>
-struct Box {
-  T x0, y0, x1, y1;  // corners
-  T area() const { return x1 < x0 || y1 < y0 ? T(0) : (x1 - x0) * (y1 - y0); }
-};
 template <class T>
 static Box<T> read_box(const T* p, BoxFormat format) {
   if (format == BoxFormat::corner) return {p[0], p[1], p[2], p[3]};
@@ -29,15 +25,6 @@ static void write_box(const Box<T>& b, BoxFormat format, T* p) {
   else
     std::tie(p[0], p[1], p[2], p[3]) = std::tuple((b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.x1 - b.x0, b.y1 - b.y0);
 }
-// Intersection over union.
-template <class T>
-static T overlap(const Box<T>& a, const Box<T>& b) {
-  const T width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0), height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
-  if (width <= 0 || height <= 0) return 0;
-  const T shared = width * height, all = a.area() + b.area() - shared;
-  return all > 0 ? shared / all : T(0);
-}
-
 struct BoxIouAttrs {
   BoxFormat format = BoxFormat::corner;
   static void fields(AttrFields<BoxIouAttrs>& f) {

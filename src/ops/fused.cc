@@ -1,6 +1,7 @@
 // Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
 // and fuse_reductions.
 #include "kernels/elementwise.h"
+#include "kernels/primitives.h"
 #include "kernels/program_text.h"
 #include "kernels/reduce.h"
 #include "ops/axes.h"
@@ -104,6 +105,8 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
       .dtypes(DTypeSet::floating)
       .shape([](const FusedReduceAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
+        const ComputeType type = a.program.program().type();
+        if (type != ComputeType::f32 && type != ComputeType::f64) raise<AttrError>("a program in f32 or f64 is needed");
         const Shape whole = broadcast_shapes(in);
         const int64_t left = ReducedAxes(whole, a.axis, false).result(whole, false).elements();
         if (a.shape.elements() != left) raise<ShapeError>("shape {} has not the {} elements that are left of {}", a.shape, left, whole);
@@ -115,10 +118,9 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         const Shape whole = broadcast_shapes(shapes);
         const std::vector<kernels::Operand> operands = operands_of(k);
         const auto read = kernels::elementwise_reader(a.program.program(), operands, whole, a.program.loops.get());
-        kernels::reduce_computed(a.how, a.finish, read, k.out().dtype(), whole, ReducedAxes(whole, a.axis, false).flags(),
-                                 bytes_of(k.out()));
+        kernels::reduce_computed(a.how, a.finish, read, kernels::storage_of(a.program.program().type()), whole,
+                                 ReducedAxes(whole, a.axis, false).flags(), bytes_of(k.out()), k.out().dtype());
       })
-      .kernel_dtypes({DType::float32})
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, reduce_example({1}, {3}))
       .sample({{3, 4}, {4}}, reduce_example({0}, {1, 4}));

@@ -31,34 +31,39 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
 
   const int backward_begins = count_forward_nodes(graph);
   const OpDef& fused = OpRegistry::global().get("_fused_reduce");
-  std::map<int, std::string> programs;  // of the nodes that a reduction takes over
-  std::map<int, int> taken_by;          // reduction -> what it takes over
+  struct Taken {
+    int source;
+    std::string program;
+    Reduction reduction;
+  };
+  std::map<int, Taken> taken_by;  // reduction -> what it takes over
+  std::vector<bool> is_taken(graph.nodes.size(), false);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
     if (!node.op || !node.op->reduction || !node.outputs[0].shape || !computes_in(graph, node, *node.outputs[0].dtype)) continue;
     const int source = node.inputs[0].node;
     if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
-    const std::string program = program_text_of(graph, graph.nodes[static_cast<size_t>(source)]);
-    if (program.empty()) continue;
-    programs[source] = program;
-    taken_by[n] = source;
+    std::vector<Shape> shapes;
+    for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);
+    Reduction reduction = node.op->reduction(node.attrs.get(), shapes);
+    std::string program = program_text_of(graph, graph.nodes[static_cast<size_t>(source)]);
+    if (program.empty() || reduction.axes.empty()) continue;
+    is_taken[static_cast<size_t>(source)] = true;
+    taken_by[n] = {source, std::move(program), std::move(reduction)};
   }
 
   Rewriter rewriter(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const auto taken = taken_by.find(n);
-    if (taken == taken_by.end()) {
-      if (!programs.count(n)) rewriter.keep(n);
+    const auto found = taken_by.find(n);
+    if (found == taken_by.end()) {
+      if (!is_taken[static_cast<size_t>(n)]) rewriter.keep(n);
       continue;
     }
-    const Graph::Node &node = graph.nodes[static_cast<size_t>(n)], &source = graph.nodes[static_cast<size_t>(taken->second)];
-    std::vector<Shape> shapes;
-    for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);
-    const Reduction r = node.op->reduction(node.attrs.get(), shapes);
-    const AttrList attrs{
-        {"program", programs[taken->second]}, {"how", r.how}, {"finish", r.finish}, {"axis", r.axes}, {"shape", *node.outputs[0].shape}};
+    const auto& [source, program, r] = found->second;
+    const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
+    const AttrList attrs{{"program", program}, {"how", r.how}, {"finish", r.finish}, {"axis", r.axes}, {"shape", *node.outputs[0].shape}};
     Graph::Node made{&fused, node.name, fused.make_attrs(attrs), {}, {}, {}, node.outputs};
-    for (ValueId v : source.inputs) made.inputs.push_back(rewriter.mapped(v));
+    for (ValueId v : graph.nodes[static_cast<size_t>(source)].inputs) made.inputs.push_back(rewriter.mapped(v));
     rewriter.put(n, std::move(made));
   }
   return rewriter.finish();

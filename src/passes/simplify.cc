@@ -1,28 +1,52 @@
 #include "passes/simplify.h"
 
 namespace gluino {
+namespace {
 
-Graph simplify(const Graph& graph, const PassContext& context) {
-  // An output that is a copy must stay one: the caller may change it in place.
-  std::vector<bool> is_output(graph.nodes.size(), false);
-  for (ValueId v : graph.outputs) is_output[static_cast<size_t>(v.node)] = true;
-  Rewriter rewriter(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
-    if (!node.op || node.inputs.empty() || !node.op->is_identity || is_output[i]) {
-      rewriter.keep(static_cast<int>(i));
-      continue;
-    }
-    const OutputInfo &in = graph.info(node.inputs[0]), &out = node.outputs[0];
-    const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
-    if (same_type && node.op->is_identity(node.attrs.get(), context.training)) {
-      // Further outputs (a dropout mask) are read by gradients of training only.
-      rewriter.replace(static_cast<int>(i), std::vector<ValueId>(node.outputs.size(), rewriter.mapped(node.inputs[0])));
-    } else {
-      rewriter.keep(static_cast<int>(i));
-    }
+class Simplifier {
+ public:
+  Simplifier(const Graph& graph, bool training)
+      : graph_(graph), training_(training), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
+    for (ValueId v : graph.outputs) is_output_[static_cast<size_t>(v.node)] = true;
   }
-  return rewriter.finish();
-}
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto& node = graph_.nodes[i];
+      origin_[i] = i;
+      if (!is_identity(node) || (is_output_[i] && !may_be_output(static_cast<size_t>(node.inputs[0].node)))) {
+        rewriter_.keep(static_cast<int>(i));
+        continue;
+      }
+      origin_[i] = origin_[static_cast<size_t>(node.inputs[0].node)];
+      if (is_output_[i]) is_output_[origin_[i]] = true;
+      // Further outputs (a dropout mask) are read by gradients of training only.
+      rewriter_.replace(static_cast<int>(i), std::vector<ValueId>(node.outputs.size(), rewriter_.mapped(node.inputs[0])));
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  bool is_identity(const Graph::Node& node) const {
+    if (!node.op || node.inputs.empty() || !node.op->is_identity) return false;
+    const OutputInfo &in = graph_.info(node.inputs[0]), &out = node.outputs[0];
+    const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
+    return same_type && node.op->is_identity(node.attrs.get(), training_);
+  }
+  // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
+  bool may_be_output(size_t source) const {
+    const Graph::Node& made = graph_.nodes[origin_[source]];
+    return made.op && !made.op->is_view && !is_output_[origin_[source]];
+  }
+
+  const Graph& graph_;
+  bool training_;
+  Rewriter rewriter_;
+  std::vector<size_t> origin_;  // the node whose results a node has after the identities on the way are gone
+  std::vector<bool> is_output_;
+};
+
+}  // namespace
+
+Graph simplify(const Graph& graph, const PassContext& context) { return Simplifier(graph, context.training).run(); }
 
 }  // namespace gluino

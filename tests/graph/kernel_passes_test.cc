@@ -77,7 +77,9 @@ TEST(FuseReductions, LeavesWhatOthersReadAndOtherTypes) {
   m = mean(d) {axis="(-1,)"}
   e = abs(k)
   s = sum(e) {axis="(-1,)"}
-  return m, d, s
+  f = exp(x)
+  g = _sum_like(f, x)
+  return m, d, s, g
 }
 )g";
   EXPECT_EQ(after(fuse_reductions, text).find("_fused_reduce"), std::string::npos);

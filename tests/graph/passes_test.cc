@@ -79,6 +79,14 @@ TEST(Simplify, ACopyThatIsAResultStays) {
   EXPECT_EQ(after(simplify, "graph(x: float32 (2,)) {\n  c = _copy(x)\n  return c\n}\n"), text);
 }
 
+TEST(Simplify, AResultThatIsMadeHereNeedsNoCopy) {
+  EXPECT_EQ(after(simplify, "graph(x: float32 (2,)) {\n  r = relu(x)\n  c = _copy(r)\n  return c\n}\n"),
+            "graph(x) {\n  r = relu(x)\n  return r\n}\n");
+  // Two results must not share their memory.
+  EXPECT_EQ(after(simplify, "graph(x: float32 (2,)) {\n  r = relu(x)\n  c = _copy(r)\n  d = _copy(r)\n  return c, d\n}\n"),
+            "graph(x) {\n  r = relu(x)\n  d = _copy(r)\n  return r, d\n}\n");
+}
+
 TEST(Simplify, DropoutDependsOnTheMode) {
   const std::string text = "graph(x: float32 (2, 3)) {\n  d = Dropout(x)\n  r = relu(d[0])\n  return r\n}\n";
   EXPECT_EQ(after(simplify, text, false), "graph(x) {\n  r = relu(x)\n  return r\n}\n");

@@ -264,3 +264,16 @@ def test_concurrent_of_the_exercise():
     assert want.shape == (1, 9)
     with pytest.raises(ValueError, match="must also be HybridBlock"):
         net.add(nn.Sequential())
+
+
+def test_static_shape_is_a_hint():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, activation="relu"), nn.Dense(2))
+    net.initialize()
+    net.hybridize(static_alloc=True, static_shape=True, data_indices=(0,), param_indices=(1,))
+    for rows in (4, 4, 3):  # the last batch of an epoch is often smaller
+        x = nd.ones((rows, 5))
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        assert y.shape == (rows, 2)

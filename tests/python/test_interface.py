@@ -47,6 +47,32 @@ def test_arrays_behave_as_mxnets():
         nd.zeros((1,), ctx=mx.gpu(0))
 
 
+def test_arrays_are_made_where_they_are_wanted():
+    there = mx.cpu(1)
+    for make in (lambda c: nd.zeros((2,), ctx=c), lambda c: nd.ones((2,), c), lambda c: nd.full((2,), 3, ctx=c), lambda c: nd.arange(3, ctx=c),
+                 lambda c: nd.linspace(0, 1, 3, ctx=c), lambda c: nd.eye(2, ctx=c), lambda c: nd.array([1], ctx=c), lambda c: nd.random.uniform(shape=(2,), ctx=c),
+                 lambda c: nd.random.randint(0, 3, shape=(2,), ctx=c), lambda c: mx.np.zeros((2,), ctx=c), lambda c: mx.np.random.normal(size=(2,), ctx=c)):
+        assert make(there).context == there and make(None).context == mx.cpu(0)
+        with there:
+            assert make(None).context == there and make(mx.cpu(2)).context == mx.cpu(2)
+
+
+def test_functions_of_old_scripts():
+    out = nd.zeros((2, 2))
+    assert nd.ones((2, 2), out=out) is out and out.asnumpy().sum() == 4
+    filled = nd.fill_element_0index(nd.zeros((2, 3)), nd.array([5, 6]), nd.array([2, 0]))
+    assert filled.asnumpy().tolist() == [[0, 0, 5], [6, 0, 0]]
+    function = nd.CachedOp(sym.FullyConnected(num_hidden=2, name="fc") + 1)
+    weight = nd.ones((2, 3))
+    weight.attach_grad()
+    with autograd.record():
+        y = function(nd.ones((1, 3)), weight, nd.zeros((2,)))
+    y.backward()
+    assert y.asnumpy().tolist() == [[4, 4]] and weight.grad.asnumpy().tolist() == [[1] * 3] * 2
+    function(nd.ones((1, 3)), weight, nd.ones((2,)), out=y)
+    assert y.asnumpy().tolist() == [[5, 5]] and [part.shape for part in nd.ones((2, 6)).split_v2(3, axis=1)] == [(2, 2)] * 3
+
+
 def test_files_round_trip():
     arrays = {"a": nd.array([1, 2]), "b": nd.ones((2, 3), dtype="int32")}
     nd.save("x.params", arrays)
@@ -261,6 +287,98 @@ def test_command_line():
     assert shown.returncode == 0 and "the loaded model gives the same answers" in shown.stdout
 
 
+def test_gradients_go_to_marked_arrays():
+    x, gradient = nd.array([1, 2]), nd.zeros((2,))
+    autograd.mark_variables([x], [gradient], "add")
+    for _ in range(2):
+        with autograd.record():
+            y = (x * x).sum()
+        y.backward()
+    assert gradient.asnumpy().tolist() == [4, 8] and x.grad.asnumpy().tolist() == [4, 8]
+    with pytest.raises(ValueError, match="shape"):
+        autograd.mark_variables([x], [nd.zeros((3,))])
+
+
+def test_a_block_of_internals_shares_parameters():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(4, activation="relu"), gluon.nn.Dense(2))
+    net.initialize()
+    x = nd.ones((1, 3))
+    net(x)
+    internals = net(sym.var("data")).get_internals()
+    features = gluon.SymbolBlock([internals[f"{net[0].name}_relu_fwd_output"], internals[-1]], [sym.var("data")], params=net.collect_params())
+    assert features(x)[0].shape == (1, 4)
+    net[0].weight.set_data(net[0].weight.data() * 2)
+    assert (features(x)[1].asnumpy() == net(x).asnumpy()).all()
+
+
+def test_blocks_of_graphs_save_and_load_without_the_prefix_of_their_origin():
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                body = gluon.nn.HybridSequential()
+                with body.name_scope():
+                    body.add(gluon.nn.Dense(3, in_units=2), gluon.nn.Dense(2, in_units=3))
+                data = sym.var("data")
+                self.body = gluon.SymbolBlock(body(data), data, params=body.collect_params())
+
+        def hybrid_forward(self, F, x):
+            return self.body(x)
+    first, second = Net(), Net()
+    first.initialize()
+    first.save_parameters("x.params")
+    second.load_parameters("x.params")
+    assert (first(nd.ones((1, 2))).asnumpy() == second(nd.ones((1, 2))).asnumpy()).all()
+    assert second.collect_params().keys() != first.collect_params().keys()
+    with mx.name.NameManager() as names:
+        with names:
+            pass
+        assert mx.name.current() is names
+    assert mx.name.current() is not names
+
+
+def test_types_of_parameters():
+    net = gluon.nn.Dense(2, in_units=3)
+    net.initialize()
+    net.cast("float64")
+    net.hybridize()
+    net(nd.ones((1, 3), dtype="float64"))
+    net.export("wide")
+    block = gluon.SymbolBlock(sym.load("wide-symbol.json"), sym.var("data", dtype="float64"))
+    block.collect_params().load("wide-0000.params")
+    assert block(nd.ones((1, 3), dtype="float64")).dtype == np.float64
+    whole = gluon.Parameter("whole", shape=(2,), dtype="int8", init="ones")
+    whole.initialize()
+    assert whole.data().dtype == np.int8 and whole.data().grad is None
+    whole._load(nd.array([1.5, 2]), None, cast_dtype=True, dtype_source="saved")
+    assert whole.data().asnumpy().tolist() == [1.5, 2] and whole.dtype == np.float32
+    with pytest.raises(AssertionError, match="stype"):
+        gluon.Parameter("w", shape=(2,), stype="dense")
+
+
+def test_warnings_of_blocks():
+    class Hiding(gluon.Block):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.layers = {"a": [gluon.nn.Dense(2)]}
+    with pytest.warns(UserWarning, match="Hiding.layers"):
+        Hiding().collect_params()
+    chain = gluon.nn.Sequential()
+    chain.add(gluon.nn.Dense(2))
+    with pytest.warns(UserWarning, match="HybridSequential"):
+        chain.hybridize()
+
+
+def test_a_loaded_module_predicts_after_bind():
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    mx.model.save_checkpoint("m", 0, net, {"fc_weight": nd.ones((2, 3)), "fc_bias": nd.zeros((2,))}, {})
+    module = mx.mod.Module.load("m", 0, label_names=None)
+    module.bind([("data", (1, 3))], for_training=False)
+    module.forward(mx.io.DataBatch([nd.ones((1, 3))]), is_train=False)
+    assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]]
+
+
 def test_a_recorded_computation_as_a_symbol():
     x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
     x.attach_grad()
@@ -345,6 +463,7 @@ def test_public_functions_have_pages():
 def test_the_code_of_the_documentation_runs():
     text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     names = {}
-    exec(text.split("```python\n")[1].split("```")[0], names)
+    for code in text.split("```python\n")[1:]:
+        exec(code.split("```")[0], names)
     assert pathlib.Path("mlp-symbol.json").exists() and isinstance(mx.load_block("mlp.gluino"), gluon.SymbolBlock)
-    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2
+    assert names["f"](nd.ones((1,)), nd.ones((1,))).asscalar() == 2 and names["y"].shape == names["x"].shape

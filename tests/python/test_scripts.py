@@ -202,6 +202,68 @@ def test_ssd_anchors():
     assert found.shape == (2, count, 6)
 
 
+def test_ssd_learns_to_find_squares():
+    """Targets for prior boxes with hard negatives, two losses, detection."""
+    rng = np.random.RandomState(2)
+
+    def batch(size):
+        images, labels = np.zeros((size, 1, 16, 16), "float32"), np.full((size, 2, 5), -1, "float32")
+        for i in range(size):
+            x, y = rng.randint(0, 8, 2)
+            images[i, 0, y:y + 8, x:x + 8] = 1
+            labels[i, 0] = [0, x / 16, y / 16, (x + 8) / 16, (y + 8) / 16]
+        return nd.array(images), nd.array(labels)
+
+    class SSD(gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.body = nn.HybridSequential()
+                self.body.add(nn.Conv2D(16, 3, padding=1, activation="relu"), nn.MaxPool2D(), nn.Conv2D(16, 3, padding=1, activation="relu"), nn.MaxPool2D())
+                self.classes, self.offsets = nn.Conv2D(2 * 2, 3, padding=1), nn.Conv2D(2 * 4, 3, padding=1)
+
+        def hybrid_forward(self, F, x):
+            features = self.body(x)
+            anchors = F.contrib.MultiBoxPrior(features, sizes=(0.5, 0.3))
+            classes = F.reshape(F.transpose(self.classes(features), axes=(0, 2, 3, 1)), shape=(0, -1, 2))
+            offsets = F.flatten(F.transpose(self.offsets(features), axes=(0, 2, 3, 1)))
+            return anchors, classes, offsets
+    net = SSD()
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    class_loss, box_loss = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.loss.HuberLoss()
+    for _ in range(60):
+        x, label = batch(16)
+        with autograd.record():
+            anchors, classes, offsets = net(x)
+            with autograd.pause():
+                targets, mask, wanted = nd.contrib.MultiBoxTarget(anchors, label, classes.transpose((0, 2, 1)), negative_mining_ratio=3,
+                                                                  negative_mining_thresh=0.5)
+            counted = (wanted >= 0).expand_dims(-1)
+            loss = class_loss(classes, nd.maximum(wanted, 0), counted) + box_loss(offsets * mask, targets)
+        loss.backward()
+        trainer.step(16)
+    x, label = batch(20)
+    anchors, classes, offsets = net(x)
+    found = nd.contrib.MultiBoxDetection(nd.softmax(classes, axis=2).transpose((0, 2, 1)), offsets, anchors, nms_threshold=0.3)
+    overlaps = nd.contrib.box_iou(found[:, 0, 2:], label[:, 0, 1:]).asnumpy().diagonal()
+    assert np.median(overlaps) > 0.7 and (found[:, 0, 0].asnumpy() == 0).mean() > 0.9
+
+
+def test_targets_of_prior_boxes():
+    """Each object has its best box, whatever the threshold; the rest is background or is left out."""
+    anchors = nd.array([[[0, 0, 0.5, 0.5], [0.4, 0.4, 1, 1], [0, 0.5, 0.5, 1], [0.5, 0, 1, 0.5]]])
+    label = nd.array([[[1, 0.05, 0.0, 0.55, 0.5], [-1, 0, 0, 0, 0]], [[-1, 0, 0, 0, 0], [-1, 0, 0, 0, 0]]])
+    scores = nd.zeros((2, 3, 4))
+    scores[0, 0] = nd.array([0, 5, 1, 3])
+    offsets, mask, classes = nd.contrib.MultiBoxTarget(anchors, label, scores, overlap_threshold=0.9)
+    assert classes.asnumpy().tolist() == [[2, 0, 0, 0], [-1, -1, -1, -1]] and mask.asnumpy()[0].tolist() == [1] * 4 + [0] * 12
+    np.testing.assert_allclose(offsets.asnumpy()[0, :4], [1, 0, 0, 0], atol=1e-5)
+    mined = nd.contrib.MultiBoxTarget(anchors, label, scores, negative_mining_ratio=1)[2]
+    assert mined.asnumpy()[0].tolist() == [2, -1, 0, -1], "the box that is least taken for background"
+
+
 def test_module_fit_on_an_mlp(caplog):
     """The symbolic interface of before Gluon: Variable, SoftmaxOutput, Module, callbacks, checkpoints."""
     np.random.seed(3)
@@ -253,6 +315,36 @@ def test_multiple_devices_and_kvstore():
     assert (out.asnumpy() == 5).all()
 
 
+def test_rates_of_several_contexts_follow_one_count():
+    """A step updates every copy of a parameter, and counts once."""
+    weight = gluon.Parameter("weight", shape=(3,))
+    weight.initialize(ctx=[mx.cpu(0), mx.cpu(1)], init="zeros")
+    schedule = mx.lr_scheduler.FactorScheduler(2, factor=0.5, base_lr=1.0)
+    trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 1.0, "lr_scheduler": schedule})
+    rates = []
+    for _ in range(5):
+        with autograd.record():
+            for copy in weight.list_data():
+                (copy + 1).backward()
+        trainer.step(1)
+        rates.append(trainer.learning_rate)
+    assert rates == [1, 1, 0.5, 0.5, 0.25]
+    assert (weight.data(mx.cpu(1)).asnumpy() == -2 * sum(rates)).all()
+
+
+def test_mnist_from_files(shared):
+    """mx.test_utils.get_mnist and its iterators, with Module."""
+    folder = str(shared / "data" / "mnist")
+    arrays = mx.test_utils.get_mnist(folder)
+    assert arrays["train_data"].shape[1:] == (1, 28, 28) and arrays["test_label"].shape == arrays["test_data"].shape[:1]
+    train, val = mx.test_utils.get_mnist_iterator(100, (784,), num_parts=20, path=folder)
+    assert train.provide_data[0].shape == (100, 784)
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=10), name="softmax")
+    module = mx.mod.Module(net)
+    module.fit(train, num_epoch=3, optimizer_params={"learning_rate": 0.2})
+    assert module.score(val, "acc")[0][1] > 0.75
+
+
 def test_custom_training_with_a_cell():
     """A sequence through an unrolled cell, as many scripts had it."""
     cell = rnn.SequentialRNNCell()
@@ -269,6 +361,44 @@ def test_custom_training_with_a_cell():
     np.testing.assert_allclose(layer(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
     assert layer(nd.random.normal(shape=(2, 5, 6))).shape == (2, 5, 14)
     assert layer.stats()["traces"] == 1
+
+
+def test_estimator_with_handlers(caplog):
+    """contrib.estimator: metrics, validation, checkpoints, resuming, early stopping, a batch processor."""
+    from mxnet.gluon.contrib import estimator as est
+    rng = np.random.RandomState(0)
+    x = rng.randn(120, 4).astype("float32")
+    y = (x[:, 0] + x[:, 1] > 0).astype("float32")
+    train, val = (gluon.data.DataLoader(gluon.data.ArrayDataset(x[part], y[part]), 20) for part in (slice(0, 80), slice(80, 120)))
+
+    def make(**kwargs):
+        net = nn.Dense(2)
+        trainer = None
+        net.initialize(mx.init.Xavier())
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        return est.Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), train_metrics=mx.metric.Accuracy(), trainer=trainer, context=mx.cpu(), **kwargs)
+    first = make()
+    accuracy = first.val_metrics[0]
+    checkpoints = est.CheckpointHandler("ckpt", "net", monitor=accuracy, save_best=True, max_checkpoints=2)
+    caplog.set_level(logging.INFO)
+    first.fit(train, val, epochs=6, event_handlers=[checkpoints, est.LoggingHandler(log_interval=2)])
+    assert accuracy.get()[1] > 0.85 and "[Batch 2]" in caplog.text
+    import os
+    assert sorted(os.listdir("ckpt")) == ["net-best.params", "net-best.states", "net-epoch4batch20.params", "net-epoch4batch20.states",
+                                          "net-epoch5batch24.params", "net-epoch5batch24.states"]
+    resumed = make()
+    resumed.fit(train, val, batches=1, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True)])
+    assert resumed.val_metrics[0].get()[1] > 0.85
+
+    class Counting(est.BatchProcessor):
+        count = 0
+
+        def fit_batch(self, estimator, train_batch, batch_axis=0):
+            Counting.count += 1
+            return super().fit_batch(estimator, train_batch, batch_axis)
+    stopped = make(batch_processor=Counting())
+    stopped.fit(train, val, epochs=100, event_handlers=[est.EarlyStoppingHandler(stopped.train_metrics[1], min_delta=0.05, patience=1)])
+    assert 8 <= Counting.count < 200
 
 
 def test_the_zoo_has_the_published_sizes():

@@ -49,6 +49,33 @@ def test_row_sparse_arrays():
         x[0]
 
 
+def test_gradients_are_of_the_kind_that_was_wanted():
+    for kind in ("csr", "row_sparse"):
+        x = nd.ones((2, 3)).tostype(kind)
+        assert x.grad is None and x.detach().stype == kind
+        x.attach_grad()
+        with autograd.record():
+            y = x * 2
+        y.backward(nd.ones((2, 3)).tostype(kind))
+        assert x.grad.stype == kind and (x.grad.asnumpy() == 2).all()
+        x.attach_grad(stype="default")
+        assert x.grad.stype == "default"
+
+
+def test_gradients_of_embeddings_have_few_rows():
+    layer = gluon.nn.Embedding(10, 2, sparse_grad=True)
+    layer.initialize()
+    with autograd.record():
+        loss = layer(nd.array([3, 5, 3])).sum()
+    loss.backward()
+    gradient = layer.weight.grad()
+    assert gradient.stype == "row_sparse" and gradient.indices.asnumpy().tolist() == [3, 5] and gradient.data.asnumpy().tolist() == [[2, 2], [1, 1]]
+    before = layer.weight.data().asnumpy()
+    gluon.utils.clip_global_norm([gradient], 1.0)
+    gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 1.0}).step(1)
+    assert np.linalg.norm(layer.weight.data().asnumpy() - before) == pytest.approx(1, rel=1e-4), "what was clipped is what is learnt from"
+
+
 def test_files_keep_the_kind():
     arrays = {"csr": nd.sparse.csr_matrix(([1, 0, 3], [1, 0, 2], [0, 1, 2, 2, 3]), shape=(4, 3)), "dense": nd.ones((2,)),
               "rows": nd.sparse.row_sparse_array(([[3, 4]], [4]), shape=(6, 2))}

@@ -2,6 +2,7 @@
 import copy
 import re
 import threading
+import warnings
 
 from .. import _core, autograd
 from .. import ndarray as nd
@@ -132,12 +133,26 @@ class Block:
 
     def collect_params(self, select=None):
         """The parameters of this block and all below, or those whose names match a pattern."""
+        self._warn_of_hidden_blocks()
         found = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select else None
         for parameter in self._own_and_children():
             if pattern is None or pattern.match(parameter.name):
                 found._params.setdefault(parameter.name, parameter)
         return found
+
+    def _warn_of_hidden_blocks(self):
+        """Blocks in lists and dictionaries are not children: their parameters are neither learnt nor saved."""
+        children = set(self._children.values())
+
+        def hides(x):
+            if isinstance(x, Block):
+                return x not in children
+            return isinstance(x, (list, tuple, dict)) and any(hides(item) for item in (x.values() if isinstance(x, dict) else x))
+        for name, value in self.__dict__.items():
+            if name not in ("_children", "_reg_params") and isinstance(value, (list, tuple, dict)) and hides(value):
+                warnings.warn(f"'{type(self).__name__}.{name}' is a container with Blocks that are not registered: call register_child, or "
+                              "put them into a Sequential", stacklevel=3)
 
     def _own_and_children(self):
         yield from self._params.values()
@@ -282,6 +297,8 @@ def _located(error, block):
 
 
 _FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "verify", "strict", "max_plans"}
+# Without effect. MXNet takes other shapes in spite of static_shape, which the engine would refuse.
+_HINTS = {"static_shape", "partition_if_dynamic", "remove_amp_cast", "backend_opts", "data_indices", "param_indices"}
 
 
 def _values_in(args):
@@ -316,11 +333,11 @@ class HybridBlock(Block):
 
     def hybridize(self, active=True, backend=None, clear=True, **kwargs):
         """Compiles this block at its next call. strict=True gives MXNet's errors for what its Symbol could not do."""
-        unknown = set(kwargs) - _FLAGS - {"partition_if_dynamic", "remove_amp_cast", "backend_opts"}
+        unknown = set(kwargs) - _FLAGS - _HINTS
         if unknown:
             raise TypeError(f"hybridize: no option is named {sorted(unknown)[0]!r}; there are {', '.join(sorted(_FLAGS))}")
         self._active = active
-        self._flags = {key: value for key, value in kwargs.items() if key in _FLAGS}
+        self._flags = {key: value for key, value in kwargs.items() if key in _FLAGS - _HINTS}
         self._clear_cached_op()
         super().hybridize(active, **kwargs)
 

@@ -35,6 +35,10 @@ class Parameter:
         self.dtype = as_dtype(dtype_name(dtype))
         self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
         self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
+        for kind in (stype, grad_stype):
+            if kind not in ("default", "row_sparse", "csr"):
+                raise AssertionError(f"stype of Parameter '{name}' is 'default', 'row_sparse' or 'csr', not {kind!r}")
+        self._grad_stype = grad_stype
         self._grad_req = None
         self._data = None       # one array per context
         self._deferred = None   # (init, contexts, default_init, data)
@@ -74,8 +78,12 @@ class Parameter:
         if req == self._grad_req:
             return
         self._grad_req = req
+        self._attach_grads()
+
+    def _attach_grads(self):
         for array in self._data or ():
-            array.attach_grad(req)
+            if "float" in array._dtype_name:  # whole numbers are not learnt
+                array.attach_grad(self._grad_req)
 
     @property
     def stype(self):
@@ -123,8 +131,7 @@ class Parameter:
             epoch[0] += 1
         numpy = is_np_array()
         self._data = [_core.as_flavour(array, True) if numpy else array for array in arrays]
-        for array in self._data:
-            array.attach_grad(self._grad_req)
+        self._attach_grads()
 
     # ---- values
 
@@ -167,12 +174,19 @@ class Parameter:
         if self._data is not None and self._grad_req == "null":
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
         self._check()
-        return self._data[self._on(ctx)].grad
+        return self._of_kind(self._data[self._on(ctx)].grad)
 
     def list_grad(self):
         """The gradients of all contexts."""
         self.grad(self.list_data()[0].context)
-        return [array.grad for array in self._data]
+        return [self._of_kind(array.grad) for array in self._data]
+
+    def _of_kind(self, gradient):
+        return nd.sparse.row_sparse_view(gradient) if self._grad_stype == "row_sparse" and gradient is not None else gradient
+
+    @property
+    def _grad(self):
+        return None if self._data is None or self._grad_req == "null" else self.list_grad()
 
     def list_ctx(self):
         """The contexts."""
@@ -184,8 +198,12 @@ class Parameter:
     list_device = list_ctx
 
     def row_sparse_data(self, row_id):
-        """The whole array: storage is dense."""
-        return self.data()
+        """The whole array on the context of `row_id`: storage is dense."""
+        return self.data(row_id.context if len(self.list_ctx()) > 1 else None)
+
+    def list_row_sparse_data(self, row_id):
+        """The whole arrays of all contexts."""
+        return self.list_data()
 
     def set_data(self, data):
         """Overwrites the values, which compiled programs see."""
@@ -238,7 +256,7 @@ class Parameter:
             raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}")
         self._shape = tuple(data.shape)
         if cast_dtype and dtype_source == "saved":
-            self.dtype = data.dtype
+            self.cast(data.dtype)
         elif cast_dtype:
             data = data.astype(self.dtype)
         elif dtype_name(data.dtype) != dtype_name(self.dtype):

@@ -1,11 +1,13 @@
 """SymbolBlock: a block made of a graph, from files of MXNet or of save()."""
 import json
+import os
 
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
-from ..base import MXNetError
+from ..base import DTYPES_BY_CODE, MXNetError
 from .block import HybridBlock, _is_numpy, _values_in
+from .parameter import ParameterDict
 
 __all__ = ["SymbolBlock", "load_block"]
 
@@ -14,7 +16,8 @@ class SymbolBlock(HybridBlock):
     """A block made of a graph: a loaded model runs, trains and hybridizes like any other."""
 
     def __init__(self, outputs, inputs, params=None):
-        super().__init__(prefix="", params=params)
+        super().__init__(prefix="")
+        self._params = ParameterDict("", params)  # names in the graph are complete
         if isinstance(outputs, (list, tuple)):
             outputs = outputs[0] if len(outputs) == 1 else sym_module.Group(outputs)
         inputs = [inputs] if isinstance(inputs, sym_module.Symbol) else list(inputs)
@@ -22,15 +25,31 @@ class SymbolBlock(HybridBlock):
         for symbol in inputs:
             if symbol.get_children() is not None:
                 raise ValueError(f"Input symbols must be variable, but {symbol.name} is an output of operators")
-        states = set(outputs.list_auxiliary_states())
+        states, types = set(outputs.list_auxiliary_states()), self._types(outputs, inputs)
         for name in outputs.list_inputs():
             if name not in self._input_names:
                 attrs = outputs.attr_dict().get(name, {})
                 is_state = name in states
                 self._reg_params[name] = self.params.get(name, allow_deferred_init=True, grad_req="null" if is_state else "write",
+                                                         **({"dtype": types[name]} if name in types else {}),
                                                          **({"differentiable": False} if is_state else {}),
                                                          **({"init": attrs["__init__"]} if "__init__" in attrs else {}))
         self._function = _core.GraphFunction(outputs)
+
+    @staticmethod
+    def _types(outputs, inputs):
+        """Types of the parameters, where the inputs say theirs."""
+        codes = {symbol.name: symbol.attr("__dtype__") for symbol in inputs}
+        known = {name: DTYPES_BY_CODE[int(code)] for name, code in codes.items() if code not in (None, "-1")}
+        if not known:
+            return {}
+        arguments, _, states = outputs.infer_type(**known)
+        return dict(zip(outputs.list_arguments() + outputs.list_auxiliary_states(), arguments + states))
+
+    def _collect_params_with_prefix(self, prefix=""):
+        # The part that all names share belongs to the network that the graph came from.
+        shared = len(os.path.commonprefix(list(self._reg_params)))
+        return {f"{prefix}.{name[shared:]}" if prefix else name[shared:]: parameter for name, parameter in self._reg_params.items()}
 
     @staticmethod
     def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):

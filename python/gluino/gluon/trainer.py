@@ -53,7 +53,7 @@ class Trainer:
         for parameter in self._params:
             if parameter.grad_req == "null" or len(parameter.list_ctx()) < 2:
                 continue
-            grads = parameter.list_grad()
+            grads = [weight.grad for weight in parameter.list_data()]
             total = grads[0].copy()
             for grad in grads[1:]:
                 total += grad.as_in_context(total.context)
@@ -75,11 +75,11 @@ class Trainer:
                     continue
                 if parameter._data is None and ignore_stale_grad:
                     continue
-                for k, (weight, grad) in enumerate(zip(parameter.list_data(), parameter.list_grad())):
+                for k, weight in enumerate(parameter.list_data()):
                     while len(self._updaters) <= k:
                         self._updaters.append(opt.get_updater(self._optimizer))
                     if weight._fresh_grad:
-                        self._updaters[k](i, grad, weight)
+                        self._updaters[k](i, weight.grad, weight)
                         weight._fresh_grad = False
 
     @staticmethod

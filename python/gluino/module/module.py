@@ -72,6 +72,8 @@ class Module(BaseModule):
         self.binded = True
         if kept is not None:
             self._exec.copy_params_from(*kept, allow_extra_params=True)
+        elif self._preloaded:
+            self.init_params(None)
 
     def _share(self, other):
         """Uses the arrays of another module's parameters."""

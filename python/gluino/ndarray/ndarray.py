@@ -3,11 +3,11 @@ import numpy as _np
 
 from .. import _core
 from ..base import as_dtype, dtype_name
-from ..context import Context, engine_device
+from ..context import Context, engine_device, placed
 
 __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis", "waitall", "load",
            "save", "loads", "load_frombuffer", "imdecode", "onehot_encode", "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "histogram",
-           "split_v2", "true_divide", "power", "zeros_like", "ones_like", "shape_array"]
+           "split_v2", "true_divide", "power", "zeros_like", "ones_like", "shape_array", "fill_element_0index", "CachedOp"]
 
 
 def flat_shape(args, kwargs):
@@ -87,6 +87,10 @@ class Readable:
         missing = len(shape) - self.ndim
         source = self.reshape((1,) * missing + tuple(self.shape)) if missing > 0 else self
         return source._call("broadcast_to", shape=shape)
+
+    def split_v2(self, indices_or_sections, axis=0, squeeze_axis=False):
+        """Parts of the array: so many equal ones, or cut at these places."""
+        return split_v2(self, indices_or_sections, axis, squeeze_axis)
 
     def copy(self):
         """A new array with the same values."""
@@ -196,9 +200,7 @@ class NDArray(Readable, _core.Array):
 
     def attach_grad(self, grad_req="write", stype=None):
         """Makes room for a gradient: backward() writes, adds or leaves it."""
-        if grad_req not in ("write", "add", "null"):
-            raise ValueError(f"grad_req is 'write', 'add' or 'null', not {grad_req!r}")
-        _core.share_grad(self, grad_req)
+        _core.attach_grad(self, grad_req)
 
     def zero_grad(self):
         """Sets the gradient to 0."""
@@ -215,7 +217,7 @@ class NDArray(Readable, _core.Array):
 
     def drop_grad(self):
         """Forgets the gradient."""
-        _core.share_grad(self, "null")
+        _core.attach_grad(self, "null")
 
     def backward(self, out_grad=None, retain_graph=False, train_mode=True):
         """Computes the gradients of all arrays with attach_grad() that this one depends on."""
@@ -273,27 +275,31 @@ def array(source_array, ctx=None, dtype=None):
 
 
 def _created(op, ctx, dtype, **attrs):
-    return _operator(op)(dtype=dtype_name(dtype or "float32"), ctx=f"cpu({engine_device(ctx)})", **attrs)
+    return placed(ctx, lambda where: _operator(op)(dtype=dtype_name(dtype or "float32"), ctx=where, **attrs))
 
 
-def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
-    """An array of zeros."""
-    made = _created("_zeros", ctx, dtype, shape=shape)
-    return made if stype in (None, "default") else made.tostype(stype)
-
-
-def ones(shape, ctx=None, dtype=None, **kwargs):
-    """An array of ones."""
-    return _created("_ones", ctx, dtype, shape=shape)
-
-
-def full(shape, val, ctx=None, dtype=None, out=None):
-    """An array of one number."""
-    made = _created("_full", ctx, dtype, shape=shape, value=val)
+def _into(out, made):
+    """The array that was made, or `out` with its values."""
     if out is None:
         return made
     out[:] = made
     return out
+
+
+def zeros(shape, ctx=None, dtype=None, stype=None, out=None, **kwargs):
+    """An array of zeros."""
+    made = _into(out, _created("_zeros", ctx, dtype, shape=shape))
+    return made if stype in (None, "default") else made.tostype(stype)
+
+
+def ones(shape, ctx=None, dtype=None, out=None, **kwargs):
+    """An array of ones."""
+    return _into(out, _created("_ones", ctx, dtype, shape=shape))
+
+
+def full(shape, val, ctx=None, dtype=None, out=None):
+    """An array of one number."""
+    return _into(out, _created("_full", ctx, dtype, shape=shape, value=val))
 
 
 def empty(shape, ctx=None, dtype=None, stype=None):
@@ -370,6 +376,27 @@ def histogram(a, bins=10, range=None):
     if range is None:
         range = (float(a.min().asscalar()), float(a.max().asscalar()))
     return _operator("_histogram")(a, bin_cnt=bins, range=range)
+
+
+def fill_element_0index(lhs, mhs, rhs):
+    """`lhs` with one element of each row, at the place that `rhs` says, replaced by that of `mhs`."""
+    chosen = _operator("one_hot")(rhs, depth=lhs.shape[1])
+    return _operator("where")(chosen, mhs.expand_dims(axis=1).broadcast_to(lhs.shape), lhs)
+
+
+class CachedOp:
+    """A symbol as a function of arrays, which are given in the order of its inputs."""
+
+    def __init__(self, sym, flags=()):
+        self._names, self._function = sym.list_inputs(), _core.GraphFunction(sym)
+
+    def __call__(self, *args, out=None, default_ctx=None):
+        results = self._function(dict(zip(self._names, args)), False)
+        if out is None:
+            return results
+        for target, result in zip(out if isinstance(out, (list, tuple)) else [out], results if isinstance(results, list) else [results]):
+            target[:] = result
+        return out
 
 
 def onehot_encode(indices, out):

@@ -38,6 +38,21 @@ class BaseSparseNDArray(NDArray):
     def _sparse_parts(self):
         return self.data, [self.indptr, self.indices] if self.stype == "csr" else [self.indices]
 
+    def attach_grad(self, grad_req="write", stype=None):
+        """Makes room for a gradient, which is of the same kind unless `stype` says otherwise."""
+        super().attach_grad(grad_req)
+        self._grad_stype = stype or self.stype
+
+    @property
+    def grad(self):
+        """The gradient that attach_grad() made room for, or None."""
+        gradient = super().grad
+        return None if gradient is None else gradient.tostype(getattr(self, "_grad_stype", "default"))
+
+    def detach(self):
+        """The same values, off the tape."""
+        return self._with(super().detach())
+
     def astype(self, dtype, copy=True):
         """Another dtype."""
         return self._with(self.todense().astype(dtype))
@@ -177,6 +192,12 @@ def from_parts(dense, data, indices):
     return _made(CSRNDArray, dense, _indptr=_numbers(indices[0], "int64"), _indices=_numbers(indices[1], "int64"))
 
 
+def row_sparse_view(dense):
+    """A row_sparse array that shares the memory of a dense one: what is written into it is seen there."""
+    values = dense.asnumpy()
+    return _made(RowSparseNDArray, dense, _indices=np.flatnonzero(values.reshape(len(values), -1).any(axis=1)).astype("int64"))
+
+
 def cast_storage(data, stype):
     """The same values as "default", "csr" or "row_sparse"."""
     if stype == "default":
@@ -187,10 +208,9 @@ def cast_storage(data, stype):
         return data
     if isinstance(data, BaseSparseNDArray):
         raise NotSupportedForSparseNDArray(f"{data.stype} cannot become {stype} directly; call tostype('default') first")
-    values = data.asnumpy()
     if stype == "row_sparse":
-        stored = np.flatnonzero(values.reshape(len(values), -1).any(axis=1))
-        return _made(RowSparseNDArray, data.copy(), _indices=stored.astype("int64"))
+        return row_sparse_view(data.copy())
+    values = data.asnumpy()
     if values.ndim != 2:
         raise ValueError(f"a csr matrix has two axes, not {values.ndim}")
     rows, columns = values.nonzero()

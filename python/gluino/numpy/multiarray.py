@@ -3,7 +3,7 @@ import numpy as _np
 
 from .. import _core
 from ..base import dtype_name
-from ..context import engine_device
+from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
 from ..symbol.symbol import Symbol
 
@@ -148,7 +148,7 @@ def copy(a):
 
 
 def _created(op, dtype, ctx, **attrs):
-    return _op(op)(dtype=dtype_name(dtype or "float32"), ctx=f"cpu({engine_device(ctx)})", **attrs)
+    return placed(ctx, lambda where: _op(op)(dtype=dtype_name(dtype or "float32"), ctx=where, **attrs))
 
 
 def _shape(shape):

@@ -2,7 +2,7 @@
 import numpy as _np
 
 from .. import _core
-from ..context import engine_device
+from ..context import placed
 from .multiarray import _op, array, ndarray
 
 __all__ = ["uniform", "normal", "randn", "rand", "randint", "choice", "shuffle", "permutation", "multinomial", "exponential", "gamma", "beta",
@@ -22,7 +22,7 @@ def _size(size, *parameters):
 
 
 def _drawn(op, size, dtype, ctx, **attrs):
-    made = _op(op)(shape=size or (1,), dtype=dtype or "float32", ctx=f"cpu({engine_device(ctx)})", **attrs)
+    made = placed(ctx, lambda where: _op(op)(shape=size or (1,), dtype=dtype or "float32", ctx=where, **attrs))
     return made if size else made.reshape(())
 
 

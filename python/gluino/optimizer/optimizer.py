@@ -21,7 +21,8 @@ class Optimizer:
         if lr_scheduler is not None and learning_rate is not None:
             lr_scheduler.base_lr = learning_rate
         self.begin_num_update = self.num_update = begin_num_update
-        self._counts = {}
+        self._all_index_update_counts = {}  # by device: every copy of a parameter is updated once in a step
+        self._set_current_context(0)
         self.idx2name, self.param_dict = dict(param_idx2name or {}), param_dict or {}
         self.lr_mult, self.wd_mult = {}, {}
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
@@ -84,10 +85,19 @@ class Optimizer:
     def _get_wd(self, index):
         return self.wd * self._factor(index, "wd_mult")
 
+    def _get_lrs(self, indices):
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wds(self, indices):
+        return [self._get_wd(index) for index in indices]
+
+    def _set_current_context(self, device_id):
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
     def _update_count(self, index):
         for i in index if isinstance(index, (list, tuple)) else [index]:
-            self._counts[i] = self._counts.get(i, self.begin_num_update) + 1
-            self.num_update = max(self._counts[i], self.num_update)
+            self._index_update_count[i] = self._index_update_count.get(i, self.begin_num_update) + 1
+            self.num_update = max(self._index_update_count[i], self.num_update)
 
     def _common(self):
         """Attributes that every update operator takes."""
@@ -118,7 +128,7 @@ class Optimizer:
                 self.update(i, w, g, s)
             return
         self._update_count(index)
-        self.step_one(index, weight, grad, state, self._get_lr(index), self._get_wd(index), self._counts[index])
+        self.step_one(index, weight, grad, state, self._get_lr(index), self._get_wd(index), self._index_update_count[index])
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         """One update of one weight; t counts from 1."""
@@ -168,6 +178,8 @@ class Updater:
     def __call__(self, index, grad, weight):
         if not isinstance(index, (list, tuple)):
             index, grad, weight = [index], [grad], [weight]
+        if weight:
+            self.optimizer._set_current_context(weight[0].context.device_id)
         for i, g, w in zip(index, grad, weight):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, w)

@@ -373,6 +373,24 @@ TEST(Memory, SecondOrderLeavesNoCycle) {
   EXPECT_EQ(memory_stats(device).live, before);
 }
 
+TEST(Backward, GivesZeroWhereNothingFlows) {
+  Tensor x = leaf({1, 2}), y = leaf({3, 4}), sum = leaf({5, 6}, GradReq::add);
+  for (bool blocked : {false, true}) {
+    Tensor z;
+    {
+      const auto record = autograd::record();
+      const Tensor product = (x * 2.0) * sum;
+      z = (blocked ? call("BlockGrad", {product}) : product) + y;
+    }
+    for (const Tensor& t : {x, y, sum}) autograd::set_fresh_grad(t, false);
+    z.backward();
+    for (const Tensor& t : {x, y, sum}) EXPECT_TRUE(autograd::has_fresh_grad(t));
+    EXPECT_EQ(values(x.grad()), blocked ? Numbers({0, 0}) : Numbers({10, 12}));
+    EXPECT_EQ(values(y.grad()), Numbers({1, 1}));
+    EXPECT_EQ(values(sum.grad()), Numbers({2, 4})) << "added to";
+  }
+}
+
 TEST(RecordedSymbol, ComputesWhatWasRecorded) {
   const Tensor x = leaf({1, 2}), w = tensor({3, 4});
   Tensor y;

@@ -1,9 +1,11 @@
 """Dense, normalisation, embedding, containers."""
+import warnings
+
 import numpy as _np
 
 from ..block import Block, HybridBlock
 
-__all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm",
+__all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "BatchNormReLU", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm",
            "Embedding", "Flatten", "Lambda", "HybridLambda", "Identity", "Concatenate", "HybridConcatenate"]
 
 
@@ -47,6 +49,13 @@ class Sequential(_Chain, Block):
 
     def forward(self, x, *args):
         return self._chained(x, *args)
+
+    def hybridize(self, active=True, **kwargs):
+        """Compiles the children, each by itself."""
+        if self._children and all(isinstance(child, HybridBlock) for child in self._children.values()):
+            warnings.warn(f"All children of this Sequential layer '{self.prefix}' are HybridBlocks: a HybridSequential compiles them together",
+                          stacklevel=2)
+        super().hybridize(active, **kwargs)
 
 
 class HybridSequential(_Chain, HybridBlock):
@@ -129,6 +138,13 @@ class BatchNorm(HybridBlock):
         return f"{type(self).__name__}({inside})"
 
 
+class BatchNormReLU(BatchNorm):
+    """BatchNorm, then no negative numbers."""
+
+    def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
+        return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var), name="relu")
+
+
 class SyncBatchNorm(BatchNorm):
     """BatchNorm: with one device there is nothing to synchronise."""
 
@@ -195,7 +211,8 @@ class Embedding(HybridBlock):
     def __init__(self, input_dim, output_dim, dtype="float32", weight_initializer=None, sparse_grad=False, **kwargs):
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
-        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True,
+                                      grad_stype="row_sparse" if sparse_grad else "default")
 
     def hybrid_forward(self, F, x, weight):
         return F.Embedding(x, weight, name="fwd", **self._kwargs)

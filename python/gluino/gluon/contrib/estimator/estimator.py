@@ -1,70 +1,100 @@
 """Estimator: fit() and evaluate()."""
 from .... import autograd, metric as metrics
+from ....context import current_context
 from ... import trainer as _trainer
 from ...utils import split_and_load
-from .event_handler import LoggingHandler, MetricHandler, StoppingHandler, ValidationHandler
+from .event_handler import GradientUpdateHandler, LoggingHandler, MetricHandler, StoppingHandler, ValidationHandler
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "BatchProcessor"]
+
+
+class BatchProcessor:
+    """What happens to one batch; derive from it for other inputs, outputs or losses."""
+
+    def _parts(self, estimator, batch, batch_axis):
+        return split_and_load(batch[0], estimator.context, batch_axis), split_and_load(batch[1], estimator.context, batch_axis)
+
+    def evaluate_batch(self, estimator, val_batch, batch_axis=0):
+        """(data, labels, predictions, losses), one of each per context."""
+        data, label = self._parts(estimator, val_batch, batch_axis)
+        pred = [estimator.val_net(x) for x in data]
+        return data, label, pred, [estimator.val_loss(p, y) for p, y in zip(pred, label)]
+
+    def fit_batch(self, estimator, train_batch, batch_axis=0):
+        """The same with gradients."""
+        data, label = self._parts(estimator, train_batch, batch_axis)
+        with autograd.record():
+            pred = [estimator.net(x) for x in data]
+            loss = [estimator.loss(p, y) for p, y in zip(pred, label)]
+        autograd.backward(loss)
+        return data, label, pred, loss
+
+
+def _listed(given, name):
+    found = [] if given is None else [metrics.create(m) for m in (given if isinstance(given, (list, tuple)) else [given])]
+    return (found or [metrics.Accuracy(name=f"{name} accuracy")]) + [metrics.Loss(name=f"{name} loss")]
 
 
 class Estimator:
     """A network, a loss and a trainer; fit() runs the loop and calls handlers."""
 
-    def __init__(self, net, loss, train_metrics=None, val_metrics=None, initializer=None, trainer=None, context=None, **kwargs):
-        from ....context import current_context
+    def __init__(self, net, loss, train_metrics=None, val_metrics=None, initializer=None, trainer=None, context=None, val_net=None, val_loss=None,
+                 batch_processor=None):
         self.net, self.loss, self.stop_training = net, loss, False
-        listed = lambda m: [] if m is None else [metrics.create(x) for x in (m if isinstance(m, list) else [m])]  # noqa: E731
-        self.train_metrics = listed(train_metrics) or [metrics.Accuracy(name="training accuracy")]
-        self.val_metrics = listed(val_metrics) or [metrics.Accuracy(name="validation accuracy")]
-        self.train_metrics.append(metrics.Loss(name="training loss"))
-        self.val_metrics.append(metrics.Loss(name="validation loss"))
-        self.context = context if isinstance(context, list) else [context or current_context()]
+        self.val_net, self.val_loss = val_net or net, val_loss or loss
+        self.batch_processor = batch_processor or BatchProcessor()
+        self.train_metrics, self.val_metrics = _listed(train_metrics, "training"), _listed(val_metrics, "validation")
+        self.context = list(context) if isinstance(context, (list, tuple)) else [context or current_context()]
         if initializer is not None or any(p._data is None and p._deferred is None for p in net.collect_params().values()):
             net.initialize(initializer, self.context, force_reinit=initializer is not None)
         self.trainer = trainer or _trainer.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
 
-    def _parts(self, batch, batch_axis=0):
-        return split_and_load(batch[0], self.context, batch_axis), split_and_load(batch[1], self.context, batch_axis)
-
     def evaluate(self, val_data, batch_axis=0, event_handlers=None):
         """Brings the validation metrics up to date."""
-        for metric in self.val_metrics:
-            metric.reset()
+        tell = self._teller([MetricHandler(self.val_metrics), *(event_handlers or [])])
+        tell("epoch_begin")
         for batch in val_data:
-            data, label = self._parts(batch, batch_axis)
-            pred = [self.net(x) for x in data]
-            loss = [self.loss(p, y) for p, y in zip(pred, label)]
-            for metric in self.val_metrics:
-                metric.update(0, loss) if "loss" in metric.name else metric.update(label, pred)
+            tell("batch_begin", batch=batch)
+            _, label, pred, loss = self.batch_processor.evaluate_batch(self, batch, batch_axis)
+            tell("batch_end", batch=batch, pred=pred, label=label, loss=loss)
+        tell("epoch_end")
 
     def fit(self, train_data, val_data=None, epochs=None, event_handlers=None, batches=None, batch_axis=0):
         """Trains for so many epochs or batches."""
         if (epochs is None) == (batches is None):
             raise ValueError("Fit only support exactly one type of iteration, train by number of epochs or number of batches.")
         self.stop_training = False
-        handlers = [StoppingHandler(epochs, batches), MetricHandler(self.train_metrics)] + list(event_handlers or [])
-        if val_data is not None and not any(isinstance(h, ValidationHandler) for h in handlers):
-            handlers.append(ValidationHandler(val_data, self.evaluate))
-        if not any(isinstance(h, LoggingHandler) for h in handlers):
-            handlers.append(LoggingHandler(metrics=self.train_metrics))
-
-        def tell(event, **kwargs):
-            for handler in handlers:
-                if hasattr(handler, event):
-                    getattr(handler, event)(self, **kwargs)
+        tell = self._teller(self._with_defaults(list(event_handlers or []), StoppingHandler(epochs, batches), val_data))
         tell("train_begin")
         while not self.stop_training:
             tell("epoch_begin")
             for batch in train_data:
                 tell("batch_begin", batch=batch)
-                data, label = self._parts(batch, batch_axis)
-                with autograd.record():
-                    pred = [self.net(x) for x in data]
-                    loss = [self.loss(p, y) for p, y in zip(pred, label)]
-                autograd.backward(loss)
-                self.trainer.step(batch[0].shape[batch_axis])
+                _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
                 tell("batch_end", batch=batch, pred=pred, label=label, loss=loss)
                 if self.stop_training:
                     break
             tell("epoch_end")
         tell("train_end")
+
+    def _with_defaults(self, handlers, stopping, val_data):
+        def add(kind, make):
+            if not any(isinstance(h, kind) for h in handlers):
+                handlers.append(make())
+        add(StoppingHandler, lambda: stopping)
+        add(GradientUpdateHandler, GradientUpdateHandler)
+        add(MetricHandler, lambda: MetricHandler(self.train_metrics))
+        if val_data is not None:
+            add(ValidationHandler, lambda: ValidationHandler(val_data, self.evaluate))
+        add(LoggingHandler, lambda: LoggingHandler(metrics=self.train_metrics + (self.val_metrics if val_data is not None else [])))
+        return handlers
+
+    def _teller(self, handlers):
+        """Calls the handlers of an event, those with small priorities first."""
+        handlers = sorted(handlers, key=lambda handler: getattr(handler, "priority", 0))
+
+        def tell(event, **kwargs):
+            for handler in handlers:
+                if hasattr(handler, event):
+                    getattr(handler, event)(self, **kwargs)
+        return tell

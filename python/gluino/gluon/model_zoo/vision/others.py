@@ -182,7 +182,7 @@ class MobileNet(Features):
             self.output = nn.Dense(classes)
 
 
-class _LinearBottleneck(HybridBlock):
+class LinearBottleneck(HybridBlock):
     def __init__(self, in_channels, channels, t, stride, **kwargs):
         super().__init__(**kwargs)
         self.use_shortcut = stride == 1 and in_channels == channels
@@ -209,7 +209,7 @@ class MobileNetV2(Features):
                 before = [int(x * multiplier) for x in [32] + [16] + [24] * 2 + [32] * 3 + [64] * 4 + [96] * 3 + [160] * 3]
                 after = [int(x * multiplier) for x in [16] + [24] * 2 + [32] * 3 + [64] * 4 + [96] * 3 + [160] * 3 + [320]]
                 for a, b, t, stride in zip(before, after, [1] + [6] * 16, [1, 2] * 2 + [1, 1, 2] + [1] * 6 + [2] + [1] * 3):
-                    self.features.add(_LinearBottleneck(a, b, t, stride))
+                    self.features.add(LinearBottleneck(a, b, t, stride))
                 _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
                 self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.HybridSequential(prefix="output_")
