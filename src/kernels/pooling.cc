@@ -301,9 +301,10 @@ void pool(const PoolGeometry& g, const T* data, T* out) {
 template <class T>
 void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
   const int64_t unit = unit_of(g);
-  std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
+  const bool squares = std::is_same_v<T, float> && are_squares(g), all_written = squares && 4 * g.out_area() == g.in_area();
+  if (!all_written) std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
   if constexpr (std::is_same_v<T, float>)
-    if (are_squares(g))
+    if (squares)
       return for_each_square_row(g, [&](int64_t top, int64_t bottom, int64_t to) {
         pool_table().max_of_squares_grad(g.out[2], data + top, data + bottom, values + to, head + to, data_grad + top, data_grad + bottom);
       });

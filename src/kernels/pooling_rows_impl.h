@@ -56,15 +56,23 @@ inline Lanes take(Lanes v, Lanes value, Lanes& head) {
   return given;
 }
 
+// Calls f(i) for groups of 8 outputs; the last group may overlap the one before. False: there are less than 8.
+template <class F>
+inline bool for_each_eight(int64_t count, F&& f) {
+  if (count < kLanes) return false;
+  for (int64_t i = 0; i < count; i += kLanes) f(i + kLanes <= count ? i : count - kLanes);
+  return true;
+}
+
 void max_of_squares(int64_t count, const float* top, const float* bottom, float* out) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  const bool done = for_each_eight(count, [&](int64_t i) {
     const Lanes a = load(top + 2 * i), b = load(top + 2 * i + kLanes), c = load(bottom + 2 * i), d = load(bottom + 2 * i + kLanes);
     Lanes best = spread(-FLT_MAX);
     for (const Lanes v : {even(a, b), odd(a, b), even(c, d), odd(c, d)}) best = larger(best, v);
     store(out + i, best);
-  }
-  for (; i < count; ++i) {
+  });
+  if (done) return;
+  for (int64_t i = 0; i < count; ++i) {
     float best = -FLT_MAX;
     for (const float v : {top[2 * i], top[2 * i + 1], bottom[2 * i], bottom[2 * i + 1]}) best = larger(best, v);
     out[i] = best;
@@ -81,19 +89,18 @@ void max_of_squares_grad(int64_t count, const float* top, const float* bottom, c
     store_pairs(to_top, first, second);
     store_pairs(to_bottom, third, fourth);
   };
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) eight(top + 2 * i, bottom + 2 * i, values + i, head + i, top_grad + 2 * i, bottom_grad + 2 * i);
-  if (i == count) return;
-  // The rest, beside the rows.
-  float rest[6][2 * kLanes] = {};
-  const auto singles = static_cast<size_t>(count - i) * sizeof(float);
-  memcpy(rest[0], top + 2 * i, 2 * singles);
-  memcpy(rest[1], bottom + 2 * i, 2 * singles);
-  memcpy(rest[2], values + i, singles);
-  memcpy(rest[3], head + i, singles);
-  eight(rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
-  memcpy(top_grad + 2 * i, rest[4], 2 * singles);
-  memcpy(bottom_grad + 2 * i, rest[5], 2 * singles);
+  const bool done = for_each_eight(
+      count, [&](int64_t i) { eight(top + 2 * i, bottom + 2 * i, values + i, head + i, top_grad + 2 * i, bottom_grad + 2 * i); });
+  if (done) return;
+  float row[6][2 * kLanes] = {};  // beside the memory
+  const auto singles = static_cast<size_t>(count) * sizeof(float);
+  memcpy(row[0], top, 2 * singles);
+  memcpy(row[1], bottom, 2 * singles);
+  memcpy(row[2], values, singles);
+  memcpy(row[3], head, singles);
+  eight(row[0], row[1], row[2], row[3], row[4], row[5]);
+  memcpy(top_grad, row[4], 2 * singles);
+  memcpy(bottom_grad, row[5], 2 * singles);
 }
 
 }  // namespace
