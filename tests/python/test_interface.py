@@ -400,6 +400,19 @@ def test_modules_take_types_and_parameters():
     plain.backward([nd.ones((1, 3))])  # nothing to learn
 
 
+def test_attributes_of_nodes():
+    with mx.AttrScope(group="4"):
+        data = sym.var("data", attr={"group": "1", "force_mirroring": "True"}, lr_mult=1)
+        other = sym.var("other")
+    assert data.attr("group") == "1" and other.attr("group") == "4"
+    assert data.attr("lr_mult") == data.attr("__lr_mult__") == "1" and data.attr("__force_mirroring__") == "True"
+    net = sym.Convolution(data, kernel=(1, 1), num_filter=1, name="conv", attr={"__mood__": "so so", "wd_mult": "x"}, lr_mult=2)
+    about = net.attr_dict()
+    assert about["conv"]["__wd_mult__"] == "x" and about["conv"]["lr_mult"] == "2" and about["conv_weight"]["__mood__"] == "so so"
+    assert sym.load_json(net.tojson()).attr("__lr_mult__") == "2"
+    assert nd.sparse.abs is nd.abs and sym.sparse.dot is sym.dot
+
+
 def test_a_recorded_computation_as_a_symbol():
     x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
     x.attach_grad()
