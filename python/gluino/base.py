@@ -43,6 +43,10 @@ class NotSupportedForSparseNDArray(MXNetError):
     """Sparse storage: arrays are dense here."""
 
 
+class NotImplementedForSymbol(MXNetError, NotImplementedError, TypeError):
+    """What needs a value was asked of a Symbol."""
+
+
 # By the name of the C++ class.
 ERRORS = {
     "UserError": MXNetError, "ShapeError": ShapeError, "DTypeError": DTypeError, "AttrError": AttrError,

@@ -57,6 +57,7 @@ class Executor:
         args = {n: zeros(s, ctx, t) for n, s, t in zip(names, arg_shapes, arg_types)}
         aux = {n: zeros(s, ctx, t) for n, s, t in zip(states, aux_shapes, aux_types)}
         requests = cls._requests(names, grad_req)
+        requests = {n: request if "float" in args[n]._dtype_name else "null" for n, request in requests.items()}  # whole numbers are not learnt
         grads = {n: zeros(args[n].shape, ctx, args[n].dtype) for n in names if requests[n] != "null"}
         return cls(symbol, ctx, args, grads, requests, aux)
 

@@ -161,6 +161,16 @@ Graph Symbol::graph() const {
   return list_form(topological_order(outputs_), outputs_, numbers);
 }
 
+// The nodes themselves, so that what is built from them has the same variables.
+Symbol Symbol::get_internals() const {
+  std::vector<Value> all;
+  for (GraphNode* node : topological_order(outputs_)) {
+    const int visible = node->op ? node->op->num_visible_outputs(node->attrs) : 1;
+    for (int k = 0; k < visible; ++k) all.push_back({Ref<GraphNode>(node), k});
+  }
+  return Symbol(std::move(all));
+}
+
 Graph graph_in_call_order(const Symbol& symbol, std::vector<int>& variables) {
   NodeNumbers numbers;
   std::vector<GraphNode*> order = nodes_in_order(symbol.outputs());

@@ -81,18 +81,14 @@ std::vector<std::string> Symbol::list_outputs() const {
   return names;
 }
 
-Symbol Symbol::get_internals() const {
-  Graph g = graph();
-  g.outputs.clear();
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const int visible = g.nodes[i].op ? g.nodes[i].op->num_visible_outputs(g.nodes[i].attrs) : 1;
-    for (int k = 0; k < visible; ++k) g.outputs.push_back({static_cast<int>(i), k});
-  }
-  return from_graph(g);
-}
 Symbol Symbol::get_children() const {
   std::vector<Value> inputs;
-  for (const Value& v : outputs_) inputs.insert(inputs.end(), v.node->inputs.begin(), v.node->inputs.end());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const GraphNode& node = *outputs_[i].node;
+    const bool seen =
+        std::any_of(outputs_.begin(), outputs_.begin() + static_cast<long>(i), [&](const Value& v) { return v.node.get() == &node; });
+    if (!seen) inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
+  }
   return Symbol(std::move(inputs));
 }
 

@@ -400,6 +400,25 @@ def test_modules_take_types_and_parameters():
     plain.backward([nd.ones((1, 3))])  # nothing to learn
 
 
+def test_symbols_as_values_of_a_graph():
+    data = sym.var("data")
+    parts = sym.SliceChannel(data, num_outputs=3, name="slice")
+    assert parts.get_children().list_outputs() == ["data"]
+    assert sym.Concat(*parts).get_children().list_outputs() == ["slice_output0", "slice_output1", "slice_output2"]
+    with pytest.raises(mx.base.NotImplementedForSymbol):
+        bool(data)
+    assert data.broadcast_to((2, 3)).eval(data=nd.ones((1, 3)))[0].shape == (2, 3)
+    outer = sym.FullyConnected(name="fc", num_hidden=2)
+    assert outer(fc_data=data, name="composed").list_arguments() == ["data", "fc_weight", "fc_bias"]
+    chosen = sym.batch_take(sym.var("x"), sym.var("i")).simple_bind(mx.cpu(), x=(2, 3), i=(2,), type_dict={"i": np.int32})
+    chosen.forward(is_train=True)
+    chosen.backward(nd.ones((2,)))
+    layer = sym.FullyConnected(data, num_hidden=1, no_bias=True, name="fc")
+    penalty = sym.sum(sym.abs(layer.get_internals()["fc_weight"])) + sym.sum(layer)
+    assert penalty.simple_bind(mx.cpu(), data=(5, 13)).arg_dict["fc_weight"].shape == (1, 13)
+    assert chosen.grad_dict["i"] is None and chosen.grad_dict["x"].asnumpy().tolist() == [[1, 0, 0]] * 2
+
+
 def test_attributes_of_nodes():
     with mx.AttrScope(group="4"):
         data = sym.var("data", attr={"group": "1", "force_mirroring": "True"}, lr_mult=1)

@@ -1,7 +1,7 @@
 """Symbol: a value of a graph that has not run. Inside a hybridized block it also has what arrays have: shape, [], +=, asnumpy."""
 from .. import _core
 from ..attribute import current as _attr_scope
-from ..base import as_dtype, dtype_name
+from ..base import NotImplementedForSymbol, as_dtype, dtype_name
 from ..executor import Executor
 from ..ndarray.ndarray import Readable
 
@@ -63,15 +63,17 @@ class Symbol(Readable, _core.SymbolBase):
 
     def __call__(self, *args, **kwargs):
         """The graph with variables replaced by other symbols."""
-        name = kwargs.pop("name", None)
+        kwargs.pop("name", None)  # nodes keep theirs
         if args and kwargs:
             raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
         if args:
             kwargs = dict(zip(self.list_arguments(), args))
-        composed = _core.sym_compose(self, kwargs)
-        if name:
-            composed._set_name(name)
-        return composed
+        return _core.sym_compose(self, kwargs)
+
+    def __bool__(self):
+        if not _core.is_traced(self):
+            raise NotImplementedForSymbol("the truth of a Symbol is not known before its graph runs; use mx.sym.where or contrib.cond")
+        return _core.SymbolBase.__bool__(self)
 
     def __copy__(self):
         return load_json(self.tojson())
@@ -213,6 +215,10 @@ class Symbol(Readable, _core.SymbolBase):
     def reshape(self, *args, **kwargs):
         """Another shape; 0, -1, -2, -3, -4 as in MXNet."""
         return Readable.reshape(self, *args, **kwargs)
+
+    def broadcast_to(self, shape):
+        """The value repeated along axes of extent 1, and along new ones in front where its axes are known."""
+        return Readable.broadcast_to(self, shape) if _core.is_traced(self) else self._call("broadcast_to", shape=shape)
 
     def as_in_context(self, context):
         """This value: a graph runs where its inputs are."""
