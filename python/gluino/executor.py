@@ -92,6 +92,8 @@ class Executor:
 
     def backward(self, out_grads=None, is_train=True):
         """Writes the gradients."""
+        if all(gradient is None for gradient in self.grad_dict.values()):
+            return
         if out_grads is not None and not isinstance(out_grads, (list, tuple)):
             out_grads = [out_grads]
         self._bound.backward(list(out_grads or []))

@@ -83,7 +83,8 @@ def _named(data, default_name, allow_empty):
         data = {default_name: data[0]} if len(data) == 1 else {f"_{i}_{default_name}": d for i, d in enumerate(data)}
     if not isinstance(data, dict):
         raise TypeError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
-    return [(name, value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)) for name, value in data.items()]
+    # As mx.nd.array does: arrays of the package keep their dtype, all others become float32.
+    return [(name, value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value, np.float32)) for name, value in data.items()]
 
 
 class NDArrayIter(DataIter):
@@ -146,10 +147,10 @@ class NDArrayIter(DataIter):
         return max(0, self.cursor + self.batch_size - len(self._queue)) if self.last_batch_handle == "pad" else 0
 
     def getdata(self):
-        return [nd.array(value[self._rows()], dtype=value.dtype if value.dtype != np.float64 else "float32") for _, value in self._data]
+        return [nd.array(value[self._rows()], dtype=value.dtype) for _, value in self._data]
 
     def getlabel(self):
-        return [nd.array(value[self._rows()], dtype=value.dtype if value.dtype != np.float64 else "float32") for _, value in self._label]
+        return [nd.array(value[self._rows()], dtype=value.dtype) for _, value in self._label]
 
 
 class ResizeIter(DataIter):

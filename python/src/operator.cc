@@ -32,6 +32,7 @@ struct Given {
   std::vector<PyObject*> inputs;
   std::vector<std::pair<std::string_view, AttrValue>> attrs;
   PyObject *out = nullptr, *name = nullptr, *attr = nullptr;
+  StringMap node_attrs;  // what belongs to the node of a graph, not to the operator
   size_t next_field = 0;
 
   const OpDef& op() const { return *self.op; }
@@ -83,6 +84,11 @@ struct Given {
       if (PyUnicode_Compare(self.input_names[i], key) == 0) return named_input(i, o);
     const auto& ignored = op().ignored_attrs;
     if (std::find(ignored.begin(), ignored.end(), text) != ignored.end() || text == "ctx") return;
+    static constexpr std::string_view kOfNodes[] = {"lr_mult", "wd_mult", "ctx_group", "force_mirroring", "mirror_stage"};
+    if (std::find(std::begin(kOfNodes), std::end(kOfNodes), text) != std::end(kOfNodes)) {
+      node_attrs["__" + std::string(text) + "__"] = py::cast<std::string>(py::str(py::handle(o)));
+      return;
+    }
     // A copy of the name lives in the call's keyword tuple; make_attrs explains what is wrong, with the nearest name.
     attrs.emplace_back(text, to_attr(o, text));
   }
@@ -137,7 +143,7 @@ PyObject* compose(const Given& g, Flavour flavour) {
     else
       named[op.inputs[i].name] = unwrap_symbol(g.inputs[i]);
   }
-  StringMap extra;
+  StringMap extra = g.node_attrs;
   if (g.attr)
     for (const auto& [key, value] : py::cast<py::dict>(py::handle(g.attr)))
       extra[py::cast<std::string>(key)] = py::cast<std::string>(py::str(value));

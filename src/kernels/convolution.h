@@ -2,8 +2,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <limits>
+
+#include "kernels/scratch.h"
 
 namespace gluino::kernels {
 
@@ -29,9 +30,6 @@ struct ConvEpilogue {
   bool accumulate = false, relu = false;
   float limit = std::numeric_limits<float>::infinity();  // only with relu
 };
-
-// Gives memory that lives until the kernel returns.
-using Scratch = std::function<void*(int64_t bytes)>;
 
 // bias may be null.
 void convolution(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch);

@@ -266,26 +266,27 @@ constexpr int64_t kPredictedRows = 64;  // rows of gates that one product of the
 
 // States start as those before the first step and end as those after the last; columns of `out` are `width` apart.
 void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, const float* input, const float* packed, float* hidden,
-                  float* cell, float* out) {
+                  float* cell, float* out, const Scratch& scratch) {
   const PackedCell at(g, layer, direction);
   const int64_t size = g.state, rows = g.gates() * size, inputs = g.layer_input(layer), width = g.directions * size;
   const bool apart = g.mode == RnnMode::gru;  // the state's part is not simply added to the input's
   const int64_t steps_at_once = std::max<int64_t>(1, kPredictedRows / std::max<int64_t>(g.batch, 1));
-  std::vector<float> gates(static_cast<size_t>(std::min(steps_at_once, g.time) * g.batch * rows));
-  std::vector<float> from_state(static_cast<size_t>(apart ? g.batch * rows : 0)), unused(static_cast<size_t>(g.batch * size));
+  const auto floats = [&](int64_t n) { return static_cast<float*>(scratch(n * static_cast<int64_t>(sizeof(float)))); };
+  float *gates = floats(std::min(steps_at_once, g.time) * g.batch * rows), *from_state = apart ? floats(g.batch * rows) : nullptr;
+  float* unused = cell ? nullptr : floats(g.batch * size);
   for (int64_t done = 0; done < g.time; done += steps_at_once) {
     const int64_t steps = std::min(steps_at_once, g.time - done), first = direction ? g.time - done - steps : done;
-    gemm_packed(false, steps * g.batch, rows, inputs, input + first * g.batch * inputs, inputs, packed + at.input_weight, false,
-                gates.data(), rows, {.bias = packed + at.input_bias});
+    gemm_packed(false, steps * g.batch, rows, inputs, input + first * g.batch * inputs, inputs, packed + at.input_weight, false, gates,
+                rows, {.bias = packed + at.input_bias});
     for (int64_t s = 0; s < steps; ++s) {
       const int64_t t = direction ? first + steps - 1 - s : first + s;
-      float* sums = gates.data() + (t - first) * g.batch * rows;
-      gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, apart ? from_state.data() : sums, rows,
+      float* sums = gates + (t - first) * g.batch * rows;
+      gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, apart ? from_state : sums, rows,
                   {.bias = apart ? packed + at.state_bias : nullptr});
       parallel_for(g.batch, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
-          float *h = hidden + n * size, *extra = cell ? cell + n * size : unused.data() + n * size;
-          step_row(g.mode, size, sums + n * rows, apart ? from_state.data() + n * rows : nullptr, h, extra, h, extra);
+          float *h = hidden + n * size, *extra = (cell ? cell : unused) + n * size;
+          step_row(g.mode, size, sums + n * rows, apart ? from_state + n * rows : nullptr, h, extra, h, extra);
           std::copy_n(h, size, out + (t * g.batch + n) * width + direction * size);
         }
       });
@@ -368,21 +369,19 @@ void pack_rnn_parameters(const RnnGeometry& g, const float* parameters, float* p
 }
 
 void rnn_predict(const RnnGeometry& g, const float* data, const float* packed, RnnStates<const float> initial, float* out,
-                 RnnStates<float> final) {
+                 RnnStates<float> final, const Scratch& scratch) {
   const int64_t block = g.batch * g.state, cells = g.layers * g.directions;
   std::copy_n(initial.hidden, cells * block, final.hidden);
   if (final.cell) std::copy_n(initial.cell, cells * block, final.cell);
-  std::vector<float> between[2];  // layers write one and read the other; the last one writes `out`
+  float* between[2] = {};  // layers write one and read the other; the last one writes `out`
   const float* input = data;
   for (int64_t l = 0; l < g.layers; ++l) {
-    float* layer_out = out;
-    if (l + 1 < g.layers) {
-      between[l % 2].resize(static_cast<size_t>(g.time * block * g.directions));
-      layer_out = between[l % 2].data();
-    }
+    float*& own = between[l % 2];
+    if (l + 1 < g.layers && !own) own = static_cast<float*>(scratch(g.time * block * g.directions * static_cast<int64_t>(sizeof(float))));
+    float* layer_out = l + 1 < g.layers ? own : out;
     for (int64_t d = 0; d < g.directions; ++d) {
       const int64_t at = (l * g.directions + d) * block;
-      predict_cell(g, l, d, input, packed, final.hidden + at, final.cell ? final.cell + at : nullptr, layer_out);
+      predict_cell(g, l, d, input, packed, final.hidden + at, final.cell ? final.cell + at : nullptr, layer_out, scratch);
     }
     input = layer_out;
   }

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/scratch.h"
+
 namespace gluino::kernels {
 
 enum class RnnMode : uint8_t { relu, tanh, lstm, gru };
@@ -47,6 +49,6 @@ void rnn_backward(const RnnGeometry& g, const T* data, const T* parameters, RnnS
 int64_t packed_rnn_elements(const RnnGeometry& g);
 void pack_rnn_parameters(const RnnGeometry& g, const float* parameters, float* packed);
 void rnn_predict(const RnnGeometry& g, const float* data, const float* packed, RnnStates<const float> initial, float* out,
-                 RnnStates<float> final);
+                 RnnStates<float> final, const Scratch& scratch);
 
 }  // namespace gluino::kernels

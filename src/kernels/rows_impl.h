@@ -10,30 +10,46 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+constexpr int kVectors = 64 / kBytes;
 template <class T>
 constexpr int64_t kRowLanes = 64 / sizeof(T);
+template <class T>
+constexpr int64_t kWidth = kBytes / sizeof(T);
 template <class T>
 struct RowVector;
 template <>
 struct RowVector<float> {
-  typedef float type __attribute__((vector_size(64)));
+  typedef float type __attribute__((vector_size(kBytes)));
 };
 template <>
 struct RowVector<double> {
-  typedef double type __attribute__((vector_size(64)));
+  typedef double type __attribute__((vector_size(kBytes)));
 };
+template <class T>
+using Vector = typename RowVector<T>::type;
+
+template <class T>
+inline Vector<T> load(const T* x) {
+  Vector<T> v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
 
 // The sum of f(x[i]), where f takes a number or a vector of them.
 template <class T, class F>
 inline T sum_row(const T* x, int64_t n, F&& f) {
-  using V = typename RowVector<T>::type;
-  V sums{};
+  Vector<T> sums[kVectors] = {};
   int64_t i = 0;
-  for (; i + kRowLanes<T> <= n; i += kRowLanes<T>) {
-    V v;
-    memcpy(&v, x + i, sizeof v);
-    sums += f(v);
-  }
+  for (; i + kRowLanes<T> <= n; i += kRowLanes<T>)
+    for (int v = 0; v < kVectors; ++v) sums[v] += f(load(x + i + v * kWidth<T>));
   T lanes[kRowLanes<T>];
   memcpy(lanes, &sums, sizeof sums);
   for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += f(x[i]);
@@ -45,19 +61,18 @@ inline T sum_row(const T* x, int64_t n, F&& f) {
 // NaN is passed over here; it spreads through the sum.
 template <class T>
 inline T largest_of(const T* x, int64_t n) {
-  using V = typename RowVector<T>::type;
   T largest = -static_cast<T>(HUGE_VAL);
   int64_t i = 0;
-  if (n >= kRowLanes<T>) {
-    V most, v;
-    memcpy(&most, x, sizeof most);
-    most = most == most ? most : largest - V{};
-    for (i = kRowLanes<T>; i + kRowLanes<T> <= n; i += kRowLanes<T>) {
-      memcpy(&v, x + i, sizeof v);
-      most = most < v ? v : most;
+  Vector<T> most[kVectors];
+  for (int v = 0; v < kVectors; ++v) most[v] = Vector<T>{} + largest;
+  for (; i + kRowLanes<T> <= n; i += kRowLanes<T>)
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector<T> here = load(x + i + v * kWidth<T>);
+      most[v] = most[v] < here ? here : most[v];
     }
-    for (int64_t l = 0; l < kRowLanes<T>; ++l) largest = largest < most[l] ? most[l] : largest;
-  }
+  T lanes[kRowLanes<T>];
+  memcpy(lanes, &most, sizeof most);
+  for (const T lane : lanes) largest = largest < lane ? lane : largest;
   for (; i < n; ++i) largest = largest < x[i] ? x[i] : largest;
   return largest;
 }
@@ -67,14 +82,18 @@ void softmax(T* x, int64_t n, T scale, bool logarithm, T* exps) {
   if (scale != 1)
     for (int64_t i = 0; i < n; ++i) x[i] *= scale;
   const T largest = largest_of(x, n);
-  for (int64_t i = 0; i < n; ++i) x[i] -= largest;
-  for (int64_t i = 0; i < n; ++i) exps[i] = math::exp(x[i]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] -= largest;
+    exps[i] = math::exp(x[i]);
+  }
   const T sum = sum_row(exps, n, [](const auto& v) { return v; });
   if (logarithm) {
     const T offset = static_cast<T>(::log(static_cast<double>(sum)));
     for (int64_t i = 0; i < n; ++i) x[i] -= offset;
   } else {
     const T factor = 1 / sum;
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) x[i] = exps[i] * factor;
   }
 }

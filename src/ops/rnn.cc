@@ -182,8 +182,9 @@ GLUINO_OP(_compiled_rnn, CompiledRNNAttrs) {
       })
       .kernel([](const CompiledRNNAttrs& a, KernelContext& k) {
         const RnnGeometry g = geometry_of(a, k.in(0).shape()[0], k.in(0).shape()[1]);
+        PoolScratch scratch(k.out().device());
         kernels::rnn_predict(g, k.data<float>(0), k.data<float>(1), {k.data<float>(2), a.is_lstm() ? k.data<float>(3) : nullptr},
-                             k.out_data<float>(), {k.out_data<float>(1), a.is_lstm() ? k.out_data<float>(2) : nullptr});
+                             k.out_data<float>(), {k.out_data<float>(1), a.is_lstm() ? k.out_data<float>(2) : nullptr}, std::ref(scratch));
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")

@@ -379,6 +379,40 @@ def test_a_loaded_module_predicts_after_bind():
     assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]]
 
 
+def test_modules_take_types_and_parameters():
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([mx.io.DataDesc("data", (1, 3), np.float64)])
+    module.init_params()
+    values = {"fc_weight": nd.ones((2, 3), dtype="float64"), "fc_bias": nd.zeros((2,), dtype="float64")}
+    module.set_params(values, {})
+    module.set_params({"fc_bias": values["fc_bias"] + 1}, {}, allow_missing=True)
+    module.forward(mx.io.DataBatch([nd.ones((1, 3), dtype="float64")]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[4, 4]] and module.get_outputs()[0].dtype == np.float64
+    with pytest.raises(RuntimeError, match="fc_weight"):
+        module.set_params({"fc_bias": values["fc_bias"]}, {})
+    with pytest.raises(ValueError, match="other"):
+        module.set_params({"other": values["fc_bias"]}, {}, allow_missing=True)
+    plain = mx.mod.Module(sym.relu(sym.var("data")), label_names=None)
+    plain.bind([("data", (1, 3))])
+    plain.init_params()
+    plain.forward(mx.io.DataBatch([nd.ones((1, 3))]))
+    plain.backward([nd.ones((1, 3))])  # nothing to learn
+
+
+def test_attributes_of_nodes():
+    with mx.AttrScope(group="4"):
+        data = sym.var("data", attr={"group": "1", "force_mirroring": "True"}, lr_mult=1)
+        other = sym.var("other")
+    assert data.attr("group") == "1" and other.attr("group") == "4"
+    assert data.attr("lr_mult") == data.attr("__lr_mult__") == "1" and data.attr("__force_mirroring__") == "True"
+    net = sym.Convolution(data, kernel=(1, 1), num_filter=1, name="conv", attr={"__mood__": "so so", "wd_mult": "x"}, lr_mult=2)
+    about = net.attr_dict()
+    assert about["conv"]["__wd_mult__"] == "x" and about["conv"]["lr_mult"] == "2" and about["conv_weight"]["__mood__"] == "so so"
+    assert sym.load_json(net.tojson()).attr("__lr_mult__") == "2"
+    assert nd.sparse.abs is nd.abs and sym.sparse.dot is sym.dot
+
+
 def test_a_recorded_computation_as_a_symbol():
     x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
     x.attach_grad()

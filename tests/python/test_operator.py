@@ -1,7 +1,9 @@
 """Operators written in Python: mx.operator.CustomOp under its names in mx.nd and mx.sym, eager, hybridized, exported, bound."""
+import gc
 import json
 import pathlib
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -260,3 +262,34 @@ def test_arrays_of_numpy_mode():
         y = mx.npx.custom(x, op_type="twice")
     y.backward()
     assert isinstance(y, mx.np.ndarray) and x.grad.asnumpy().tolist() == [2, 2, 2]
+
+
+def test_operators_go_with_what_used_them():
+    alive = []
+
+    class Kept(mx.operator.CustomOp):
+        def __init__(self):
+            alive.append(weakref.ref(self))
+
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.kept = in_data[0]
+            self.assign(out_data[0], req[0], in_data[0])
+
+    @mx.operator.register("kept")
+    class KeptProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, shapes, dtypes):
+            return Kept()
+
+    def use():
+        x = nd.ones((2,))
+        x.attach_grad()
+        functions = [lambda x: nd.Custom(x, op_type="kept"), mx.hybrid(lambda x: nd.Custom(x, op_type="kept"))]
+        for function in functions:
+            for _ in range(3):
+                with autograd.record():
+                    y = function(x)
+            y.backward()
+        sym.Custom(sym.var("x"), op_type="kept").eval(x=x)
+    use()
+    gc.collect()
+    assert len(alive) >= 4 and not any(ref() for ref in alive)

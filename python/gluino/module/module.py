@@ -50,6 +50,15 @@ class Module(BaseModule):
         if save_optimizer_states:
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 
+    def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True, allow_extra=False):
+        """Takes over parameters; those that are missing keep their values where that is allowed."""
+        if not allow_missing:
+            return super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+        self._need(bind=True)
+        self._exec.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
+        self.params_initialized = True
+
+    _symbol = property(lambda self: self.symbol)
     data_names = property(lambda self: self._data_names)
     label_names = property(lambda self: self._label_names)
     data_shapes = property(lambda self: self._data_shapes)
@@ -66,7 +75,8 @@ class Module(BaseModule):
         requests = {name: grad_req if for_training and name not in self._fixed else "null" for name in self._param_names}
         requests.update({name: grad_req if inputs_need_grad else "null" for name in self._data_names})
         shapes = {d.name: d.shape for d in self._data_shapes + self._label_shapes if d.name in self.symbol.list_arguments()}
-        self._exec = Executor.allocate(self.symbol, self._context, requests, None, shapes)
+        types = {d.name: d.dtype for d in self._data_shapes if d.dtype is not None}
+        self._exec = Executor.allocate(self.symbol, self._context, requests, types, shapes)
         if shared_module is not None:
             self._share(shared_module)
         self.binded = True

@@ -311,3 +311,9 @@ def _elementwise(name):
 
 
 add, subtract, multiply, divide = (_elementwise(name) for name in ("add", "subtract", "multiply", "divide"))
+
+
+def __getattr__(name):
+    """Other operators are those of mx.nd, with dense results."""
+    from .. import ndarray as nd
+    return getattr(nd, name)

@@ -1,1 +1,6 @@
-"""Operators of mx.sym.sparse, from the registry."""
+"""mx.sym.sparse: the operators of mx.sym, whose graphs are dense."""
+
+
+def __getattr__(name):
+    from .. import symbol
+    return getattr(symbol, name)

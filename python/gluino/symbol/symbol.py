@@ -23,6 +23,15 @@ def _missing(symbol, name):
     return AttributeError(f"'{type(symbol).__name__}' object has no attribute '{name}'")
 
 
+def _in_both_spellings(attrs):
+    """Attributes of nodes are known with underscores and without."""
+    for key in ("lr_mult", "wd_mult", "ctx_group", "force_mirroring", "mirror_stage"):
+        for known, other in ((key, f"__{key}__"), (f"__{key}__", key)):
+            if known in attrs:
+                attrs.setdefault(other, attrs[known])
+    return attrs
+
+
 class Symbol(Readable, _core.SymbolBase):
     """Outputs of a graph."""
 
@@ -115,17 +124,17 @@ class Symbol(Readable, _core.SymbolBase):
 
     def attr(self, key):
         """One attribute, or None."""
-        return _core.sym_attr(self, key)
+        return self.list_attr().get(key, _core.sym_attr(self, f"__{key}__"))
 
     def list_attr(self, recursive=False):
         """Attributes of the node."""
         if recursive:
             raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. Please use attr_dict instead.")
-        return _core.sym_list_attr(self)
+        return _in_both_spellings(_core.sym_list_attr(self))
 
     def attr_dict(self):
         """Attributes of all nodes by name."""
-        return _core.sym_attr_dict(self)
+        return {name: _in_both_spellings(attrs) for name, attrs in _core.sym_attr_dict(self).items()}
 
     def _set_attr(self, **kwargs):
         for key, value in kwargs.items():

@@ -1,6 +1,8 @@
 // Recurrent layers for prediction against those that keep a reserve: the same bits.
 #include "kernels/rnn.h"
 
+#include <deque>
+
 #include "support/support.h"
 
 namespace gluino::test {
@@ -27,11 +29,13 @@ TEST(Rnn, PredictionGivesTheBitsOfTheForwardPass) {
         kernels::rnn_forward<float>(g, data.data(), parameters.data(), {hidden.data(), lstm ? cell.data() : nullptr}, out.data(),
                                     {hidden_end.data(), lstm ? cell_end.data() : nullptr}, reserve.data());
 
+        std::deque<std::vector<char>> blocks;
+        const auto scratch = [&](int64_t bytes) { return static_cast<void*>(blocks.emplace_back(static_cast<size_t>(bytes)).data()); };
         std::vector<float> packed = zeros(kernels::packed_rnn_elements(g)), out2 = zeros(outputs), hidden_end2 = zeros(states),
                            cell_end2 = zeros(states);
         kernels::pack_rnn_parameters(g, parameters.data(), packed.data());
         kernels::rnn_predict(g, data.data(), packed.data(), {hidden.data(), lstm ? cell.data() : nullptr}, out2.data(),
-                             {hidden_end2.data(), lstm ? cell_end2.data() : nullptr});
+                             {hidden_end2.data(), lstm ? cell_end2.data() : nullptr}, scratch);
         EXPECT_EQ(out, out2);
         EXPECT_EQ(hidden_end, hidden_end2);
         EXPECT_EQ(cell_end, cell_end2);
