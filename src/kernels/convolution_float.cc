@@ -42,10 +42,11 @@ void convolution(const ConvGeometry& g, const float* data, const float* weight, 
 }
 
 void convolution_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  if (has_large_weight(g)) return gemm_data_grad(g, head, weight, data_grad, scratch);
   if (is_turned_convolution(g)) {
     const ConvGeometry t = turned(g);
     if (is_narrow(g)) return convolution_narrow_plain(t, head, turned_weight(g, weight, scratch), nullptr, data_grad, scratch);
-    if (const int64_t m = has_large_weight(g) ? 0 : plain_winograd_tile(t))
+    if (const int64_t m = plain_winograd_tile(t))
       return convolution_winograd_plain(t, m, head, turned_weight(g, weight, scratch), nullptr, data_grad, scratch);
   }
   dnnl_data_grad(g, head, weight, data_grad, scratch);

@@ -191,6 +191,8 @@ TEST_F(Blocked, PlainLayoutsAndGradients) {
     kernels::convolution_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
     kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
     expect_near(data_grad, want_data, g.out_channels * g.kernel_area(), "gradient of the data");
+    kernels::gemm_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    expect_near(data_grad, want_data, g.out_channels * g.kernel_area(), "gradient of the data as a product");
     kernels::narrow_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
     kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want_weight.data(), scratch());
     expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight");
