@@ -6,10 +6,13 @@
 #include <map>
 #include <mutex>
 #include <ostream>
+#include <optional>
 #include <regex>
+#include <set>
 
 #include "base/format.h"
 #include "gluino/autograd.h"
+#include "gluon/parameter_names.h"
 #include "graph/trace.h"
 #include "op/infer.h"
 
@@ -101,9 +104,8 @@ Symbol Block::call_symbols(const std::vector<Symbol>& inputs) {
    public:
     explicit NamingTracer(const Block& b) : block_(b) {}
     std::string name_for(const Tensor& t) override {
-      for (const auto& [name, p] : block_.collect_params())
-        if (p->is_initialized() && p->data().is_same(t)) return name;
-      return Tracer::name_for(t);
+      const std::string name = name_of_parameter(block_, t);
+      return name.empty() ? Tracer::name_for(t) : name;
     }
 
    private:
@@ -246,12 +248,21 @@ ParameterDict Block::collect_structural_params() const {
 }
 ParameterDict Block::collect_params(const std::string& pattern) const {
   ParameterDict d;
-  const std::regex filter(pattern.empty() ? ".*" : pattern);
+  std::optional<std::regex> filter;
+  if (!pattern.empty()) filter.emplace(pattern);
+  std::set<std::string> seen;
   for (const auto& [path, p] : collect_structural_params()) {
     const std::string name = p->name();
-    if (!d.contains(name) && std::regex_search(name, filter)) d.add(name, p);
+    if (seen.insert(name).second && (!filter || std::regex_search(name, *filter))) d.add(name, p);
   }
   return d;
+}
+std::string name_of_parameter(const Block& block, const Tensor& t) {
+  for (const auto& [suffix, p] : block.own_parameters())
+    if (p->is_initialized() && p->data().is_same(t)) return p->name();
+  for (const Block::Child& c : block.children())
+    if (std::string name = name_of_parameter(*c.block, t); !name.empty()) return name;
+  return "";
 }
 void Block::initialize(const init::InitializerPtr& init, Device device, bool force_reinit) {
   collect_params().initialize(init, device, force_reinit);

@@ -6,6 +6,7 @@
 #include "exec/interpret.h"
 #include "gluino/autograd.h"
 #include "gluino/block.h"
+#include "gluon/parameter_names.h"
 #include "graph/trace.h"
 #include "io/zip.h"
 #include "op/mode.h"
@@ -19,11 +20,7 @@ HybridBlock::HybridBlock(HybridBlock&& other)
 HybridBlock::~HybridBlock() = default;
 
 std::unique_ptr<HybridCache> HybridBlock::make_cache(HybridOptions options) {
-  return std::make_unique<HybridCache>(options, [this](const Tensor& t) -> std::string {
-    for (const auto& [name, p] : collect_params())
-      if (p->is_initialized() && p->data().is_same(t)) return name;
-    return "";
-  });
+  return std::make_unique<HybridCache>(options, [this](const Tensor& t) { return name_of_parameter(*this, t); });
 }
 
 void HybridBlock::check_child(const std::string& name, const Block& child) const {
