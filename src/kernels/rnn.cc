@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "kernels/gemm.h"
 #include "kernels/primitives.h"
+#include "kernels/rows.h"
 
 namespace gluino::kernels {
 
@@ -48,11 +49,7 @@ struct Cell {
   int64_t rows() const { return g.gates() * g.state; }
 };
 
-// sigmoid(x) = tanh(x / 2) / 2 + 1 / 2: halve before, bring back after the hyperbolic tangent of all gates at once.
-template <class T>
-void halve(T* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] *= T(0.5);
-}
+// sigmoid(x) = tanh(x / 2) / 2 + 1 / 2: what follows the hyperbolic tangent of half the sums.
 template <class T>
 void half_plus_half(T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = x[i] * T(0.5) + T(0.5);
@@ -64,14 +61,7 @@ template <class T>
 void step_row(RnnMode mode, int64_t size, T* gates, const T* from_state, const T* hidden_before, const T* extra_before, T* hidden,
               T* extra) {
   if (mode == RnnMode::lstm) {
-    halve(gates, 2 * size);
-    halve(gates + 3 * size, size);
-    vector_tanh(gates, 4 * size);
-    half_plus_half(gates, 2 * size);
-    half_plus_half(gates + 3 * size, size);
-    for (int64_t i = 0; i < size; ++i) hidden[i] = extra[i] = gates[size + i] * extra_before[i] + gates[i] * gates[2 * size + i];
-    vector_tanh(hidden, size);
-    for (int64_t i = 0; i < size; ++i) hidden[i] *= gates[3 * size + i];
+    row_functions<T>().lstm(size, gates, extra_before, hidden, extra);
   } else if (mode == RnnMode::gru) {
     for (int64_t i = 0; i < 2 * size; ++i) gates[i] = (gates[i] + from_state[i]) * T(0.5);
     vector_tanh(gates, 2 * size);

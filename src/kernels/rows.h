@@ -1,4 +1,4 @@
-// What softmax and the norms do to one row of neighbouring elements, one table per instruction set.
+// What softmax, the norms and LSTM cells do to one row of neighbouring elements, one table per instruction set.
 #pragma once
 #include <cstdint>
 
@@ -11,6 +11,8 @@ struct RowFunctions {
   void (*moments)(const T* x, int64_t n, T* mean, T* variance);
   // out = (x - mean) * factor * gamma + beta, with one gamma and beta per element.
   void (*normalise)(const T* x, int64_t n, T mean, T factor, const T* gamma, const T* beta, T* out);
+  // One step of an LSTM with n states: `gates` holds the sums of i, f, g and o, n each, and becomes their activations.
+  void (*lstm)(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell);
 };
 struct RowTable {
   RowFunctions<float> f32;

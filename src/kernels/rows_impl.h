@@ -111,9 +111,29 @@ void normalise(const T* x, int64_t n, T mean, T factor, const T* gamma, const T*
   for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * factor * gamma[i] + beta[i];
 }
 
+template <class T>
+inline T sigmoid(T x) {
+  return math::tanh(x * T(0.5)) * T(0.5) + T(0.5);
+}
+
+template <class T>
+void lstm(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell) {
+  T *i = gates, *f = gates + n, *g = gates + 2 * n, *o = gates + 3 * n;
+#pragma GCC ivdep
+  for (int64_t k = 0; k < n; ++k) {
+    i[k] = sigmoid(i[k]);
+    f[k] = sigmoid(f[k]);
+    g[k] = math::tanh(g[k]);
+    o[k] = sigmoid(o[k]);
+    cell[k] = f[k] * cell_before[k] + i[k] * g[k];
+    hidden[k] = math::tanh(cell[k]) * o[k];
+  }
+}
+
 }  // namespace
 
 extern const RowTable kRowTable;
-const RowTable kRowTable = {{softmax<float>, moments<float>, normalise<float>}, {softmax<double>, moments<double>, normalise<double>}};
+const RowTable kRowTable = {{softmax<float>, moments<float>, normalise<float>, lstm<float>},
+                            {softmax<double>, moments<double>, normalise<double>, lstm<double>}};
 
 }  // namespace gluino::kernels::GLUINO_ISA
