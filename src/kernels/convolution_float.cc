@@ -23,7 +23,7 @@ ConvGeometry turned(ConvGeometry g) {
 }
 const float* turned_weight(const ConvGeometry& g, const float* weight, const Scratch& scratch) {
   const int64_t taps = g.kernel_area();
-  auto* result = static_cast<float*>(scratch(g.out_channels * g.in_channels * taps * int64_t{sizeof(float)}));
+  float* result = floats(g.out_channels * g.in_channels * taps, scratch);
   for (int64_t c = 0; c < g.in_channels; ++c)
     for (int64_t o = 0; o < g.out_channels; ++o) {
       const float* window = weight + (o * g.in_channels + c) * taps;

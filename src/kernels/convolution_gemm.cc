@@ -12,8 +12,6 @@ struct Sizes {
   int64_t positions, terms;
   explicit Sizes(const ConvGeometry& g) : positions(g.batch * g.out_area()), terms(g.in_channels * g.kernel_area()) {}
 };
-float* floats(int64_t count, const Scratch& scratch) { return static_cast<float*>(scratch(count * int64_t{sizeof(float)})); }
-
 // (positions, terms): a row has what one output sees, in the order of the weight.
 float* windows_of(const ConvGeometry& g, const float* data, const Scratch& scratch) {
   const Sizes s(g);

@@ -29,8 +29,6 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 18;  // multiplications worth a thread
 
-float* floats(int64_t count, const Scratch& scratch) { return static_cast<float*>(scratch(count * int64_t{sizeof(float)})); }
-
 // Data as the rows of windows read it: planes of `unit` interleaved channels, with the padding around them.
 struct Planes {
   const float* data;

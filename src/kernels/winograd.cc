@@ -69,7 +69,7 @@ Place place_of(const Layout& l, int64_t tile) {
 class Buffers {
  public:
   Buffers(int64_t count, int64_t elements, const Scratch& scratch) {
-    for (int64_t i = 0; i < count; ++i) free_.push_back(static_cast<float*>(scratch(elements * int64_t{sizeof(float)})));
+    for (int64_t i = 0; i < count; ++i) free_.push_back(floats(elements, scratch));
   }
   template <class F>
   void use(F&& f) {
@@ -210,10 +210,9 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
 
 void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, const float* bias, float* out,
                                 const Scratch& scratch) {
-  const auto floats = [&](int64_t count) { return static_cast<float*>(scratch(count * int64_t{sizeof(float)})); };
-  float *packed = floats(winograd_weight_elements(g, m)),
-        *blocked = floats(g.batch * blocks_of(g.in_channels) * kChannelBlock * g.in_area());
-  float* blocked_out = floats(g.batch * blocks_of(g.out_channels) * kChannelBlock * g.out_area());
+  float* packed = floats(winograd_weight_elements(g, m), scratch);
+  float* blocked = floats(g.batch * blocks_of(g.in_channels) * kChannelBlock * g.in_area(), scratch);
+  float* blocked_out = floats(g.batch * blocks_of(g.out_channels) * kChannelBlock * g.out_area(), scratch);
   pack_winograd_weight(g, m, weight, packed, scratch);
   to_blocked(g.batch, g.in_channels, g.in_area(), data, blocked);
   convolution_winograd(g, m, blocked, packed, {.bias = bias}, blocked_out, scratch);
