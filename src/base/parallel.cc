@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -42,15 +43,25 @@ struct Job {
   }
 };
 
-// Whether another process wants the core this thread runs on. A thread that is put aside in the middle of a chunk keeps its
-// caller waiting for whole time slices, so a helper that this happens to stays away for a while, and longer each time.
+// Whether another process wants the core this thread runs on. A thread that is put aside in the middle of a chunk keeps the
+// others waiting for whole time slices. A helper that this happens to stays away for a while, and longer each time; a caller
+// goes on alone, which leaves the other cores to the other process.
 class Contention {
  public:
   using Clock = std::chrono::steady_clock;
-  Clock::time_point stay_away_until() {
+  bool is_over() const { return Clock::now() >= returned_; }
+  // From here on time that passes without the processor counts as lost, if the thread did not give it up itself.
+  void watch() {
+    watched_ = Clock::now();
+    busy_ = processor_time();
+  }
+  // Looks back to the last watch() and returns when the thread should come back: now, or later.
+  Clock::time_point check() {
+    const Clock::time_point now = Clock::now();
+    const Clock::duration lost = (now - watched_) - (processor_time() - busy_);
+    if (lost < kNoticed) return now;
     const long before = switches_;
     switches_ = involuntary_switches();
-    const Clock::time_point now = Clock::now();
     if (switches_ == before) return now;
     const bool again = now - returned_ < 4 * pause_;
     pause_ = again ? std::min<Clock::duration>(2 * pause_, kLongest) : kShortest;
@@ -59,16 +70,25 @@ class Contention {
   }
 
  private:
-  static constexpr Clock::duration kShortest = std::chrono::milliseconds(5), kLongest = std::chrono::seconds(1);
+  // Shorter absences are the system's own business; a process that computes takes milliseconds.
+  static constexpr Clock::duration kNoticed = std::chrono::microseconds(700);
+  static constexpr Clock::duration kShortest = std::chrono::milliseconds(1), kLongest = std::chrono::milliseconds(100);
+  static Clock::duration processor_time() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  }
   static long involuntary_switches() {
     rusage usage{};
     getrusage(RUSAGE_THREAD, &usage);
     return usage.ru_nivcsw;
   }
+  Clock::time_point watched_ = Clock::now(), returned_{};
+  Clock::duration busy_ = processor_time(), pause_ = kShortest;
   long switches_ = involuntary_switches();
-  Clock::duration pause_ = kShortest;
-  Clock::time_point returned_{};
 };
+
+thread_local Contention tls_contention;
 
 class Pool {
  public:
@@ -86,6 +106,8 @@ class Pool {
       wake_.notify_one();
     else if (sleeping)
       wake_.notify_all();
+    tls_contention.check();  // also what was lost since the last job
+    tls_contention.watch();
     job.work();
     std::unique_lock lock(mutex_);
     std::erase(jobs_, &job);
@@ -105,7 +127,6 @@ class Pool {
   [[noreturn]] void serve() {
     tls_inside = true;
     omp_set_num_threads(1);  // a library called from a chunk must not start a team of its own
-    Contention contention;
     std::unique_lock lock(mutex_);
     for (;;) {
       wait_for_job(lock);
@@ -113,13 +134,15 @@ class Pool {
       job.helpers.fetch_add(1, std::memory_order_relaxed);
       if (--job.wanted == 0) jobs_.pop_front();
       lock.unlock();
+      tls_contention.watch();
       job.work();
+      const Contention::Clock::time_point back = tls_contention.check();
       lock.lock();
       // Under the mutex: the caller cannot miss the notification, and the job may be gone after the subtraction.
       job.helpers.fetch_sub(1, std::memory_order_release);
       done_.notify_all();
       lock.unlock();
-      std::this_thread::sleep_until(contention.stay_away_until());
+      std::this_thread::sleep_until(back);
       lock.lock();
     }
   }
@@ -155,6 +178,7 @@ Pool& pool() {
 bool inside_parallel_for() { return tls_inside || omp_in_parallel(); }
 
 void run_parallel(int64_t n, int64_t chunk, int helpers, RangeFn f, void* context) {
+  if (!tls_contention.is_over()) return f(context, 0, n);
   Job job{
       .n = n, .chunk = chunk, .f = f, .context = context, .wanted = helpers, .helpers = {}, .next = {}, .failure_mutex = {}, .failure = {}};
   const int omp_threads = omp_get_max_threads();

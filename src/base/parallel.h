@@ -25,7 +25,7 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / grain);
   if (threads <= 1 || detail::inside_parallel_for()) return f(int64_t{0}, n);
   // Several chunks per thread: a thread that the machine holds up leaves its share to the others.
-  int64_t chunk = std::max(grain, (n + threads * 4 - 1) / (threads * 4));
+  int64_t chunk = std::max(grain, (n + threads * 8 - 1) / (threads * 8));
   if (chunk >= 1024) chunk = (chunk + 63) / 64 * 64;
   auto call = [](void* context, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<F>*>(context))(begin, end); };
   detail::run_parallel(n, chunk, static_cast<int>(threads) - 1, call, const_cast<void*>(static_cast<const void*>(&f)));

@@ -38,6 +38,7 @@ bool is_long(ScalarFn fn) {
   }
 }
 
+constexpr int kSideBySide = 4;
 constexpr int64_t kBlock = 256;  // elements that one part computes before the next one takes over
 
 class LoopBuilder {
@@ -178,9 +179,12 @@ class LoopBuilder {
   void store(llvm::Value* x, llvm::Value* array, llvm::Value* i) {
     b_.CreateStore(x, b_.CreateInBoundsGEP(element_, array, i))->setMetadata(llvm::LLVMContext::MD_access_group, group_);
   }
+  // Several vectors of elements side by side: their chains do not wait for each other.
   llvm::MDNode* independent_iterations() {
     auto* parallel = llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), group_});
-    auto* id = llvm::MDNode::getDistinct(context_, {nullptr, parallel});
+    auto* interleave = llvm::MDNode::get(
+        context_, {llvm::MDString::get(context_, "llvm.loop.interleave.count"), llvm::ConstantAsMetadata::get(b_.getInt32(kSideBySide))});
+    auto* id = llvm::MDNode::getDistinct(context_, {nullptr, parallel, interleave});
     id->replaceOperandWith(0, id);
     return id;
   }

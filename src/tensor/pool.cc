@@ -1,7 +1,5 @@
 #include "tensor/pool.h"
 
-#include <sys/mman.h>
-
 #include <array>
 #include <atomic>
 #include <bit>
@@ -66,16 +64,6 @@ void count_allocation(Pool& p, int64_t bytes) {
   p.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Large blocks lie in pages of 2 MiB where the system has them: first touching 4 KiB at a time costs more than many kernels.
-void* system_allocate(int64_t bytes) {
-  constexpr int64_t kHugePage = int64_t{2} << 20;
-  void* data = nullptr;
-  const bool large = bytes >= kHugePage;
-  if (posix_memalign(&data, static_cast<size_t>(large ? kHugePage : kAlignment), static_cast<size_t>(bytes)) != 0) return nullptr;
-  if (large) madvise(data, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);  // no harm if it cannot
-  return data;
-}
-
 }  // namespace
 
 void* pool_allocate(int64_t bytes, Device device) {
@@ -95,7 +83,7 @@ void* pool_allocate(int64_t bytes, Device device) {
       p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
     }
   }
-  if (!data && !(data = system_allocate(class_bytes(c))))
+  if (!data && posix_memalign(&data, kAlignment, static_cast<size_t>(class_bytes(c))) != 0)
     raise<SystemError>("out of memory: {} bytes on {} ({} bytes are live)", bytes, device.str(), p.live.load());
   count_allocation(p, bytes);
   return data;
