@@ -178,15 +178,22 @@ Pool& pool() {
 bool inside_parallel_for() { return tls_inside || omp_in_parallel(); }
 
 void run_parallel(int64_t n, int64_t chunk, int helpers, RangeFn f, void* context) {
+  // While a part runs neither it nor a library it calls splits its own work.
+  struct Inside {
+    const int omp_threads = omp_get_max_threads();
+    Inside() {
+      tls_inside = true;
+      omp_set_num_threads(1);
+    }
+    ~Inside() {
+      omp_set_num_threads(omp_threads);
+      tls_inside = false;
+    }
+  } const inside;
   if (!tls_contention.is_over()) return f(context, 0, n);
   Job job{
       .n = n, .chunk = chunk, .f = f, .context = context, .wanted = helpers, .helpers = {}, .next = {}, .failure_mutex = {}, .failure = {}};
-  const int omp_threads = omp_get_max_threads();
-  tls_inside = true;
-  omp_set_num_threads(1);
   pool().run(job);
-  omp_set_num_threads(omp_threads);
-  tls_inside = false;
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
