@@ -157,7 +157,7 @@ void narrow_weight_grad(const ConvGeometry& g, const float* head, const float* d
   const int64_t blocks = blocks_of(g.out_channels), elements = narrow_weight_elements(g), terms = g.in_channels * g.kernel_area();
   const int64_t head_block = g.out_area() * kChannelBlock, weight_block = elements / blocks;
   Chunk chunk(g, scratch);
-  // Images are summed in parts, as many for any number of threads.
+  // Images are summed in parts, as many for any number of threads. Two: decision 0006 on the recorded training run.
   const int64_t parts = std::min<int64_t>(chunk.g.batch, 2);
   float* sums = floats(parts * elements, scratch);
   std::fill_n(sums, parts * elements, 0.0f);
