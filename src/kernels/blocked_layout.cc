@@ -7,20 +7,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const BlockTable kBlockTable;
-}
-namespace avx2 {
-extern const BlockTable kBlockTable;
-}
-namespace avx512 {
-extern const BlockTable kBlockTable;
-}
-
-const BlockTable& block_table() {
-  static const BlockTable& table = table_for_cpu(baseline::kBlockTable, avx2::kBlockTable, avx512::kBlockTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(BlockTable, kBlockTable, block_table)
 
 namespace {
 

@@ -11,20 +11,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const GemmTable kGemmTable;
-}
-namespace avx2 {
-extern const GemmTable kGemmTable;
-}
-namespace avx512 {
-extern const GemmTable kGemmTable;
-}
-
-const GemmTable& gemm_table() {
-  static const GemmTable& table = table_for_cpu(baseline::kGemmTable, avx2::kGemmTable, avx512::kGemmTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(GemmTable, kGemmTable, gemm_table)
 
 namespace {
 

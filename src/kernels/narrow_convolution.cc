@@ -10,20 +10,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const NarrowTable kNarrowTable;
-}
-namespace avx2 {
-extern const NarrowTable kNarrowTable;
-}
-namespace avx512 {
-extern const NarrowTable kNarrowTable;
-}
-
-const NarrowTable& narrow_table() {
-  static const NarrowTable& table = table_for_cpu(baseline::kNarrowTable, avx2::kNarrowTable, avx512::kNarrowTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(NarrowTable, kNarrowTable, narrow_table)
 
 namespace {
 

@@ -13,20 +13,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const PoolTable kPoolTable;
-}
-namespace avx2 {
-extern const PoolTable kPoolTable;
-}
-namespace avx512 {
-extern const PoolTable kPoolTable;
-}
-
-const PoolTable& pool_table() {
-  static const PoolTable& table = table_for_cpu(baseline::kPoolTable, avx2::kPoolTable, avx512::kPoolTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(PoolTable, kPoolTable, pool_table)
 
 namespace {
 

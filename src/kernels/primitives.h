@@ -19,12 +19,23 @@ struct PrimitiveTable {
 
 const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_ISA may name a lesser one
 
-// The table of another kind that belongs to the same instruction set.
-template <class Table>
-const Table& table_for_cpu(const Table& baseline, const Table& avx2, const Table& avx512) {
-  const std::string_view isa = primitives().name;
-  return isa == "avx512" ? avx512 : isa == "avx2" ? avx2 : baseline;
-}
+// Defines `const Table& function()`: the kTable of the same instruction set. Each of baseline, avx2 and avx512 has one, in a file
+// compiled for it. To be used in namespace gluino::kernels.
+#define GLUINO_TABLE_FOR_CPU(Table, kTable, function)                                                               \
+  namespace baseline {                                                                                              \
+  extern const Table kTable;                                                                                        \
+  }                                                                                                                 \
+  namespace avx2 {                                                                                                  \
+  extern const Table kTable;                                                                                        \
+  }                                                                                                                 \
+  namespace avx512 {                                                                                                \
+  extern const Table kTable;                                                                                        \
+  }                                                                                                                 \
+  const Table& function() {                                                                                         \
+    static const std::string_view isa = primitives().name;                                                          \
+    static const Table& table = isa == "avx512" ? avx512::kTable : isa == "avx2" ? avx2::kTable : baseline::kTable; \
+    return table;                                                                                                   \
+  }
 
 ComputeType compute_type(DType dtype);
 // Converts n elements between any two dtypes (C++ conversion; to bool: != 0).

@@ -11,20 +11,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const ReduceTable kReduceTable;
-}
-namespace avx2 {
-extern const ReduceTable kReduceTable;
-}
-namespace avx512 {
-extern const ReduceTable kReduceTable;
-}
-
-const ReduceTable& reduce_table() {
-  static const ReduceTable& table = table_for_cpu(baseline::kReduceTable, avx2::kReduceTable, avx512::kReduceTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(ReduceTable, kReduceTable, reduce_table)
 
 namespace {
 

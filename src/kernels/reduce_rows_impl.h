@@ -3,41 +3,10 @@
 #include <stdint.h>
 
 #include "kernels/reduce_rows.h"
+#include "kernels/wide_vectors.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
-#define INLINE __attribute__((always_inline)) inline
-
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-template <class T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  typedef float type __attribute__((vector_size(kBytes)));
-};
-template <>
-struct VectorOf<double> {
-  typedef double type __attribute__((vector_size(kBytes)));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-template <class T>
-constexpr int kLanes = 64 / sizeof(T);
-
-template <class V>
-INLINE V load(const void* from) {
-  V v;
-  __builtin_memcpy(&v, from, sizeof(V));
-  return v;
-}
 
 // Both work on numbers and on vectors of them. NaN wins in max and min.
 template <ReduceOp op, class V>
@@ -73,11 +42,10 @@ double row(const T* x, int64_t n, double total) {
   int64_t i = 0;
   while (!wide && n - i >= lanes) {
     const int64_t end = i + (n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock);
-    constexpr int vectors = 64 / kBytes, width = kBytes / static_cast<int>(sizeof(T));
-    Vector<T> sums[vectors];
-    for (int v = 0; v < vectors; ++v) sums[v] = map<op>(load<Vector<T>>(x + i + v * width));
+    Vector<T> sums[kVectors];
+    for (int v = 0; v < kVectors; ++v) sums[v] = map<op>(load<Vector<T>>(x + i + v * kWidth<T>));
     for (i += lanes; i < end; i += lanes)
-      for (int v = 0; v < vectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * width)));
+      for (int v = 0; v < kVectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * kWidth<T>)));
     T each[lanes];
     __builtin_memcpy(each, &sums, sizeof(sums));
     for (int64_t step = lanes / 2; step; step /= 2)
@@ -90,7 +58,7 @@ double row(const T* x, int64_t n, double total) {
 
 template <ReduceOp op, class T>
 void rows(const T* x, int64_t n, double* acc) {
-  constexpr int width = kBytes / static_cast<int>(sizeof(double));
+  constexpr int width = static_cast<int>(kWidth<double>);
   typedef T Narrow __attribute__((vector_size(width * sizeof(T))));
   int64_t i = 0;
   for (; i + width <= n; i += width) {

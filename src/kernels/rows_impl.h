@@ -6,54 +6,22 @@
 
 #include "kernels/rows.h"
 #include "kernels/vector_math.h"
+#include "kernels/wide_vectors.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-constexpr int kVectors = 64 / kBytes;
-template <class T>
-constexpr int64_t kRowLanes = 64 / sizeof(T);
-template <class T>
-constexpr int64_t kWidth = kBytes / sizeof(T);
-template <class T>
-struct RowVector;
-template <>
-struct RowVector<float> {
-  typedef float type __attribute__((vector_size(kBytes)));
-};
-template <>
-struct RowVector<double> {
-  typedef double type __attribute__((vector_size(kBytes)));
-};
-template <class T>
-using Vector = typename RowVector<T>::type;
-
-template <class T>
-inline Vector<T> load(const T* x) {
-  Vector<T> v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
 
 // The sum of f(x[i]), where f takes a number or a vector of them.
 template <class T, class F>
 inline T sum_row(const T* x, int64_t n, F&& f) {
   Vector<T> sums[kVectors] = {};
   int64_t i = 0;
-  for (; i + kRowLanes<T> <= n; i += kRowLanes<T>)
-    for (int v = 0; v < kVectors; ++v) sums[v] += f(load(x + i + v * kWidth<T>));
-  T lanes[kRowLanes<T>];
+  for (; i + kLanes<T> <= n; i += kLanes<T>)
+    for (int v = 0; v < kVectors; ++v) sums[v] += f(load<Vector<T>>(x + i + v * kWidth<T>));
+  T lanes[kLanes<T>];
   memcpy(lanes, &sums, sizeof sums);
   for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += f(x[i]);
-  for (int64_t step = kRowLanes<T> / 2; step; step /= 2)
+  for (int64_t step = kLanes<T> / 2; step; step /= 2)
     for (int64_t l = 0; l < step; ++l) lanes[l] += lanes[l + step];
   return lanes[0];
 }
@@ -65,12 +33,12 @@ inline T largest_of(const T* x, int64_t n) {
   int64_t i = 0;
   Vector<T> most[kVectors];
   for (int v = 0; v < kVectors; ++v) most[v] = Vector<T>{} + largest;
-  for (; i + kRowLanes<T> <= n; i += kRowLanes<T>)
+  for (; i + kLanes<T> <= n; i += kLanes<T>)
     for (int v = 0; v < kVectors; ++v) {
-      const Vector<T> here = load(x + i + v * kWidth<T>);
+      const Vector<T> here = load<Vector<T>>(x + i + v * kWidth<T>);
       most[v] = most[v] < here ? here : most[v];
     }
-  T lanes[kRowLanes<T>];
+  T lanes[kLanes<T>];
   memcpy(lanes, &most, sizeof most);
   for (const T lane : lanes) largest = largest < lane ? lane : largest;
   for (; i < n; ++i) largest = largest < x[i] ? x[i] : largest;

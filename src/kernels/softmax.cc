@@ -10,21 +10,6 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const RowTable kRowTable;
-}
-namespace avx2 {
-extern const RowTable kRowTable;
-}
-namespace avx512 {
-extern const RowTable kRowTable;
-}
-
-const RowTable& row_table() {
-  static const RowTable& table = table_for_cpu(baseline::kRowTable, avx2::kRowTable, avx512::kRowTable);
-  return table;
-}
-
 namespace {
 
 template <class T>

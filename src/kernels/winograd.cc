@@ -11,20 +11,7 @@
 
 namespace gluino::kernels {
 
-namespace baseline {
-extern const WinogradTable kWinogradTable;
-}
-namespace avx2 {
-extern const WinogradTable kWinogradTable;
-}
-namespace avx512 {
-extern const WinogradTable kWinogradTable;
-}
-
-const WinogradTable& winograd_table() {
-  static const WinogradTable& table = table_for_cpu(baseline::kWinogradTable, avx2::kWinogradTable, avx512::kWinogradTable);
-  return table;
-}
+GLUINO_TABLE_FOR_CPU(WinogradTable, kWinogradTable, winograd_table)
 
 namespace {
 
