@@ -45,7 +45,6 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
     for (int64_t first = begin; first < end;) {
       const int64_t block = first / panels, last = std::min(end, (block + 1) * panels);
       const int64_t row_begin = block * kBlockRows, row_end = std::min(f.m, row_begin + kBlockRows), rows_here = row_end - row_begin;
-      const int64_t tiles = (rows_here + kTileRows - 1) / kTileRows, tile_rows = rows_here / tiles, larger = rows_here % tiles;
       for (int64_t k0 = 0; k0 < std::max<int64_t>(f.k, 1); k0 += kBlockK) {
         const int64_t depth = std::min(kBlockK, f.k - k0);
         const TileStore store{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + kBlockK >= f.k};
@@ -57,10 +56,8 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
           if (t + together > last || panel + together > whole) together = 1;
           const int64_t columns = std::min(together * kTileColumns, f.n - column), row_step = apart ? kTileColumns : b.row_step;
           const float* rows = (apart ? b.last : b.data + panel * b.panel_step) + k0 * row_step;
-          // Tiles of nearly the same size: 4 + 4 rows, not 6 + 2.
-          for (int64_t tile = 0, i = row_begin; tile < tiles; i += tile_rows + (tile < larger), ++tile)
-            table.tile(tile_rows + (tile < larger), columns, depth, f.a + i * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows,
-                       row_step, b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + i * ldc + column, ldc, store);
+          table.columns(rows_here, columns, depth, f.a + row_begin * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows, row_step,
+                        b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + row_begin * ldc + column, ldc, store);
         }
       }
       first = last;

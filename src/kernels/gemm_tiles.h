@@ -5,8 +5,13 @@
 namespace gluino::kernels {
 
 inline constexpr int64_t kTileRows = 6, kTileColumns = 16;
-// How many panels of kTileColumns columns a tile of few rows takes at once.
-constexpr int64_t panels_at_once(int64_t rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+// Rows are cut into tiles of nearly the same size: 4 + 4, not 6 + 2.
+constexpr int64_t tiles_of(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+// How many panels of kTileColumns columns are taken at once: tiles of few rows need more columns to keep the pipelines full.
+constexpr int64_t panels_at_once(int64_t rows) {
+  const int64_t tiles = tiles_of(rows), largest = (rows + tiles - 1) / tiles;
+  return largest == 1 ? 4 : largest <= 3 ? 2 : largest == 4 ? 3 : 1;
+}
 
 // What a tile's sums begin with, and what happens to them at the end.
 enum class TileStart : uint8_t { zero, bias, output };
@@ -16,11 +21,11 @@ struct TileStore {
 };
 
 struct GemmTable {
-  // c[rows, columns] = start + a * b over k terms, rows <= kTileRows; columns fill whole panels, panels_at_once(rows) at most, or a
-  // part of one. Element (i, p) of a is a[i * row_step + p * k_step]; row p of panel q of b is b + q * panel_step + p * b_step and
-  // holds kTileColumns numbers; those beyond `columns` mean nothing. bias has `columns` numbers.
-  void (*tile)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
-               int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore store);
+  // c[rows, columns] = start + a * b over k terms, rows > 0; columns fill whole panels, panels_at_once(rows) at most, or a part of
+  // one. Element (i, p) of a is a[i * row_step + p * k_step]; row p of panel q of b is b + q * panel_step + p * b_step and holds
+  // kTileColumns numbers; those beyond `columns` mean nothing. bias has `columns` numbers.
+  void (*columns)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b,
+                  int64_t b_step, int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore store);
   // One row, the second factor as it lies: y[i] = start + dot(w + i * w_step, x) over k terms for i < n.
   void (*dots)(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TileStore store);
   // Columns [0, columns) of a k-row panel: to[p * kTileColumns + j] = from[j * step + p]; the rest is zero.

@@ -6,66 +6,87 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-// kPanels neighbouring panels of 16 columns at once: with few rows one panel alone would leave the pipelines waiting.
-template <int kRows, int kPanels>
+// kVectors neighbouring vectors of columns, the first one in half kFirst of the panel at b: with few rows two vectors alone would
+// leave the pipelines waiting.
+template <int kRows, int kVectors, int kFirst = 0>
 void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step, int64_t panel_step,
                const float* bias, float* c, int64_t c_step, TileStore how) {
-  constexpr int kParts = 2 * kPanels;
-  Lanes sum[kRows][kParts];
+  Lanes sum[kRows][kVectors];
   for (int i = 0; i < kRows; ++i)
-    for (int h = 0; h < kParts; ++h)
+    for (int h = 0; h < kVectors; ++h)
       sum[i][h] = how.start == TileStart::zero   ? spread(0.0f)
                   : how.start == TileStart::bias ? load(bias + h * kLanes)
                                                  : load(c + i * c_step + h * kLanes);
+#pragma GCC unroll 2
   for (int64_t p = 0; p < k; ++p) {
-    Lanes row[kParts];
-    for (int h = 0; h < kParts; ++h) row[h] = load(b + h / 2 * panel_step + h % 2 * kLanes);
+    Lanes row[kVectors];
+    for (int h = 0; h < kVectors; ++h) row[h] = load(b + (kFirst + h) / 2 * panel_step + (kFirst + h) % 2 * kLanes);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
       const Lanes x = spread(a[i * row_step]);
 #pragma GCC unroll 8
-      for (int h = 0; h < kParts; ++h) sum[i][h] += x * row[h];
+      for (int h = 0; h < kVectors; ++h) sum[i][h] += x * row[h];
     }
     a += k_step;
     b += b_step;
   }
   for (int i = 0; i < kRows; ++i)
-    for (int h = 0; h < kParts; ++h) store(c + i * c_step + h * kLanes, how.relu ? relu(sum[i][h]) : sum[i][h]);
+    for (int h = 0; h < kVectors; ++h) store(c + i * c_step + h * kLanes, how.relu ? relu(sum[i][h]) : sum[i][h]);
 }
 
 template <int kRows>
 void full_columns(int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
                   int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
   constexpr int kMost = static_cast<int>(panels_at_once(kRows));
-  if (panels == kMost) return full_tile<kRows, kMost>(k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-  for (int64_t q = 0; q < panels; ++q)
-    full_tile<kRows, 1>(k, a, row_step, k_step, b + q * panel_step, b_step, panel_step, bias ? bias + q * kTileColumns : nullptr,
-                        c + q * kTileColumns, c_step, how);
+  if (panels != kMost) {
+    for (int64_t q = 0; q < panels; ++q)
+      full_tile<kRows, 2>(k, a, row_step, k_step, b + q * panel_step, b_step, panel_step, bias ? bias + q * kTileColumns : nullptr,
+                          c + q * kTileColumns, c_step, how);
+  } else if constexpr (kMost == 3) {  // two tiles of one and a half panels: their sums just fit into the registers
+    constexpr int64_t kHalf = 3 * kLanes;
+    full_tile<kRows, 3>(k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
+    full_tile<kRows, 3, 1>(k, a, row_step, k_step, b + panel_step, b_step, panel_step, bias ? bias + kHalf : nullptr, c + kHalf, c_step,
+                           how);
+  } else {
+    full_tile<kRows, 2 * kMost>(k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
+  }
 }
 
 void full_rows(int64_t rows, int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
                int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
-  switch (rows) {
-    case 1: return full_columns<1>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-    case 2: return full_columns<2>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-    case 3: return full_columns<3>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-    case 4: return full_columns<4>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-    case 5: return full_columns<5>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-    default: return full_columns<6>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
+  const int64_t tiles = tiles_of(rows), least = rows / tiles, larger = rows % tiles;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t here = least + (t < larger);
+    switch (here) {
+      case 1: full_columns<1>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
+      case 2: full_columns<2>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
+      case 3: full_columns<3>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
+      case 4: full_columns<4>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
+      case 5: full_columns<5>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
+      default: full_columns<6>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
+    }
+    a += here * row_step;
+    c += here * c_step;
   }
 }
 
-void tile(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
-          int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
+void columns_of(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
+                int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
   if (columns % kTileColumns == 0)
     return full_rows(rows, columns / kTileColumns, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-  // At the right edge: a whole tile beside the matrix.
-  float edge[kTileRows * kTileColumns] = {}, edge_bias[kTileColumns] = {};
+  // At the right edge: whole tiles beside the matrix.
+  float edge_bias[kTileColumns] = {};
   if (how.start == TileStart::bias) memcpy(edge_bias, bias, static_cast<size_t>(columns) * sizeof(float));
-  if (how.start == TileStart::output)
-    for (int64_t i = 0; i < rows; ++i) memcpy(edge + i * kTileColumns, c + i * c_step, static_cast<size_t>(columns) * sizeof(float));
-  full_rows(rows, 1, k, a, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
-  for (int64_t i = 0; i < rows; ++i) memcpy(c + i * c_step, edge + i * kTileColumns, static_cast<size_t>(columns) * sizeof(float));
+  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
+  for (int64_t first = 0, here; first < rows; first += here) {
+    here = rows - first < kTileRows ? rows - first : kTileRows;
+    float edge[kTileRows * kTileColumns] = {};
+    float* own = c + first * c_step;
+    if (how.start == TileStart::output)
+      for (int64_t i = 0; i < here; ++i) memcpy(edge + i * kTileColumns, own + i * c_step, bytes);
+    full_rows(here, 1, k, a + first * row_step, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
+    for (int64_t i = 0; i < here; ++i) memcpy(own + i * c_step, edge + i * kTileColumns, bytes);
+  }
 }
 
 // Blocks of 8 columns of the result. Their weights lie along k: eight rows are turned into eight columns in registers, so that
@@ -125,6 +146,6 @@ void pack_transposed(int64_t k, int64_t columns, const float* from, int64_t step
 }  // namespace
 
 extern const GemmTable kGemmTable;
-const GemmTable kGemmTable = {tile, dots, pack_transposed};
+const GemmTable kGemmTable = {columns_of, dots, pack_transposed};
 
 }  // namespace gluino::kernels::GLUINO_ISA
