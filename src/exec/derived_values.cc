@@ -2,6 +2,10 @@
 
 #include <map>
 
+#include "base/format.h"
+#include "exec/kept_values.h"
+#include "kernels/primitives.h"
+
 namespace gluino {
 
 static const detail::TensorImpl& source(const Plan& plan, int slot) { return impl_of(plan.constants[static_cast<size_t>(slot)]); }
@@ -36,12 +40,42 @@ static Tensor compute(const Plan& plan, const Derived& derived) {
   return made.at(derived.slot);
 }
 
+constexpr uint64_t kWritesOfLoading = 8;  // a parameter that was initialised and loaded has been written no more often
+
+// Everything that the value depends on.
+static std::string identity_of(const Plan& plan, const Derived& derived) {
+  const Slot& slot = plan.slots[static_cast<size_t>(derived.slot)];
+  std::string text = fmt::format("{} {} {} {}", derived.recipe, slot.shape, dtype_name(slot.dtype), kernels::primitives().name);
+  for (int s : derived.sources) {
+    const Tensor& t = plan.constants[static_cast<size_t>(s)];
+    text += fmt::format(" {} {} {}", t.shape(), dtype_name(t.dtype()), hash_of(t));
+  }
+  return text;
+}
+
+// What another process has left, or computed now and left for others.
+static Tensor find_or_compute(const Plan& plan, const Derived& derived) {
+  const Slot& slot = plan.slots[static_cast<size_t>(derived.slot)];
+  const KeptValues* kept = KeptValues::get();
+  if (!kept || slot.shape.elements() * dtype_bytes(slot.dtype) < KeptValues::kSmallest) return compute(plan, derived);
+  const std::string identity = identity_of(plan, derived);
+  if (Tensor found = kept->find(identity, slot.shape, slot.dtype); found.defined()) return found;
+  Tensor value = compute(plan, derived);
+  kept->put_later(identity, value);
+  return value;
+}
+
 Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vector<SourceStamp>& stamps) {
   const std::lock_guard lock(mutex_);
   if (!value_.defined() || !is_current(plan, derived, stamps_)) {
     stamps_.clear();
-    for (int s : derived.sources) stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
-    value_ = compute(plan, derived);  // fresh memory: a run in another thread may still read the old value
+    bool is_in_training = value_.defined();  // what changes will change again: not worth the disk
+    for (int s : derived.sources) {
+      stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
+      is_in_training = is_in_training || stamps_.back().writes > kWritesOfLoading || stamps_.back().storage->is_shared_outside();
+    }
+    // Fresh memory: a run in another thread may still read the old value.
+    value_ = is_in_training ? compute(plan, derived) : find_or_compute(plan, derived);
   }
   stamps = stamps_;
   return value_;

@@ -106,7 +106,7 @@ class Planner {
     const auto key_of = [&](int s) {
       const int r = slot(s).root;
       const std::string own = slot(r).kind == Slot::Kind::constant
-                                  ? fmt::format("{}", static_cast<const void*>(plan_.constants[static_cast<size_t>(r)].impl().get()))
+                                  ? fmt::format("{}{}{}", kSourceMark, r, kSourceMark)
                                   : fmt::format("[{}]#{}", keys[static_cast<size_t>(maker[static_cast<size_t>(r)])],
                                                 r - plan_.hoisted[static_cast<size_t>(maker[static_cast<size_t>(r)])].outputs[0]);
       return r == s ? own : fmt::format("{}{}", own, slot(s).shape);
@@ -124,7 +124,8 @@ class Planner {
         if (slot(i).kind == Slot::Kind::derived) wanted[static_cast<size_t>(slot(i).root)] = true;
     for (size_t s = 0; s < wanted.size(); ++s) {
       if (!wanted[s]) continue;
-      Derived d{static_cast<int>(s), {}, {}, key_of(static_cast<int>(s))};
+      Derived d{static_cast<int>(s), {}, {}, key_of(static_cast<int>(s)), {}};
+      number_sources(d);
       std::vector<bool> needed(plan_.hoisted.size(), false);
       needed[static_cast<size_t>(maker[s])] = true;
       for (size_t k = plan_.hoisted.size(); k-- > 0;) {
@@ -132,14 +133,29 @@ class Planner {
         d.steps.insert(d.steps.begin(), static_cast<int>(k));
         for (int i : plan_.hoisted[k].inputs) {
           const int r = slot(i).root;
-          if (slot(r).kind == Slot::Kind::derived)
-            needed[static_cast<size_t>(maker[static_cast<size_t>(r)])] = true;
-          else if (std::find(d.sources.begin(), d.sources.end(), r) == d.sources.end())
-            d.sources.push_back(r);
+          if (slot(r).kind == Slot::Kind::derived) needed[static_cast<size_t>(maker[static_cast<size_t>(r)])] = true;
         }
       }
       plan_.derived.push_back(std::move(d));
     }
+  }
+  static constexpr char kSourceMark = '\x1f';  // around the number of a slot; no attribute has it
+  // Sources, which the recipe names after their slots, are numbered as they appear: the same recipe in another plan has the same text.
+  void number_sources(Derived& d) {
+    std::string numbered;
+    size_t at = 0;
+    for (size_t mark; (mark = d.recipe.find(kSourceMark, at)) != std::string::npos;) {
+      const size_t end = d.recipe.find(kSourceMark, mark + 1);
+      const int source = std::stoi(d.recipe.substr(mark + 1, end - mark - 1));
+      const auto known = std::find(d.sources.begin(), d.sources.end(), source);
+      numbered += fmt::format("{}%{}", d.recipe.substr(at, mark - at), known - d.sources.begin());
+      if (known == d.sources.end()) d.sources.push_back(source);
+      at = end + 1;
+    }
+    d.recipe = numbered + d.recipe.substr(at);
+    d.key = d.recipe;
+    for (int source : d.sources)
+      d.key += fmt::format(" {}", static_cast<const void*>(plan_.constants[static_cast<size_t>(source)].impl().get()));
   }
 
   bool reads_value(const Step& step, size_t i) const { return !step.op->input_spec(step.attrs, i).shape_only; }
