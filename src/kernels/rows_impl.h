@@ -40,9 +40,10 @@ inline T largest_of(const T* x, int64_t n) {
     }
   T lanes[kLanes<T>];
   memcpy(lanes, &most, sizeof most);
-  for (const T lane : lanes) largest = largest < lane ? lane : largest;
   for (; i < n; ++i) largest = largest < x[i] ? x[i] : largest;
-  return largest;
+  for (int64_t step = kLanes<T> / 2; step; step /= 2)
+    for (int64_t l = 0; l < step; ++l) lanes[l] = lanes[l] < lanes[l + step] ? lanes[l + step] : lanes[l];
+  return largest < lanes[0] ? lanes[0] : largest;
 }
 
 template <class T>
@@ -50,19 +51,16 @@ void softmax(T* x, int64_t n, T scale, bool logarithm, T* exps) {
   if (scale != 1)
     for (int64_t i = 0; i < n; ++i) x[i] *= scale;
   const T largest = largest_of(x, n);
+  T* to = logarithm ? exps : x;
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    x[i] -= largest;
-    exps[i] = math::exp(x[i]);
-  }
-  const T sum = sum_row(exps, n, [](const auto& v) { return v; });
+  for (int64_t i = 0; i < n; ++i) to[i] = math::exp(x[i] - largest);
+  const T sum = sum_row(to, n, [](const auto& v) { return v; });
   if (logarithm) {
     const T offset = static_cast<T>(::log(static_cast<double>(sum)));
-    for (int64_t i = 0; i < n; ++i) x[i] -= offset;
+    for (int64_t i = 0; i < n; ++i) x[i] = (x[i] - largest) - offset;
   } else {
     const T factor = 1 / sum;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) x[i] = exps[i] * factor;
+    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
   }
 }
 
