@@ -63,7 +63,7 @@ class Contention {
     const long before = switches_;
     switches_ = involuntary_switches();
     if (switches_ == before) return now;
-    const bool again = now - returned_ < 4 * pause_;
+    const bool again = now - returned_ < kRemembered;
     pause_ = again ? std::min<Clock::duration>(2 * pause_, kLongest) : kShortest;
     returned_ = now + pause_;
     return returned_;
@@ -73,6 +73,7 @@ class Contention {
   // Shorter absences are the system's own business; a process that computes takes milliseconds.
   static constexpr Clock::duration kNoticed = std::chrono::microseconds(700);
   static constexpr Clock::duration kShortest = std::chrono::milliseconds(1), kLongest = std::chrono::milliseconds(100);
+  static constexpr Clock::duration kRemembered = std::chrono::milliseconds(100);  // so long after a return a loss is the same trouble
   static Clock::duration processor_time() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
