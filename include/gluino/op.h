@@ -87,6 +87,11 @@ struct InputSpec {
   std::function<bool(const void* attrs)> present;  // empty: always
 };
 
+// A call whose one output holds the products of the matrices, the last two axes, of inputs 0 and 1.
+struct MatrixProduct {
+  bool transpose_a, transpose_b;
+};
+
 // An input of a sample call: uniform in [low, high), or whole numbers in it.
 struct SampleInput {
   SampleInput() = default;
@@ -130,6 +135,12 @@ struct Reduction {
   std::string finish;
   Shape axes;
 };
+// A call that computes every row (of the last axis) by itself, in the type of its first input but at least float32. Inputs have one
+// row per row or one for all; output 0 has the shape of input 0, further ones have one number per row.
+struct RowCall {
+  std::string function;  // one of _fused_rows
+  double number;         // its parameter
+};
 // How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
 // spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
 struct CompiledLayer {
@@ -166,6 +177,8 @@ struct OpDef {
   std::function<void(const void* attrs, OptionalShapes& in, const OptionalShapes& out)> complete_inputs;
 
   std::function<void(const void* attrs, KernelContext&)> kernel;
+  std::function<MatrixProduct(const void* attrs)> matrix_product;            // set for operators that are one
+  std::function<Shape(const void* attrs, const Shape& in)> permutation;      // set where output 0 is input 0 with its axes in this order
   std::function<Expr(const void* attrs, std::span<const Expr>)> expression;  // set for elementwise operators
   std::vector<DType> kernel_dtypes;  // non-empty: other dtypes are computed in float32 and converted
 
@@ -193,6 +206,9 @@ struct OpDef {
 
   // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
   std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
+
+  // How a call on inputs of these shapes works on single rows; empty for operators that do not.
+  std::function<std::optional<RowCall>(const void* attrs, std::span<const Shape> in)> row_call;
 
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
@@ -389,6 +405,16 @@ class OpBuilder {
   OpBuilder& identity_if(F f) {
     return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this;
   }
+  // f(attrs) -> MatrixProduct
+  template <class F>
+  OpBuilder& matrix_product(F f) {
+    return def_.matrix_product = [f](const void* a) { return f(as(a)); }, *this;
+  }
+  // f(attrs, shape of input 0) -> the axes in their new order
+  template <class F>
+  OpBuilder& permutation(F f) {
+    return def_.permutation = [f](const void* a, const Shape& in) { return f(as(a), in); }, *this;
+  }
   OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }
@@ -428,6 +454,11 @@ class OpBuilder {
   template <class F>
   OpBuilder& reduction(F f) {
     return def_.reduction = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
+  }
+  // f(attrs, span<const Shape> in) -> std::optional<RowCall>
+  template <class F>
+  OpBuilder& row_call(F f) {
+    return def_.row_call = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }

@@ -2,33 +2,12 @@
 // and fuse_reductions.
 #include "kernels/elementwise.h"
 #include "kernels/primitives.h"
-#include "kernels/program_text.h"
 #include "kernels/reduce.h"
 #include "ops/axes.h"
+#include "ops/fused_program.h"
 #include "ops/nets.h"
 
 namespace gluino {
-
-namespace ops {
-namespace {
-
-// A program with the machine code made from it so far.
-struct FusedProgram {
-  std::shared_ptr<kernels::CompiledLoops> loops = kernels::CompiledLoops::of(Program(ComputeType::f32));
-  const Program& program() const { return loops->program(); }
-};
-
-}  // namespace
-}  // namespace ops
-
-template <>
-struct AttrType<ops::FusedProgram> {
-  static const char* name() { return "std::string"; }
-  static ops::FusedProgram parse(const std::string&, const std::string& text) { return {kernels::CompiledLoops::of(parse_program(text))}; }
-  static std::string print(const ops::FusedProgram& p) { return program_text(p.program()); }
-  static ops::FusedProgram from(const std::string& who, const AttrValue& v) { return parse(who, AttrType<std::string>::from(who, v)); }
-  static std::string literal(const ops::FusedProgram& p) { return '"' + print(p) + '"'; }
-};
 
 namespace ops {
 namespace {
@@ -39,15 +18,6 @@ struct FusedAttrs {
     f.required("program", &FusedAttrs::program, "the instructions: inputs x0, x1, ..., constants, and calls on earlier instructions");
   }
 };
-
-// Every input that the program reads must be there, in the type it computes in.
-static void check_program(const Program& p, size_t inputs) {
-  if (p.size() == 0) raise<AttrError>("the program is empty");
-  for (int i = 0; i < p.size(); ++i) {
-    if (p[i].fn == ScalarFn::input && p[i].args[0] >= inputs)
-      raise<AttrError>("the program reads input {}, but there are {}", p[i].args[0], inputs);
-  }
-}
 
 static std::vector<kernels::Operand> operands_of(KernelContext& k) {
   std::vector<kernels::Operand> operands;

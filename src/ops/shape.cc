@@ -297,6 +297,7 @@ GLUINO_OP(transpose, TransposeAttrs) {
         for (int64_t& e : out) e = in[0][static_cast<int>(e)];
         return out;
       })
+      .permutation(permutation)
       .kernel([](const TransposeAttrs& a, KernelContext& k) {
         run_permute(k.in(0), k.in(0).shape(), permutation(a, k.in(0).shape()), k.out());
       })
@@ -317,6 +318,12 @@ struct SwapAxisAttrs {
     f.field("dim1", &SwapAxisAttrs::dim1, "one axis").field("dim2", &SwapAxisAttrs::dim2, "the other axis");
   }
 };
+static Shape swapped_axes(const SwapAxisAttrs& a, const Shape& data) {
+  Shape axes = data;
+  for (int i = 0; i < axes.ndim(); ++i) axes[i] = i;
+  std::swap(axes[normalize_axis(a.dim1, data)], axes[normalize_axis(a.dim2, data)]);
+  return axes;
+}
 GLUINO_OP(SwapAxis, SwapAxisAttrs) {
   op.doc("Swaps two axes.")
       .identity_if([](const SwapAxisAttrs& a, bool) { return a.dim1 == a.dim2; })
@@ -328,12 +335,9 @@ GLUINO_OP(SwapAxis, SwapAxisAttrs) {
         std::swap(out[normalize_axis(a.dim1, in[0])], out[normalize_axis(a.dim2, in[0])]);
         return out;
       })
+      .permutation(swapped_axes)
       .kernel([](const SwapAxisAttrs& a, KernelContext& k) {
-        const Shape& shape = k.in(0).shape();
-        Shape axes = shape;
-        for (int i = 0; i < axes.ndim(); ++i) axes[i] = i;
-        std::swap(axes[normalize_axis(a.dim1, shape)], axes[normalize_axis(a.dim2, shape)]);
-        run_permute(k.in(0), shape, axes, k.out());
+        run_permute(k.in(0), k.in(0).shape(), swapped_axes(a, k.in(0).shape()), k.out());
       })
       .gradient({},
                 [](const SwapAxisAttrs& a, const Gradient& g) -> Tensors {

@@ -78,6 +78,10 @@ GLUINO_OP(softmax, SoftmaxAttrs) {
   with_length(op.doc("exp(data) divided by its sum along an axis."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, false); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", 1); })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) -> std::optional<RowCall> {
+        if (a.use_length || a.dtype || normalize_axis(a.axis, in[0]) != in[0].ndim() - 1) return {};
+        return RowCall{"softmax", a.scale()};
+      })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2})
       .sample({{2, 4}, index_sample({2}, 5)}, {.use_length = true});

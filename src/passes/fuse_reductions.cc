@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
 
@@ -10,16 +9,6 @@ namespace gluino {
 namespace {
 
 using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
-
-// The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
-std::string program_text_of(const Graph& graph, const Graph::Node& node) {
-  if (!node.op || node.outputs.size() != 1 || has_effect(node) || !computes_in(graph, node, *node.outputs[0].dtype)) return "";
-  if (node.op->is_elementwise()) return program_text(program_of(node, *node.outputs[0].dtype));
-  if (node.op != &OpRegistry::global().get("_fused")) return "";
-  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
-    if (name == "program") return text;
-  return "";
-}
 
 }  // namespace
 

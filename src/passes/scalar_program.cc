@@ -1,5 +1,8 @@
 #include "passes/scalar_program.h"
 
+#include "kernels/program_text.h"
+#include "passes/pass.h"
+
 namespace gluino {
 
 Program program_of(const Graph::Node& node, DType dtype) {
@@ -16,6 +19,15 @@ bool computes_in(const Graph& graph, const Graph::Node& node, DType dtype) {
   for (ValueId v : node.inputs)
     if (graph.info(v).dtype != dtype) return false;
   return true;
+}
+
+std::string program_text_of(const Graph& graph, const Graph::Node& node) {
+  if (!node.op || node.outputs.size() != 1 || has_effect(node) || !computes_in(graph, node, *node.outputs[0].dtype)) return "";
+  if (node.op->is_elementwise()) return program_text(program_of(node, *node.outputs[0].dtype));
+  if (node.op != &OpRegistry::global().get("_fused")) return "";
+  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
+    if (name == "program") return text;
+  return "";
 }
 
 }  // namespace gluino

@@ -1,6 +1,7 @@
 // The passes that go from operators to kernels: text in, text out.
 #include "graph/pass_on_text.h"
 #include "passes/compile_layers.h"
+#include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_reductions.h"
 #include "support/support.h"
@@ -83,6 +84,80 @@ TEST(FuseReductions, LeavesWhatOthersReadAndOtherTypes) {
 }
 )g";
   EXPECT_EQ(after(fuse_reductions, text).find("_fused_reduce"), std::string::npos);
+}
+
+TEST(FuseAttention, TakesProductsAndSoftmax) {
+  EXPECT_EQ(after(fuse_attention, R"g(graph(q: float32 (2, 3, 4), k: float32 (2, 5, 4), v: float32 (2, 5, 6)) {
+  s = batch_dot(q, k) {transpose_b=True}
+  w = softmax(s) {temperature=2}
+  y = batch_dot(w, v)
+  return y
+}
+)g"),
+            R"g(graph(q, k, v) {
+  y = _fused_attention(q, k, v) {score_scale=0.5}
+  return y
+}
+)g");
+}
+TEST(FuseAttention, TakesScaleMaskAndHeads) {
+  EXPECT_EQ(after(fuse_attention, R"g(graph(x: float32 (2, 3, 4), z: float32 (2, 5, 4), mask: float32 (2, 1, 3, 5)) {
+  q0 = Reshape(x) {shape="(0, 0, -4, 2, -1)"}
+  q1 = transpose(q0) {axes="(0, 2, 1, 3)"}
+  q2 = Reshape(q1) {shape="(-3, 0, 0)"}
+  k0 = Reshape(z) {shape="(0, 0, -4, 2, -1)"}
+  k1 = SwapAxis(k0) {dim1=1, dim2=2}
+  k2 = Reshape(k1) {shape="(-3, 0, 0)"}
+  scaled = _mul_scalar(q2) {scalar=0.5}
+  s = batch_dot(scaled, k2) {transpose_b=True}
+  s4 = Reshape(s) {shape="(-4, -1, 2, 0, 0)"}
+  masked = broadcast_add(mask, s4)
+  s3 = Reshape(masked) {shape="(-3, 0, 0)"}
+  w = softmax(s3)
+  y = batch_dot(w, k2)
+  y4 = Reshape(y) {shape="(-4, -1, 2, 0, 0)"}
+  joined = transpose(y4) {axes="(0, 2, 1, 3)"}
+  r = Reshape(joined) {shape="(0, 0, -3)"}
+  return r
+}
+)g"),
+            R"g(graph(x, z, mask) {
+  r = _fused_attention(x, z, z, mask) {heads=2, program="f32 x1 x0 add(0,1)", query_scale=0.5, scores="(2, 2, 3, 5)"}
+  return r
+}
+)g");
+}
+TEST(FuseAttention, LeavesWhatOthersReadAndOtherProducts) {
+  for (const char* text : {
+           R"g(graph(q: float32 (2, 3, 4), k: float32 (2, 5, 4), v: float32 (2, 5, 6)) {
+  s = batch_dot(q, k) {transpose_b=True}
+  w = softmax(s)
+  y = batch_dot(w, v)
+  return y, w
+}
+)g",
+           R"g(graph(q: float32 (2, 3, 4), k: float32 (2, 5, 4), v: float32 (2, 5, 6)) {
+  s = batch_dot(q, k) {transpose_b=True}
+  w = softmax(s) {axis=1}
+  y = batch_dot(w, v)
+  return y
+}
+)g",
+           R"g(graph(q: float32 (2, 3, 4), k: float32 (2, 4, 5), v: float32 (2, 5, 6)) {
+  s = batch_dot(q, k)
+  w = softmax(s)
+  y = batch_dot(w, v)
+  return y
+}
+)g",
+           R"g(graph(q: float64 (2, 3, 4), k: float64 (2, 5, 4), v: float64 (2, 5, 6)) {
+  s = batch_dot(q, k) {transpose_b=True}
+  w = softmax(s)
+  y = batch_dot(w, v)
+  return y
+}
+)g"})
+    EXPECT_EQ(after(fuse_attention, text).find("_fused_attention"), std::string::npos) << text;
 }
 
 TEST(CompileLayers, RecurrentLayersReadRearrangedParameters) {

@@ -1,0 +1,225 @@
+#include "passes/fuse_attention.h"
+
+#include <charconv>
+#include <map>
+
+#include "kernels/program_text.h"
+#include "passes/eliminate_dead.h"
+#include "passes/scalar_program.h"
+
+namespace gluino {
+namespace {
+
+struct Attention {
+  ValueId query, key, value;
+  std::vector<ValueId> others;  // further inputs of the scores' program
+  std::string program;
+  Shape scores;
+  int64_t heads = 0;
+  double query_scale = 1, score_scale = 1;
+  int last;                 // the node whose result it gives
+  std::vector<int> inside;  // nodes that it takes the place of
+};
+
+class AttentionFinder {
+ public:
+  explicit AttentionFinder(const Graph& graph) : graph_(graph), readers_(graph.nodes.size()) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
+    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kOutside);
+  }
+
+  // Node n is taken as the product of weights and values.
+  std::optional<Attention> ending_at(int n) const {
+    if (!is_product(n, false)) return {};
+    Attention a{.value = node(n).inputs[1], .last = n};
+    const std::optional<int> softmax = inner(node(n).inputs[0], a);
+    if (!softmax || !take_softmax(*softmax, a)) return {};
+    std::optional<int> scores = inner(node(*softmax).inputs[0], a);
+    if (scores && !is_product(*scores, true)) scores = take_program(*scores, a);
+    if (!scores || !is_product(*scores, true) || !same_matrices(node(*scores).outputs[0], node(*softmax).outputs[0])) return {};
+    a.inside.push_back(*scores);
+    a.query = node(*scores).inputs[0];
+    a.key = node(*scores).inputs[1];
+    take_scale(a);
+    take_heads(n, a);
+    return a;
+  }
+
+ private:
+  static constexpr int kOutside = -1;
+  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
+
+  int only_reader(int n) const {
+    const auto& readers = readers_[static_cast<size_t>(n)];
+    return readers.size() == 1 ? readers[0] : kOutside;
+  }
+  bool is_product(int n, bool transposed) const {
+    const Graph::Node& x = node(n);
+    if (!x.op || !x.op->matrix_product || !computes_in(graph_, x, DType::float32)) return false;
+    const MatrixProduct how = x.op->matrix_product(x.attrs.get());
+    return !how.transpose_a && how.transpose_b == transposed;
+  }
+  static bool same_matrices(const OutputInfo& a, const OutputInfo& b) {
+    const Shape &x = *a.shape, &y = *b.shape;
+    return x.ndim() > 1 && y.ndim() > 1 && x.back() == y.back() && x[x.ndim() - 2] == y[y.ndim() - 2];
+  }
+
+  // The node that computes v, through views; it and the views become part of the attention, so nothing else may read them.
+  std::optional<int> inner(ValueId v, Attention& a) const {
+    while (v.index == 0 && node(v.node).op && only_reader(v.node) != kOutside) {
+      if (!node(v.node).op->is_view) return v.node;
+      a.inside.push_back(v.node);
+      v = node(v.node).inputs[0];
+    }
+    return {};
+  }
+  bool take_softmax(int n, Attention& a) const {
+    const Graph::Node& x = node(n);
+    if (!x.op->row_call || x.inputs.size() != 1 || !computes_in(graph_, x, DType::float32)) return false;
+    const auto call = x.op->row_call(x.attrs.get(), {&shape(x.inputs[0]), 1});
+    if (!call || call->function != "softmax") return false;
+    a.score_scale = call->number;
+    a.inside.push_back(n);
+    return true;
+  }
+  // Elementwise operators between scores and softmax; gives the node of the scores.
+  std::optional<int> take_program(int n, Attention& a) const {
+    const Graph::Node& x = node(n);
+    const std::string text = program_text_of(graph_, x);
+    if (text.empty() || parse_program(text).type() != ComputeType::f32) return {};
+    for (size_t i = 0; i < x.inputs.size(); ++i) {
+      Attention candidate = a;
+      const std::optional<int> scores = inner(x.inputs[i], candidate);
+      if (!scores || !is_product(*scores, true) || !(shape(x.inputs[i]) == *x.outputs[0].shape)) continue;
+      a = std::move(candidate);
+      a.inside.push_back(n);
+      a.program = with_first_input(parse_program(text), static_cast<int>(i));
+      a.scores = *x.outputs[0].shape;
+      for (size_t k = 0; k < x.inputs.size(); ++k)
+        if (k != i) a.others.push_back(x.inputs[k]);
+      return scores;
+    }
+    return {};
+  }
+  // The same program with its input number i moved in front of the others.
+  static std::string with_first_input(const Program& from, int i) {
+    Program to(from.type());
+    for (int k = 0; k < from.size(); ++k) {
+      Instruction in = from[k];
+      if (in.fn == ScalarFn::input) in.args[0] = static_cast<uint8_t>(in.args[0] == i ? 0 : in.args[0] < i ? in.args[0] + 1 : in.args[0]);
+      to.append(in);
+    }
+    return program_text(to);
+  }
+  void take_scale(Attention& a) const {
+    const Graph::Node& x = node(a.query.node);
+    if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !computes_in(graph_, x, DType::float32)) return;
+    constexpr std::string_view kScaled = "multiply(x0, ";
+    const std::string text = program_of(x, DType::float32).str();
+    const char *first = text.data() + kScaled.size(), *last = text.data() + text.size() - 1;
+    if (!text.starts_with(kScaled)) return;
+    if (const auto [end, error] = std::from_chars(first, last, a.query_scale); error == std::errc() && end == last)
+      a.query = x.inputs[0];
+    else
+      a.query_scale = 1;
+  }
+
+  bool swaps_heads(int n) const {
+    const Graph::Node& x = node(n);
+    return x.op && x.op->permutation && shape(x.inputs[0]).ndim() == 4 &&
+           x.op->permutation(x.attrs.get(), shape(x.inputs[0])) == Shape{0, 2, 1, 3};
+  }
+  bool is_view(int n) const { return node(n).op && node(n).op->is_view; }
+
+  struct Split {
+    ValueId from;
+    int64_t heads;
+  };
+  // A value (batch, time, heads * depth) that v gives as matrices (batch * heads, time, depth).
+  std::optional<Split> split_heads(ValueId v) const {
+    const Shape matrices = shape(v);
+    if (is_view(v.node)) v = node(v.node).inputs[0];
+    if (!swaps_heads(v.node) || !ends_alike(shape(v), matrices)) return {};
+    const ValueId parts = node(v.node).inputs[0];
+    if (!is_view(parts.node)) return {};
+    const ValueId from = node(parts.node).inputs[0];
+    const Shape &whole = shape(from), &cut = shape(parts);
+    if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
+    return Split{from, cut[2]};
+  }
+  static bool ends_alike(const Shape& a, const Shape& b) {
+    return b.ndim() > 2 && a.back() == b.back() && a[a.ndim() - 2] == b[b.ndim() - 2];
+  }
+  // The nodes that join the heads of what n gives; empty when something else follows.
+  std::vector<int> join_heads(int n) const {
+    std::vector<int> nodes;
+    int next = only_reader(n);
+    if (next != kOutside && is_view(next)) {
+      nodes.push_back(next);
+      next = only_reader(next);
+    }
+    if (next == kOutside || !swaps_heads(next) || !ends_alike(shape(node(next).inputs[0]), *node(n).outputs[0].shape)) return {};
+    nodes.push_back(next);
+    const Shape cut = *node(next).outputs[0].shape;
+    next = only_reader(next);
+    if (next == kOutside || !is_view(next)) return {};
+    const Shape& whole = *node(next).outputs[0].shape;
+    if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
+    nodes.push_back(next);
+    return nodes;
+  }
+  void take_heads(int n, Attention& a) const {
+    const auto query = split_heads(a.query), key = split_heads(a.key), value = split_heads(a.value);
+    if (!query || !key || !value || query->heads != key->heads || query->heads != value->heads) return;
+    const std::vector<int> joined = join_heads(n);
+    if (joined.empty()) return;
+    a.query = query->from;
+    a.key = key->from;
+    a.value = value->from;
+    a.heads = query->heads;
+    a.inside.push_back(n);
+    a.last = joined.back();
+    a.inside.insert(a.inside.end(), joined.begin(), joined.end() - 1);
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
+
+Graph fuse_attention(const Graph& graph, const PassContext& context) {
+  const AttentionFinder finder(graph);
+  std::map<int, Attention> ending;  // by the node whose result it gives
+  std::vector<bool> is_inside(graph.nodes.size(), false);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    if (auto a = finder.ending_at(n)) {
+      for (int inside : a->inside) is_inside[static_cast<size_t>(inside)] = true;
+      ending.emplace(a->last, std::move(*a));
+    }
+  if (ending.empty()) return graph;
+
+  const OpDef& fused = OpRegistry::global().get("_fused_attention");
+  Rewriter rewriter(graph);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const auto found = ending.find(n);
+    if (found == ending.end()) {
+      if (!is_inside[static_cast<size_t>(n)]) rewriter.keep(n);
+      continue;
+    }
+    const Attention& a = found->second;
+    std::vector<std::pair<std::string_view, AttrValue>> attrs{
+        {"heads", a.heads}, {"query_scale", a.query_scale}, {"score_scale", a.score_scale}};
+    if (!a.program.empty()) attrs.insert(attrs.end(), {{"program", a.program}, {"scores", a.scores}});
+    const Graph::Node& last = graph.nodes[static_cast<size_t>(n)];
+    Graph::Node made{&fused, last.name, fused.make_attrs(attrs), {}, {}, {}, last.outputs};
+    for (ValueId v : {a.query, a.key, a.value}) made.inputs.push_back(rewriter.mapped(v));
+    for (ValueId v : a.others) made.inputs.push_back(rewriter.mapped(v));
+    rewriter.put(n, std::move(made));
+  }
+  return eliminate_dead(rewriter.finish(), context);  // what only prepared the operands
+}
+
+}  // namespace gluino
