@@ -2,17 +2,21 @@
 // other cores are busy it does everything itself. OpenMP's teams would wait for every member, for whole time slices.
 #include "base/parallel.h"
 
+#include <fcntl.h>
 #include <omp.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <ctime>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace gluino::detail {
 namespace {
@@ -43,37 +47,64 @@ struct Job {
   }
 };
 
+// How many threads want to run on this machine now, the calling one among them; 0: unknown.
+int count_runnable() {
+  char text[64] = {};
+  const int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t n = read(file, text, sizeof text - 1);
+  close(file);
+  int runnable = 0;
+  return n > 0 && std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : 0;
+}
+
 // Whether another process wants the core this thread runs on. A thread that is put aside in the middle of a chunk keeps the
-// others waiting for whole time slices. A helper that this happens to stays away for a while, and longer each time; a caller
-// goes on alone, which leaves the other cores to the other process.
+// others waiting for whole time slices. A helper that this happens to stays away until there is a core for it; a caller goes on
+// alone, which leaves the other cores to the other process.
 class Contention {
  public:
   using Clock = std::chrono::steady_clock;
-  bool is_over() const { return Clock::now() >= returned_; }
+  explicit Contention(bool is_helper) : is_helper_(is_helper) {}
+  // Whether nothing was lost, or it is time to try again.
+  bool is_over() {
+    const Clock::time_point now = Clock::now();
+    if (now < returned_) return false;
+    if (std::exchange(is_away_, false) && cores_are_taken()) {
+      is_away_ = true;
+      returned_ = now + pause_;
+    }
+    return !is_away_;
+  }
+  Clock::time_point returns_at() const { return returned_; }
   // From here on time that passes without the processor counts as lost, if the thread did not give it up itself.
   void watch() {
     watched_ = Clock::now();
     busy_ = processor_time();
   }
-  // Looks back to the last watch() and returns when the thread should come back: now, or later.
-  Clock::time_point check() {
+  // Looks back to the last watch().
+  void check() {
     const Clock::time_point now = Clock::now();
     const Clock::duration lost = (now - watched_) - (processor_time() - busy_);
-    if (lost < kNoticed) return now;
+    if (lost < kNoticed) return;
     const long before = switches_;
     switches_ = involuntary_switches();
-    if (switches_ == before) return now;
+    if (switches_ == before) return;
     const bool again = now - returned_ < kRemembered;
     pause_ = again ? std::min<Clock::duration>(2 * pause_, kLongest) : kShortest;
     returned_ = now + pause_;
-    return returned_;
+    is_away_ = true;
   }
 
  private:
   // Shorter absences are the system's own business; a process that computes takes milliseconds.
   static constexpr Clock::duration kNoticed = std::chrono::microseconds(700);
-  static constexpr Clock::duration kShortest = std::chrono::milliseconds(1), kLongest = std::chrono::milliseconds(100);
+  static constexpr Clock::duration kShortest = std::chrono::milliseconds(5), kLongest = std::chrono::milliseconds(100);
   static constexpr Clock::duration kRemembered = std::chrono::milliseconds(100);  // so long after a return a loss is the same trouble
+  // A helper needs a core for itself, a caller one for a helper too.
+  bool cores_are_taken() const {
+    static const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    return count_runnable() - (is_helper_ ? 1 : 0) >= cores;
+  }
   static Clock::duration processor_time() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -84,12 +115,14 @@ class Contention {
     getrusage(RUSAGE_THREAD, &usage);
     return usage.ru_nivcsw;
   }
+  const bool is_helper_;
+  bool is_away_ = false;
   Clock::time_point watched_ = Clock::now(), returned_{};
   Clock::duration busy_ = processor_time(), pause_ = kShortest;
   long switches_ = involuntary_switches();
 };
 
-thread_local Contention tls_contention;
+thread_local Contention tls_contention(false);  // of a caller
 
 class Pool {
  public:
@@ -128,6 +161,7 @@ class Pool {
   [[noreturn]] void serve() {
     tls_inside = true;
     omp_set_num_threads(1);  // a library called from a chunk must not start a team of its own
+    Contention contention(true);
     std::unique_lock lock(mutex_);
     for (;;) {
       wait_for_job(lock);
@@ -135,15 +169,15 @@ class Pool {
       job.helpers.fetch_add(1, std::memory_order_relaxed);
       if (--job.wanted == 0) jobs_.pop_front();
       lock.unlock();
-      tls_contention.watch();
+      contention.watch();
       job.work();
-      const Contention::Clock::time_point back = tls_contention.check();
+      contention.check();
       lock.lock();
       // Under the mutex: the caller cannot miss the notification, and the job may be gone after the subtraction.
       job.helpers.fetch_sub(1, std::memory_order_release);
       done_.notify_all();
       lock.unlock();
-      std::this_thread::sleep_until(back);
+      while (!contention.is_over()) std::this_thread::sleep_until(contention.returns_at());
       lock.lock();
     }
   }

@@ -77,9 +77,11 @@ struct Parts {
   int64_t images, blocks;
 };
 Parts parts_of(const ConvGeometry& g) {
-  constexpr int64_t kWorth = 1 << 20, kPlenty = 1 << 24;  // multiply-adds a thread
+  constexpr int64_t kWorth = 1 << 18, kPlenty = 1 << 24;  // multiply-adds a thread
+  constexpr int64_t kDepthwise = 4;                       // so many multiply-adds take as long as one that uses its data once
   const int64_t blocks = blocks_of(g.out_channels), threads = num_threads();
-  const int64_t work = g.batch * g.out_channels * (g.in_channels / g.groups) * g.kernel_area() * g.out_area() / threads;
+  const int64_t sums = g.batch * g.out_channels * g.out_area() * (is_depthwise(g) ? kDepthwise : g.in_channels);
+  const int64_t work = sums * g.kernel_area() / threads;
   if (threads == 1 || work < kWorth) return {g.batch, blocks};
   const int64_t parts = work < kPlenty ? threads : 2 * threads;
   if (g.batch >= threads) return {std::max<int64_t>(g.batch / parts, 1), blocks};
