@@ -4,6 +4,7 @@
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_dnnl.h"
 #include "kernels/convolution_gemm.h"
+#include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
 #include "kernels/winograd.h"
 
@@ -54,6 +55,7 @@ void convolution_data_grad(const ConvGeometry& g, const float* head, const float
 
 void convolution_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
   if (is_narrow(g)) return narrow_weight_grad(g, head, data, weight_grad, scratch);
+  if (const auto tile = weight_grad_tile(g)) return products_weight_grad(g, *tile, head, data, weight_grad, scratch);
   if (has_large_weight(g)) return gemm_weight_grad(g, head, data, weight_grad, scratch);
   dnnl_weight_grad(g, head, data, weight_grad, scratch);
 }

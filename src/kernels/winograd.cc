@@ -1,11 +1,10 @@
 #include "kernels/winograd.h"
 
 #include <algorithm>
-#include <mutex>
-#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/blocked_layout.h"
+#include "kernels/blocked_patches.h"
 #include "kernels/primitives.h"
 #include "kernels/winograd_transforms.h"
 
@@ -16,7 +15,6 @@ GLUINO_TABLE_FOR_CPU(WinogradTable, kWinogradTable, winograd_table)
 namespace {
 
 constexpr int64_t kTileRows = 6, kTileColumns = 16;  // what WinogradTable::multiply takes at once
-constexpr int64_t kMostEdge = 6;                     // of a patch
 constexpr int64_t kStripBytes = 1 << 18;             // transformed data that stays in the second-level cache beside the products
 constexpr int64_t kLine = 16;                        // floats by which points are kept apart, or they would share a few sets of the cache
 constexpr int64_t kGrain = 1 << 18;                  // multiplications worth a thread
@@ -52,50 +50,13 @@ Place place_of(const Layout& l, int64_t tile) {
   return {tile / (l.tile_rows * l.tile_columns), tile / l.tile_columns % l.tile_rows * l.m, tile % l.tile_columns * l.m};
 }
 
-// Pieces of scratch memory, as many as there are threads that need one at a time.
-class Buffers {
- public:
-  Buffers(int64_t count, int64_t elements, const Scratch& scratch) {
-    for (int64_t i = 0; i < count; ++i) free_.push_back(floats(elements, scratch));
-  }
-  template <class F>
-  void use(F&& f) {
-    float* mine = take();
-    f(mine);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(mine);
-  }
-
- private:
-  float* take() {
-    const std::lock_guard lock(mutex_);
-    float* mine = free_.back();
-    free_.pop_back();
-    return mine;
-  }
-  std::mutex mutex_;
-  std::vector<float*> free_;
-};
-
 // All channels of one tile.
 void transform_data(const ConvGeometry& g, const Layout& l, int64_t tile, const float* data, float* to) {
   const Place at = place_of(l, tile);
-  const int64_t height = g.in[0], width = g.in[1], top = at.y - g.pad[0], left = at.x - g.pad[1];
-  const int64_t first_row = std::max<int64_t>(top, 0), last_row = std::min(top + l.edge, height);
-  const int64_t first_column = std::max<int64_t>(left, 0), columns = std::min(left + l.edge, width) - first_column;
-  const bool inside = top >= 0 && left >= 0 && top + l.edge <= height && left + l.edge <= width;
-  for (int64_t b = 0; b < l.in_blocks; ++b, to += kChannelBlock) {
-    const float* block = data + (at.image * l.in_blocks + b) * height * width * kChannelBlock;
-    if (inside) {
-      l.transforms().input(block + (top * width + left) * kChannelBlock, width * kChannelBlock, to, l.data_step());
-      continue;
-    }
-    float patch[kMostEdge * kMostEdge * kChannelBlock] = {};
-    for (int64_t y = first_row; y < last_row && columns > 0; ++y)
-      std::copy_n(block + (y * width + first_column) * kChannelBlock, columns * kChannelBlock,
-                  patch + ((y - top) * l.edge + first_column - left) * kChannelBlock);
-    l.transforms().input(patch, l.edge * kChannelBlock, to, l.data_step());
-  }
+  const int64_t plane = g.in_area() * kChannelBlock;
+  for (int64_t b = 0; b < l.in_blocks; ++b, to += kChannelBlock)
+    with_patch(data + (at.image * l.in_blocks + b) * plane, g.in, at.y - g.pad[0], at.x - g.pad[1], l.edge,
+               [&](const float* patch, int64_t row_step) { l.transforms().input(patch, row_step, to, l.data_step()); });
 }
 
 // The products of `count` tiles with one panel of 16 output channels. Weights come from far away: while one point is
@@ -152,7 +113,7 @@ int64_t winograd_weight_elements(const ConvGeometry& g, int64_t m) {
 void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed, const Scratch& scratch) {
   const Layout l(g, m);
   const int64_t terms = g.in_channels * 9, panel = l.points * l.in_channels * kTileColumns;
-  Buffers blocks(num_threads(), terms * kChannelBlock, scratch);
+  ScratchBuffers blocks(num_threads(), terms * kChannelBlock, scratch);
   parallel_for(l.panels, kGrain / (5 * panel), [&](int64_t begin, int64_t end) {
     blocks.use([&](float* block) {
       for (int64_t o = begin * kTileColumns; o < end * kTileColumns; o += kChannelBlock) {
@@ -174,8 +135,8 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
   const Layout l(g, m);
   // Threads take strips where there are enough of them, else they share every strip: first its tiles, then the panels.
   const int64_t threads = num_threads(), together = l.strips >= 2 * threads ? 1 : l.strips;
-  Buffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
-  Buffers product_buffers(threads, l.points * l.product_step(), scratch);
+  ScratchBuffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
+  ScratchBuffers product_buffers(threads, l.points * l.product_step(), scratch);
   parallel_for(l.strips, together, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s)
       data_buffers.use([&](float* transformed) {

@@ -21,6 +21,10 @@ struct WinogradTransforms {
   void (*input)(const float* from, int64_t row_step, float* to, int64_t to_step);
   // The other way: products into outputs. The outputs are at to + y * store.row_step + x * 8.
   void (*output)(const float* from, int64_t from_step, float* to, const WinogradStore& store);
+  // The transposed transforms, for the gradient of the weight: m x m elements of the head as `input` takes the data, and the sums of
+  // their products with transformed data into the 3 x 3 vectors of a window.
+  void (*head)(const float* from, int64_t row_step, float* to, int64_t to_step);
+  void (*window)(const float* from, int64_t from_step, float* to);
 };
 struct WinogradTable {
   WinogradTransforms tiles_of_2, tiles_of_4;
