@@ -74,7 +74,7 @@ void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* we
   switch (algorithm) {
     case ConvAlgorithm::direct: return pack_direct_weight(g, weight, packed);
     case ConvAlgorithm::narrow: return pack_narrow_weight(g, weight, packed);
-    default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, packed, scratch);
+    default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, false, packed, scratch);
   }
 }
 

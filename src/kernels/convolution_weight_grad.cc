@@ -8,6 +8,7 @@
 #include "kernels/blocked_layout.h"
 #include "kernels/blocked_patches.h"
 #include "kernels/primitives.h"
+#include "kernels/seen_outputs.h"
 #include "kernels/weight_grad_tiles.h"
 #include "kernels/winograd_transforms.h"
 
@@ -64,16 +65,6 @@ int64_t head_place(int64_t block, int64_t term, int64_t terms) {
   return (block / kBlocksInPanel * terms + term) * kGradColumns + block % kBlocksInPanel * kChannelBlock;
 }
 
-// Outputs in [first, last) along an axis see data under an element of the window; output o sees o * stride + offset.
-struct Seen {
-  int64_t first, last, offset;
-};
-Seen seen(const ConvGeometry& g, size_t axis, int64_t element) {
-  const int64_t offset = element * g.dilate[axis] - g.pad[axis], s = g.stride[axis];
-  const int64_t first = offset < 0 ? (-offset + s - 1) / s : 0, room = g.in[axis] - 1 - offset;
-  return {first, std::clamp(room < 0 ? 0 : room / s + 1, first, std::max(g.out[axis], first)), offset};
-}
-
 void copy_vectors(int64_t count, const float* from, int64_t from_step, float* to, int64_t to_step) {
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, kChannelBlock * sizeof(float));
 }
@@ -121,9 +112,9 @@ class Strip {
 
   // What the outputs of lines [first, first + count) see under one element of the window. Those that see padding are left out.
   void gather_element(int64_t point, int64_t first, int64_t count, const float* data, const float* head) {
-    const Seen down = seen(g_, 0, point / g_.kernel[1]), right = seen(g_, 1, point % g_.kernel[1]);
+    const SeenOutputs down = seen_outputs(g_, 0, point / g_.kernel[1]), right = seen_outputs(g_, 1, point % g_.kernel[1]);
     const auto is_seen = [&](int64_t line) { return line % g_.out[0] >= down.first && line % g_.out[0] < down.last; };
-    const int64_t columns = right.last - right.first;
+    const int64_t columns = right.count();
     GradFactors& f = factors_[static_cast<size_t>(point)];
     f.terms = 0;
     for (int64_t line = first; line < first + count; ++line) f.terms += is_seen(line) ? columns : 0;
@@ -186,7 +177,7 @@ double grad_products_cost(const ConvGeometry& g, int64_t tile) {
   if (!tile) {
     const auto seen_along = [&](size_t axis) {
       int64_t count = 0;
-      for (int64_t i = 0; i < g.kernel[axis]; ++i) count += seen(g, axis, i).last - seen(g, axis, i).first;
+      for (int64_t i = 0; i < g.kernel[axis]; ++i) count += seen_outputs(g, axis, i).count();
       return count;
     };
     terms = static_cast<double>(g.batch * seen_along(0) * seen_along(1));

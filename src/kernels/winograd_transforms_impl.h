@@ -98,11 +98,11 @@ inline void transform_window(const Lanes* t, Lanes* w) {
 }
 
 template <int kTile>
-void weight(const float* from, float* to, int64_t to_step) {
+void weight(const float* from, int64_t from_step, float* to, int64_t to_step) {
   constexpr int kEdge = kTile + 2;
   Lanes columns[3][kEdge];  // [x][y]
   for (int x = 0; x < 3; ++x) {
-    const Lanes w[3] = {load(from + x * kLanes), load(from + (3 + x) * kLanes), load(from + (6 + x) * kLanes)};
+    const Lanes w[3] = {load(from + x * from_step), load(from + (3 + x) * from_step), load(from + (6 + x) * from_step)};
     transform_weight<kTile>(w, columns[x]);
   }
   for (int y = 0; y < kEdge; ++y) {

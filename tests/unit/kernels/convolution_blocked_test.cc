@@ -197,8 +197,33 @@ TEST_F(Blocked, PlainLayoutsAndGradients) {
     kernels::narrow_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
     kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want_weight.data(), scratch());
     expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight");
-    kernels::gemm_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
-    expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight as a product");
+    memory_.clear();
+  }
+}
+
+// Large weights over few positions, in both directions.
+TEST_F(Blocked, ProductsOfWhatTheWindowSees) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 9);
+    g.in_channels = between(1, 90);
+    g.out_channels = between(1, 90);
+    g.kernel = {between(1, 4), between(1, 4), 1};
+    g.stride = {between(1, 3), between(1, 3), 1};
+    g.dilate = {between(1, 2), between(1, 2), 1};
+    g.pad = {between(0, 3), between(0, 8), 0};
+    g.in = {between(7, 9), between(7, 9), 1};
+    g = complete(g);
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()), weight = numbers(g.out_channels * g.in_channels * g.kernel_area()),
+                 head = numbers(g.batch * g.out_channels * g.out_area()), bias = numbers(g.out_channels);
+    Floats out(head.size(), NAN), data_grad(data.size(), NAN);
+    std::vector<double> want_out(head.size()), want_data(data.size());
+    kernels::convolution_gemm(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    kernels::convolution(g, doubles(data).data(), doubles(weight).data(), doubles(bias).data(), want_out.data(), scratch());
+    for (size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(static_cast<double>(out[k]), want_out[k], 1e-4) << k;
+    kernels::gemm_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
+    for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
     memory_.clear();
   }
 }
