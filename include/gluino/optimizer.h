@@ -1,6 +1,7 @@
 // Optimizers: how a weight follows its gradient. optimizer::adam({.learning_rate = 1e-3}), or by name.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ using lr_scheduler::LRSchedulerPtr;
 struct Update {
   std::string name;  // of the parameter
   Tensor weight, grad;
-  Tensors& state;
+  std::span<Tensor> state;
   double lr, wd;        // of this weight, at this step
   double rescale_grad;  // factor of the gradient
   int64_t t;            // number of this step, from 1 on
@@ -27,7 +28,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;
   virtual Tensors create_state(const Tensor& weight) const = 0;
-  virtual void update(Update& u) const = 0;
+  // One step of many weights, in any order.
+  virtual void update(std::span<Update> updates) const = 0;
 
   double learning_rate(int64_t num_update) const { return scheduler_ ? (*scheduler_)(num_update) : learning_rate_; }
   void set_learning_rate(double lr);  // raises UserError when a scheduler decides

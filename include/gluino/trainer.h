@@ -26,13 +26,14 @@ class Trainer {
   void load_states(const std::string& path);
 
  private:
-  void check_fresh(const Parameter& p) const;
-  void update_copy(Parameter& p, size_t index, size_t copy, double rescale_grad);
-  std::vector<ParameterPtr> parameters_;
   struct State {
     bool is_created = false;
     Tensors tensors;
   };
+  void check_fresh(const Parameter& p) const;
+  bool has_master(const Tensor& weight) const;
+  optimizer::Update update_of(const Parameter& p, State& state, const Tensor& copy, double rescale_grad) const;
+  std::vector<ParameterPtr> parameters_;
   std::vector<std::vector<State>> states_;  // by parameter and copy
   optimizer::OptimizerPtr optimizer_;
   int64_t num_update_ = 0;

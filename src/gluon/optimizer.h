@@ -14,12 +14,33 @@ std::map<std::string, Create>& registry();
 // Sets the fields of `options` by name; `who` starts error messages.
 void set_fields(const std::string& who, const std::vector<AttrField>& fields, void* options, const NamedOptions& values);
 
+using StepAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// Steps that exist as operators over many weights. Those that differ in nothing but the rate and the decay become one call.
+class Steps {
+ public:
+  // The operator takes (weight, grad, the first `states` states) of each weight.
+  void add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common);
+  void run();
+
+ private:
+  struct Call {
+    std::string_view op;
+    DType dtype;
+    Device device;
+    StepAttrs common;
+    Tensors inputs, outputs;
+    Floats lrs, wds;
+  };
+  std::vector<Call> calls_;
+};
+
 template <class O>
 struct Definition {
   std::string name;
   void (*fields)(AttrFields<O>&);  // those of its own, besides the common ones
   Tensors (*state)(const O&, const Tensor& weight);
-  void (*update)(const O&, Update&);
+  void (*update)(const O&, Update&, Steps&);  // at once, or through Steps
 };
 
 template <class O>
@@ -34,7 +55,14 @@ class Defined final : public Optimizer {
   }
   std::string name() const override { return definition_.name; }
   Tensors create_state(const Tensor& weight) const override { return definition_.state(options_, weight); }
-  void update(Update& u) const override { definition_.update(options_, u); }
+  void update(std::span<Update> updates) const override {
+    Steps steps;
+    for (Update& u : updates) {
+      const DeviceScope device(u.weight.device());
+      definition_.update(options_, u, steps);
+    }
+    steps.run();
+  }
 
  private:
   O options_;

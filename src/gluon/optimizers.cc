@@ -1,4 +1,5 @@
 // The optimizers. Steps that exist as operators call them; the others are written with operators.
+#include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
@@ -36,21 +37,36 @@ void Optimizer::set_learning_rate(double lr) {
   learning_rate_ = lr;
 }
 
+void detail::Steps::add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common) {
+  const DType dtype = u.weight.dtype();
+  const Device device = u.weight.device();
+  auto call = std::find_if(calls_.begin(), calls_.end(),
+                           [&](const Call& c) { return c.op == op && c.dtype == dtype && c.device == device && c.common == common; });
+  if (call == calls_.end()) call = calls_.insert(call, {op, dtype, device, std::move(common), {}, {}, {}, {}});
+  call->inputs.insert(call->inputs.end(), {u.weight, u.grad});
+  call->inputs.insert(call->inputs.end(), u.state.begin(), u.state.begin() + static_cast<ptrdiff_t>(states));
+  call->outputs.push_back(u.weight);
+  call->lrs.push_back(lr);
+  call->wds.push_back(u.wd);
+}
+void detail::Steps::run() {
+  for (Call& call : calls_) {
+    const OpDef& op = OpRegistry::global().get(call.op);
+    const auto count = static_cast<int64_t>(call.outputs.size());
+    call.common.insert(call.common.end(), {{"lrs", std::move(call.lrs)}, {"wds", std::move(call.wds)}, {"num_weights", count}});
+    const DeviceScope device(call.device);
+    apply_into(op, call.inputs, op.make_attrs(call.common), call.outputs);
+  }
+}
+
 namespace {
 
-using StepAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+using detail::StepAttrs;
+using detail::Steps;
 
-// Runs an update operator on (weight, grad, states...), in place.
-void run(std::string_view name, Update& u, size_t states, StepAttrs attrs) {
-  const OpDef& op = OpRegistry::global().get(name);
-  Tensors inputs{u.weight, u.grad};
-  inputs.insert(inputs.end(), u.state.begin(), u.state.begin() + static_cast<ptrdiff_t>(states));
-  Tensor outputs[] = {u.weight};
-  apply_into(op, inputs, op.make_attrs(attrs), outputs);
-}
 template <class O>
-StepAttrs common(const O& o, const Update& u, double lr) {
-  return {{"lr", lr}, {"wd", u.wd}, {"rescale_grad", u.rescale_grad}, {"clip_gradient", o.clip_gradient}};
+StepAttrs common(const O& o, const Update& u) {
+  return {{"rescale_grad", u.rescale_grad}, {"clip_gradient", o.clip_gradient}};
 }
 StepAttrs with(StepAttrs attrs, const StepAttrs& more) {
   attrs.insert(attrs.end(), more.begin(), more.end());
@@ -86,11 +102,16 @@ void moment_fields(AttrFields<O>& f) {
 }
 
 template <class O>
-void sgd_step(const O& o, Update& u, double lr, double momentum) {
+void sgd_step(const O& o, Update& u, Steps& steps, double lr, double momentum) {
   if (u.state.empty())
-    run("sgd_update", u, 0, common(o, u, lr));
+    steps.add("multi_sgd_update", u, 0, lr, common(o, u));
   else
-    run("sgd_mom_update", u, 1, with(common(o, u, lr), {{"momentum", momentum}}));
+    steps.add("multi_sgd_mom_update", u, 1, lr, with(common(o, u), {{"momentum", momentum}}));
+}
+
+template <class O>
+StepAttrs moments(const O& o) {
+  return {{"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}};
 }
 
 // The learning rate that makes up for means that start at 0.
@@ -101,16 +122,16 @@ double corrected(double lr, double beta1, double beta2, int64_t t) {
 
 }  // namespace
 
-GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state, [](const SGDOptions& o, Update& u) { sgd_step(o, u, u.lr, o.momentum); })
+GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state,
+                 [](const SGDOptions& o, Update& u, Steps& steps) { sgd_step(o, u, steps, u.lr, o.momentum); })
 
-GLUINO_OPTIMIZER(nag, NAGOptions, momentum_field, momentum_state, [](const NAGOptions& o, Update& u) {
-  if (u.state.empty()) return run("sgd_update", u, 0, common(o, u, u.lr));
-  run("nag_mom_update", u, 1, with(common(o, u, u.lr), {{"momentum", o.momentum}}));
+GLUINO_OPTIMIZER(nag, NAGOptions, momentum_field, momentum_state, [](const NAGOptions& o, Update& u, Steps& steps) {
+  if (u.state.empty()) return steps.add("multi_sgd_update", u, 0, u.lr, common(o, u));
+  steps.add("_multi_nag_mom_update", u, 1, u.lr, with(common(o, u), {{"momentum", o.momentum}}));
 })
 
-GLUINO_OPTIMIZER(adam, AdamOptions, moment_fields, zero_states<2>, [](const AdamOptions& o, Update& u) {
-  run("adam_update", u, 2,
-      with(common(o, u, corrected(u.lr, o.beta1, o.beta2, u.t)), {{"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}}));
+GLUINO_OPTIMIZER(adam, AdamOptions, moment_fields, zero_states<2>, [](const AdamOptions& o, Update& u, Steps& steps) {
+  steps.add("_multi_adam_update", u, 2, corrected(u.lr, o.beta1, o.beta2, u.t), with(common(o, u), moments(o)));
 })
 
 GLUINO_OPTIMIZER(
@@ -120,26 +141,16 @@ GLUINO_OPTIMIZER(
       f.field("correct_bias", &AdamWOptions::correct_bias, "make up for means that start at 0");
     },
     zero_states<2>,
-    [](const AdamWOptions& o, Update& u) {
-      const OpDef& op = OpRegistry::global().get("_adamw_update");
-      const Tensor scale = full({1}, u.rescale_grad, {DType::float32, u.weight.device()});
-      const Tensor inputs[] = {u.weight, u.grad, u.state[0], u.state[1], scale};
-      const StepAttrs attrs{{"lr", 1.0},
-                            {"eta", o.correct_bias ? corrected(u.lr, o.beta1, o.beta2, u.t) : u.lr},
-                            {"wd", u.wd},
-                            {"beta1", o.beta1},
-                            {"beta2", o.beta2},
-                            {"epsilon", o.epsilon},
-                            {"clip_gradient", o.clip_gradient}};
-      Tensor outputs[] = {u.weight};
-      apply_into(op, inputs, op.make_attrs(attrs), outputs);
+    [](const AdamWOptions& o, Update& u, Steps& steps) {
+      if (!std::isfinite(u.rescale_grad) || u.rescale_grad == 0) return;  // an overflow was seen
+      steps.add("_multi_adamw_step", u, 2, o.correct_bias ? corrected(u.lr, o.beta1, o.beta2, u.t) : u.lr, with(common(o, u), moments(o)));
     })
 
 GLUINO_OPTIMIZER(
     adagrad, AdaGradOptions, [](AttrFields<AdaGradOptions>& f) { f.field("eps", &AdaGradOptions::eps, "added under the square root"); },
     zero_states<1>,
-    [](const AdaGradOptions& o, Update& u) {
-      run("_sparse_adagrad_update", u, 1, with(common(o, u, u.lr), {{"epsilon", o.eps}}));
+    [](const AdaGradOptions& o, Update& u, Steps& steps) {
+      steps.add("_multi_adagrad_update", u, 1, u.lr, with(common(o, u), {{"epsilon", o.eps}}));
     })
 
 GLUINO_OPTIMIZER(
@@ -149,7 +160,7 @@ GLUINO_OPTIMIZER(
           .field("epsilon", &AdaDeltaOptions::epsilon, "added under the square roots");
     },
     zero_states<2>,
-    [](const AdaDeltaOptions& o, Update& u) {
+    [](const AdaDeltaOptions& o, Update& u, Steps&) {
       const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
       u.state[0].assign(u.state[0] * o.rho + squared(g) * (1 - o.rho));
       const Tensor delta = root(u.state[1] + o.epsilon) / root(u.state[0] + o.epsilon) * g;
@@ -167,10 +178,10 @@ GLUINO_OPTIMIZER(
           .field("clip_weights", &RMSPropOptions::clip_weights, "bound of the weights; negative for none");
     },
     [](const RMSPropOptions& o, const Tensor& w) { return o.centered ? zero_states<3>(o, w) : zero_states<1>(o, w); },
-    [](const RMSPropOptions& o, Update& u) {
-      StepAttrs attrs = with(common(o, u, u.lr), {{"gamma1", o.gamma1}, {"epsilon", o.epsilon}, {"clip_weights", o.clip_weights}});
-      if (!o.centered) return run("rmsprop_update", u, 1, attrs);
-      run("rmspropalex_update", u, 3, with(attrs, {{"gamma2", o.gamma2}}));
+    [](const RMSPropOptions& o, Update& u, Steps& steps) {
+      const StepAttrs attrs = with(common(o, u), {{"gamma1", o.gamma1}, {"epsilon", o.epsilon}, {"clip_weights", o.clip_weights}});
+      if (!o.centered) return steps.add("_multi_rmsprop_update", u, 1, u.lr, attrs);
+      steps.add("_multi_rmspropalex_update", u, 3, u.lr, with(attrs, {{"gamma2", o.gamma2}}));
     })
 
 GLUINO_OPTIMIZER(
@@ -180,11 +191,11 @@ GLUINO_OPTIMIZER(
           .field("beta", &FtrlOptions::beta, "added to the root of the sum of squares");
     },
     zero_states<2>,
-    [](const FtrlOptions& o, Update& u) {
-      run("ftrl_update", u, 2, with(common(o, u, u.lr), {{"lamda1", o.lamda1}, {"beta", o.beta}}));
+    [](const FtrlOptions& o, Update& u, Steps& steps) {
+      steps.add("_multi_ftrl_update", u, 2, u.lr, with(common(o, u), {{"lamda1", o.lamda1}, {"beta", o.beta}}));
     })
 
-GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u) {
+GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u, Steps&) {
   const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
   u.state[0].assign(u.state[0] * o.beta1 + g * (1 - o.beta1));
   u.state[1].assign(call("broadcast_maximum", {u.state[1] * o.beta2, call("abs", {g})}));
@@ -203,7 +214,7 @@ GLUINO_OPTIMIZER(
       states.push_back(ones({1}, {DType::float64, w.device()}));
       return states;
     },
-    [](const NadamOptions& o, Update& u) {
+    [](const NadamOptions& o, Update& u, Steps&) {
       const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
       auto momentum_at = [&](int64_t t) { return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay)); };
       const double momentum = momentum_at(u.t), next = momentum_at(u.t + 1);
@@ -216,16 +227,9 @@ GLUINO_OPTIMIZER(
       u.weight -= mean * u.lr / (root(variance) + o.epsilon);
     })
 
-GLUINO_OPTIMIZER(ftml, FTMLOptions, moment_fields, zero_states<3>, [](const FTMLOptions& o, Update& u) {
-  run("ftml_update", u, 3,
-      {{"lr", u.lr},
-       {"wd", u.wd},
-       {"rescale_grad", u.rescale_grad},
-       {"clip_grad", o.clip_gradient},
-       {"beta1", o.beta1},
-       {"beta2", o.beta2},
-       {"epsilon", o.epsilon},
-       {"t", u.t}});
+GLUINO_OPTIMIZER(ftml, FTMLOptions, moment_fields, zero_states<3>, [](const FTMLOptions& o, Update& u, Steps& steps) {
+  const StepAttrs own{{"rescale_grad", u.rescale_grad}, {"clip_grad", o.clip_gradient}, {"t", u.t}};
+  steps.add("_multi_ftml_update", u, 3, u.lr, with(own, moments(o)));
 })
 
 GLUINO_OPTIMIZER(
@@ -237,7 +241,7 @@ GLUINO_OPTIMIZER(
           .field("bias_correction", &LAMBOptions::bias_correction, "make up for means that start at 0");
     },
     zero_states<2>,
-    [](const LAMBOptions& o, Update& u) {
+    [](const LAMBOptions& o, Update& u, Steps&) {
       const Tensor direction = call("lamb_update_phase1", {u.weight, u.grad, u.state[0], u.state[1]},
                                     {{"t", u.t},
                                      {"wd", u.wd},
@@ -263,7 +267,7 @@ GLUINO_OPTIMIZER(
     [](const LARSOptions& o, const Tensor& w) {
       return o.momentum != 0 ? Tensors{zeros_like(w), zeros({1}, {DType::float64, w.device()})} : Tensors{};
     },
-    [](const LARSOptions& o, Update& u) {
+    [](const LARSOptions& o, Update& u, Steps& steps) {
       double ratio = 1;
       const bool is_scaled = !u.name.ends_with("gamma") && !u.name.ends_with("beta") && !u.name.ends_with("bias");
       if (is_scaled) {
@@ -276,7 +280,7 @@ GLUINO_OPTIMIZER(
         if (o.momentum_correction && last != 0) momentum *= u.lr / last;
         u.state[1].assign(u.lr);
       }
-      sgd_step(o, u, u.lr * ratio, momentum);
+      sgd_step(o, u, steps, u.lr * ratio, momentum);
     })
 
 GLUINO_OPTIMIZER(
@@ -286,9 +290,9 @@ GLUINO_OPTIMIZER(
       f.field("wd_lh", &SignumOptions::wd_lh, "weight decay outside of the momentum");
     },
     momentum_state,
-    [](const SignumOptions& o, Update& u) {
-      if (u.state.empty()) return run("signsgd_update", u, 0, common(o, u, u.lr));
-      run("signum_update", u, 1, with(common(o, u, u.lr), {{"momentum", o.momentum}, {"wd_lh", o.wd_lh}}));
+    [](const SignumOptions& o, Update& u, Steps& steps) {
+      if (u.state.empty()) return steps.add("_multi_signsgd_update", u, 0, u.lr, common(o, u));
+      steps.add("_multi_signum_update", u, 1, u.lr, with(common(o, u), {{"momentum", o.momentum}, {"wd_lh", o.wd_lh}}));
     })
 
 // The last state is the weight before the last step.
@@ -303,7 +307,7 @@ GLUINO_OPTIMIZER(
       states.push_back(w.copy());
       return states;
     },
-    [](const DCASGDOptions& o, Update& u) {
+    [](const DCASGDOptions& o, Update& u, Steps&) {
       const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
       Tensor step = (g + u.weight * u.wd + g * g * (u.weight - u.state.back()) * o.lamda) * -u.lr;
       if (o.momentum != 0) {
@@ -314,7 +318,7 @@ GLUINO_OPTIMIZER(
       u.weight += step;
     })
 
-GLUINO_OPTIMIZER(sgld, SGLDOptions, no_fields, zero_states<0>, [](const SGLDOptions& o, Update& u) {
+GLUINO_OPTIMIZER(sgld, SGLDOptions, no_fields, zero_states<0>, [](const SGLDOptions& o, Update& u, Steps&) {
   const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
   const Tensor noise = random::normal(0, std::sqrt(u.lr), u.weight.shape(), {u.weight.dtype(), u.weight.device()});
   u.weight += noise - (g + u.weight * u.wd) * (u.lr / 2);

@@ -51,44 +51,46 @@ void Trainer::update(double batch_size, bool ignore_stale_grad) {
     for (const ParameterPtr& p : parameters_) check_fresh(*p);
   const autograd::Scope scope(false, std::nullopt);
   ++num_update_;
+  std::vector<optimizer::Update> updates;
+  std::vector<Tensor> narrow;  // 16-bit weights, whose float32 copies the updates are about; undefined for the others
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensors& copies = parameters_[i]->list_data();
     states_[i].resize(copies.size());
     for (size_t c = 0; c < copies.size(); ++c) {
       if (!autograd::has_fresh_grad(copies[c])) continue;
-      update_copy(*parameters_[i], i, c, optimizer_->rescale_grad() / batch_size);
-      autograd::set_fresh_grad(copies[c], false);
+      updates.push_back(update_of(*parameters_[i], states_[i][c], copies[c], optimizer_->rescale_grad() / batch_size));
+      narrow.push_back(has_master(copies[c]) ? copies[c].detach() : Tensor());
     }
   }
+  optimizer_->update(updates);
+  for (size_t i = 0; i < updates.size(); ++i)
+    if (narrow[i].defined()) narrow[i].assign(updates[i].weight.astype(narrow[i].dtype()));
+  for (const ParameterPtr& p : parameters_)
+    for (const Tensor& copy : p->list_data()) autograd::set_fresh_grad(copy, false);
 }
 
-void Trainer::update_copy(Parameter& p, size_t index, size_t copy, double rescale_grad) {
-  Tensor weight = p.list_data()[copy].detach();
-  const Tensor grad = p.list_data()[copy].grad();
+bool Trainer::has_master(const Tensor& weight) const {
+  return optimizer_->multi_precision() && (weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16);
+}
+
+optimizer::Update Trainer::update_of(const Parameter& p, State& state, const Tensor& copy, double rescale_grad) const {
+  const Tensor weight = copy.detach(), grad = copy.grad();
   if (!grad.defined()) raise<UserError>("Trainer: parameter '{}' has no gradient; call backward() before step()", p.name());
-  Tensors& state = states_[index][copy].tensors;
   const DeviceScope device(weight.device());
-  const bool is_narrow = weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16;
-  const bool has_master = optimizer_->multi_precision() && is_narrow;
-  if (!std::exchange(states_[index][copy].is_created, true)) {
-    const Tensor wide = has_master ? weight.astype(DType::float32) : weight;
-    state = optimizer_->create_state(wide);
-    if (has_master) state.push_back(wide);  // the copy that is updated, after the optimizer's own states
+  const bool from_master = has_master(weight);
+  if (!std::exchange(state.is_created, true)) {
+    const Tensor wide = from_master ? weight.astype(DType::float32) : weight;
+    state.tensors = optimizer_->create_state(wide);
+    if (from_master) state.tensors.push_back(wide);  // the copy that is updated, after the optimizer's own states
   }
-  const Tensor master = has_master ? state.back() : weight;
-  optimizer::Update u{p.name(),
-                      master,
-                      has_master ? grad.astype(DType::float32) : grad,
-                      state,
-                      optimizer_->learning_rate(num_update_) * p.lr_mult(),
-                      optimizer_->wd() * p.wd_mult(),
-                      rescale_grad,
-                      num_update_};
-  if (has_master) state.pop_back();
-  optimizer_->update(u);
-  if (!has_master) return;
-  state.push_back(master);
-  weight.assign(master.astype(weight.dtype()));
+  return {p.name(),
+          from_master ? state.tensors.back() : weight,
+          from_master ? grad.astype(DType::float32) : grad,
+          std::span(state.tensors).first(state.tensors.size() - from_master),
+          optimizer_->learning_rate(num_update_) * p.lr_mult(),
+          optimizer_->wd() * p.wd_mult(),
+          rescale_grad,
+          num_update_};
 }
 
 // ---- files: the states as "parameter.copy.state", and how many updates there were

@@ -31,8 +31,9 @@ void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plai
 }
 
 void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain) {
-  for_each_block(batch, channels, area,
-                 [&](int64_t count, int64_t to, int64_t from) { block_table().from_block(count, area, blocked + from, plain + to); });
+  for_each_block(batch, channels, area, [&](int64_t count, int64_t to, int64_t from) {
+    block_table().from_block(count, area, blocked + from, kChannelBlock, plain + to, area);
+  });
 }
 
 }  // namespace gluino::kernels

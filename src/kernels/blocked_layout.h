@@ -11,10 +11,13 @@ inline int64_t blocks_of(int64_t channels) { return (channels + kChannelBlock - 
 void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked);
 void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain);
 
-// One block of one image, for `channels` <= 8; one table per instruction set.
+// One block of one image, for `channels` <= 8 that are `area` or plain_step apart in the plain layout, and vectors that are
+// 8 or block_step apart in the block; one table per instruction set.
 struct BlockTable {
   void (*to_block)(int64_t channels, int64_t area, const float* plain, float* block);
-  void (*from_block)(int64_t channels, int64_t area, const float* block, float* plain);
+  void (*from_block)(int64_t channels, int64_t area, const float* block, int64_t block_step, float* plain, int64_t plain_step);
+  void (*add_block)(int64_t channels, int64_t area, const float* block, int64_t block_step, float* plain,
+                    int64_t plain_step);  // to what is there
 };
 const BlockTable& block_table();
 

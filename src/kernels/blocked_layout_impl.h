@@ -17,22 +17,26 @@ void to_block(int64_t channels, int64_t area, const float* plain, float* block) 
     for (int64_t c = 0; c < kLanes; ++c) block[i * kLanes + c] = c < channels ? plain[c * area + i] : 0.0f;
 }
 
-void from_block(int64_t channels, int64_t area, const float* block, float* plain) {
+template <bool kAdd>
+void from_block(int64_t channels, int64_t area, const float* block, int64_t block_step, float* plain, int64_t plain_step) {
   int64_t i = 0;
   for (; i + kLanes <= area; i += kLanes) {
     Lanes v[kLanes];
-    for (int64_t c = 0; c < kLanes; ++c) v[c] = load(block + (i + c) * kLanes);
+    for (int64_t c = 0; c < kLanes; ++c) v[c] = load(block + (i + c) * block_step);
     transpose(v);
     for (int64_t c = 0; c < kLanes; ++c)
-      if (c < channels) store(plain + c * area + i, v[c]);
+      if (c < channels) store(plain + c * plain_step + i, kAdd ? load(plain + c * plain_step + i) + v[c] : v[c]);
   }
   for (; i < area; ++i)
-    for (int64_t c = 0; c < channels; ++c) plain[c * area + i] = block[i * kLanes + c];
+    for (int64_t c = 0; c < channels; ++c) {
+      float& to = plain[c * plain_step + i];
+      to = kAdd ? to + block[i * block_step + c] : block[i * block_step + c];
+    }
 }
 
 }  // namespace
 
 extern const BlockTable kBlockTable;
-const BlockTable kBlockTable = {to_block, from_block};
+const BlockTable kBlockTable = {to_block, from_block<false>, from_block<true>};
 
 }  // namespace gluino::kernels::GLUINO_ISA

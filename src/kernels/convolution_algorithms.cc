@@ -2,6 +2,7 @@
 
 #include "kernels/convolution_blocked.h"
 #include "kernels/convolution_gemm.h"
+#include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
 #include "kernels/winograd.h"
 
@@ -12,6 +13,7 @@ constexpr int64_t kNarrowChannels = 8;     // up to so many, ours loses nothing 
 constexpr int64_t kFewPositions = 64;      // of the output, over all images
 constexpr double kTransformedWeight = 8;   // what it takes to transform a weight and write it, a number
 constexpr int64_t kWinogradChannels = 32;  // below, the transforms are most of the work
+constexpr int64_t kProductChannels = 16;   // below, products over places are too thin
 
 int64_t winograd_tile(ConvAlgorithm algorithm) { return algorithm == ConvAlgorithm::winograd2 ? 2 : 4; }
 
@@ -51,6 +53,15 @@ bool has_large_weight(const ConvGeometry& g) {
 
 int64_t plain_winograd_tile(const ConvGeometry& g) { return faster_winograd_tile(g, kTransformedWeight); }
 
+std::optional<int64_t> weight_grad_tile(const ConvGeometry& g) {
+  if (!can_run_grad_products(g) || std::min(g.in_channels, g.out_channels) < kProductChannels) return {};
+  int64_t best = 0;
+  if (can_run_winograd(g))
+    for (const int64_t m : {2, 4})
+      if (grad_products_cost(g, m) < grad_products_cost(g, best)) best = m;
+  return best;
+}
+
 int64_t packed_weight_elements(const ConvGeometry& g, ConvAlgorithm algorithm) {
   switch (algorithm) {
     case ConvAlgorithm::direct: return direct_weight_elements(g);
@@ -63,7 +74,7 @@ void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* we
   switch (algorithm) {
     case ConvAlgorithm::direct: return pack_direct_weight(g, weight, packed);
     case ConvAlgorithm::narrow: return pack_narrow_weight(g, weight, packed);
-    default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, packed, scratch);
+    default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, false, packed, scratch);
   }
 }
 

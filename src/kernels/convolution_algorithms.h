@@ -21,6 +21,8 @@ std::optional<ConvAlgorithm> choose_algorithm(const ConvGeometry& g);
 bool is_narrow(const ConvGeometry& g);
 bool has_large_weight(const ConvGeometry& g);
 int64_t plain_winograd_tile(const ConvGeometry& g);
+// The gradient of the weight as products over places: the edge of Winograd's tiles or 0 for none; nothing: another way is faster.
+std::optional<int64_t> weight_grad_tile(const ConvGeometry& g);
 
 int64_t packed_weight_elements(const ConvGeometry& g, ConvAlgorithm algorithm);
 void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* weight, float* packed, const Scratch& scratch);

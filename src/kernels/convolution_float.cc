@@ -4,6 +4,7 @@
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_dnnl.h"
 #include "kernels/convolution_gemm.h"
+#include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
 #include "kernels/winograd.h"
 
@@ -37,7 +38,7 @@ const float* turned_weight(const ConvGeometry& g, const float* weight, const Scr
 void convolution(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch) {
   if (is_narrow(g)) return convolution_narrow_plain(g, data, weight, bias, out, scratch);
   if (has_large_weight(g)) return convolution_gemm(g, data, weight, bias, out, scratch);
-  if (const int64_t m = plain_winograd_tile(g)) return convolution_winograd_plain(g, m, data, weight, bias, out, scratch);
+  if (const int64_t m = plain_winograd_tile(g)) return convolution_winograd_plain(g, m, data, weight, false, bias, out, scratch);
   dnnl_convolution(g, data, weight, bias, out, scratch);
 }
 
@@ -46,15 +47,14 @@ void convolution_data_grad(const ConvGeometry& g, const float* head, const float
   if (is_turned_convolution(g)) {
     const ConvGeometry t = turned(g);
     if (is_narrow(g)) return convolution_narrow_plain(t, head, turned_weight(g, weight, scratch), nullptr, data_grad, scratch);
-    if (const int64_t m = plain_winograd_tile(t))
-      return convolution_winograd_plain(t, m, head, turned_weight(g, weight, scratch), nullptr, data_grad, scratch);
+    if (const int64_t m = plain_winograd_tile(t)) return convolution_winograd_plain(t, m, head, weight, true, nullptr, data_grad, scratch);
   }
   dnnl_data_grad(g, head, weight, data_grad, scratch);
 }
 
 void convolution_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
   if (is_narrow(g)) return narrow_weight_grad(g, head, data, weight_grad, scratch);
-  if (has_large_weight(g)) return gemm_weight_grad(g, head, data, weight_grad, scratch);
+  if (const auto tile = weight_grad_tile(g)) return products_weight_grad(g, *tile, head, data, weight_grad, scratch);
   dnnl_weight_grad(g, head, data, weight_grad, scratch);
 }
 

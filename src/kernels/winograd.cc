@@ -1,11 +1,10 @@
 #include "kernels/winograd.h"
 
 #include <algorithm>
-#include <mutex>
-#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/blocked_layout.h"
+#include "kernels/blocked_patches.h"
 #include "kernels/primitives.h"
 #include "kernels/winograd_transforms.h"
 
@@ -16,7 +15,6 @@ GLUINO_TABLE_FOR_CPU(WinogradTable, kWinogradTable, winograd_table)
 namespace {
 
 constexpr int64_t kTileRows = 6, kTileColumns = 16;  // what WinogradTable::multiply takes at once
-constexpr int64_t kMostEdge = 6;                     // of a patch
 constexpr int64_t kStripBytes = 1 << 18;             // transformed data that stays in the second-level cache beside the products
 constexpr int64_t kLine = 16;                        // floats by which points are kept apart, or they would share a few sets of the cache
 constexpr int64_t kGrain = 1 << 18;                  // multiplications worth a thread
@@ -41,6 +39,7 @@ struct Layout {
     strip = (tiles + strips - 1) / std::max<int64_t>(strips, 1);
   }
   int64_t data_step() const { return strip * in_channels + kLine; }
+  int64_t weight_step() const { return in_channels * kTileColumns + kLine; }
   int64_t product_step() const { return strip * kTileColumns + kLine; }
   const WinogradTransforms& transforms() const { return m == 2 ? winograd_table().tiles_of_2 : winograd_table().tiles_of_4; }
 };
@@ -52,61 +51,25 @@ Place place_of(const Layout& l, int64_t tile) {
   return {tile / (l.tile_rows * l.tile_columns), tile / l.tile_columns % l.tile_rows * l.m, tile % l.tile_columns * l.m};
 }
 
-// Pieces of scratch memory, as many as there are threads that need one at a time.
-class Buffers {
- public:
-  Buffers(int64_t count, int64_t elements, const Scratch& scratch) {
-    for (int64_t i = 0; i < count; ++i) free_.push_back(floats(elements, scratch));
-  }
-  template <class F>
-  void use(F&& f) {
-    float* mine = take();
-    f(mine);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(mine);
-  }
-
- private:
-  float* take() {
-    const std::lock_guard lock(mutex_);
-    float* mine = free_.back();
-    free_.pop_back();
-    return mine;
-  }
-  std::mutex mutex_;
-  std::vector<float*> free_;
-};
-
 // All channels of one tile.
 void transform_data(const ConvGeometry& g, const Layout& l, int64_t tile, const float* data, float* to) {
   const Place at = place_of(l, tile);
-  const int64_t height = g.in[0], width = g.in[1], top = at.y - g.pad[0], left = at.x - g.pad[1];
-  const int64_t first_row = std::max<int64_t>(top, 0), last_row = std::min(top + l.edge, height);
-  const int64_t first_column = std::max<int64_t>(left, 0), columns = std::min(left + l.edge, width) - first_column;
-  const bool inside = top >= 0 && left >= 0 && top + l.edge <= height && left + l.edge <= width;
-  for (int64_t b = 0; b < l.in_blocks; ++b, to += kChannelBlock) {
-    const float* block = data + (at.image * l.in_blocks + b) * height * width * kChannelBlock;
-    if (inside) {
-      l.transforms().input(block + (top * width + left) * kChannelBlock, width * kChannelBlock, to, l.data_step());
-      continue;
-    }
-    float patch[kMostEdge * kMostEdge * kChannelBlock] = {};
-    for (int64_t y = first_row; y < last_row && columns > 0; ++y)
-      std::copy_n(block + (y * width + first_column) * kChannelBlock, columns * kChannelBlock,
-                  patch + ((y - top) * l.edge + first_column - left) * kChannelBlock);
-    l.transforms().input(patch, l.edge * kChannelBlock, to, l.data_step());
-  }
+  const int64_t plane = g.in_area() * kChannelBlock;
+  for (int64_t b = 0; b < l.in_blocks; ++b, to += kChannelBlock)
+    with_patch(data + (at.image * l.in_blocks + b) * plane, g.in, at.y - g.pad[0], at.x - g.pad[1], l.edge,
+               [&](const float* patch, int64_t row_step) { l.transforms().input(patch, row_step, to, l.data_step()); });
 }
 
 // The products of `count` tiles with one panel of 16 output channels. Weights come from far away: while one point is
 // multiplied, the next one's are fetched, a share by every group of rows.
 void multiply(const Layout& l, int64_t count, const float* data, const float* panel, float* products) {
   const int64_t groups = (count + kTileRows - 1) / kTileRows, rows = (count + groups - 1) / groups;
-  const int64_t point = l.in_channels * kTileColumns, share = kTileColumns / std::min<int64_t>(groups, 4);
+  const int64_t point = l.weight_step(), share = kTileColumns / std::min<int64_t>(groups, 4);
+  const auto multiply_tile = winograd_table().multiply;
   for (int64_t p = 0; p < l.points; ++p)
     for (int64_t t = 0, ahead = point; t < count; t += rows, ahead = std::min(ahead + share * l.in_channels, 2 * point))
-      winograd_table().multiply(std::min(rows, count - t), l.in_channels, data + p * l.data_step() + t * l.in_channels, panel + p * point,
-                                products + p * l.product_step() + t * kTileColumns, panel + p * point + ahead, share);
+      multiply_tile(std::min(rows, count - t), l.in_channels, data + p * l.data_step() + t * l.in_channels, panel + p * point,
+                    products + p * l.product_step() + t * kTileColumns, panel + p * point + ahead, share);
 }
 
 void store_panel(const ConvGeometry& g, const Layout& l, int64_t first, int64_t count, int64_t panel, const float* products,
@@ -145,25 +108,33 @@ double winograd_cost(const ConvGeometry& g, int64_t m) {
 
 int64_t winograd_weight_elements(const ConvGeometry& g, int64_t m) {
   const Layout l(g, m);
-  return l.panels * l.points * l.in_channels * kTileColumns;
+  return l.panels * l.points * l.weight_step();
 }
 
 // (panels, points, channels, 16). Blocks of 8 output channels are brought side by side first: (channels, 3, 3, 8).
-void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed, const Scratch& scratch) {
+void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, bool is_turned, float* packed, const Scratch& scratch) {
   const Layout l(g, m);
-  const int64_t terms = g.in_channels * 9, panel = l.points * l.in_channels * kTileColumns;
-  Buffers blocks(num_threads(), terms * kChannelBlock, scratch);
+  const int64_t terms = g.in_channels * 9, panel = l.points * l.weight_step(), last = is_turned ? 8 * kChannelBlock : 0;
+  const auto bring = [&](int64_t first, int64_t count, float* block) {
+    if (!is_turned) return block_table().to_block(count, terms, weight + first * terms, block);
+    for (int64_t c = 0; c < g.in_channels; ++c)
+      block_table().to_block(count, 9, weight + (c * g.out_channels + first) * 9, block + c * 9 * kChannelBlock);
+  };
+  ScratchBuffers buffers(num_threads(), 2 * terms * kChannelBlock, scratch);
   parallel_for(l.panels, kGrain / (5 * panel), [&](int64_t begin, int64_t end) {
-    blocks.use([&](float* block) {
-      for (int64_t o = begin * kTileColumns; o < end * kTileColumns; o += kChannelBlock) {
-        float* to = packed + o / kTileColumns * panel + o % kTileColumns;
-        block_table().to_block(std::clamp<int64_t>(g.out_channels - o, 0, kChannelBlock), terms,
-                               weight + std::min(o, g.out_channels) * terms, block);
+    buffers.use([&](float* blocks) {
+      for (int64_t o = begin; o < end; ++o) {
+        float* to = packed + o * panel;
+        for (int64_t h = 0; h < 2; ++h) {
+          const int64_t first = std::min(o * kTileColumns + h * kChannelBlock, g.out_channels);
+          bring(first, std::min(g.out_channels - first, kChannelBlock), blocks + h * terms * kChannelBlock);
+        }
         for (int64_t c = 0; c < g.in_channels; ++c)
-          l.transforms().weight(block + c * 9 * kChannelBlock, to + c * kTileColumns, l.in_channels * kTileColumns);
-        for (int64_t p = 0; p < l.points; ++p)  // channels of the padding
-          for (int64_t c = g.in_channels; c < l.in_channels; ++c)
-            std::fill_n(to + (p * l.in_channels + c) * kTileColumns, kChannelBlock, 0.0f);
+          for (int64_t h = 0; h < 2; ++h)
+            l.transforms().weight(blocks + (h * terms + c * 9) * kChannelBlock + last, is_turned ? -kChannelBlock : kChannelBlock,
+                                  to + c * kTileColumns + h * kChannelBlock, l.weight_step());
+        for (int64_t p = 0; p < l.points; ++p)  // channels of the padding, and what keeps points apart
+          std::fill(to + p * l.weight_step() + g.in_channels * kTileColumns, to + (p + 1) * l.weight_step(), 0.0f);
       }
     });
   });
@@ -174,8 +145,8 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
   const Layout l(g, m);
   // Threads take strips where there are enough of them, else they share every strip: first its tiles, then the panels.
   const int64_t threads = num_threads(), together = l.strips >= 2 * threads ? 1 : l.strips;
-  Buffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
-  Buffers product_buffers(threads, l.points * l.product_step(), scratch);
+  ScratchBuffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
+  ScratchBuffers product_buffers(threads, l.points * l.product_step(), scratch);
   parallel_for(l.strips, together, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s)
       data_buffers.use([&](float* transformed) {
@@ -186,7 +157,7 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
         parallel_for(l.panels, kGrain / (l.points * count * l.in_channels * kTileColumns), [&](int64_t from, int64_t to) {
           product_buffers.use([&](float* products) {
             for (int64_t p = from; p < to; ++p) {
-              multiply(l, count, transformed, packed + p * l.points * l.in_channels * kTileColumns, products);
+              multiply(l, count, transformed, packed + p * l.points * l.weight_step(), products);
               store_panel(g, l, first, count, p, products, epilogue, out);
             }
           });
@@ -195,12 +166,12 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
   });
 }
 
-void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, const float* bias, float* out,
-                                const Scratch& scratch) {
+void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, bool is_turned, const float* bias,
+                                float* out, const Scratch& scratch) {
   float* packed = floats(winograd_weight_elements(g, m), scratch);
   float* blocked = floats(g.batch * blocks_of(g.in_channels) * kChannelBlock * g.in_area(), scratch);
   float* blocked_out = floats(g.batch * blocks_of(g.out_channels) * kChannelBlock * g.out_area(), scratch);
-  pack_winograd_weight(g, m, weight, packed, scratch);
+  pack_winograd_weight(g, m, weight, is_turned, packed, scratch);
   to_blocked(g.batch, g.in_channels, g.in_area(), data, blocked);
   convolution_winograd(g, m, blocked, packed, {.bias = bias}, blocked_out, scratch);
   from_blocked(g.batch, g.out_channels, g.out_area(), blocked_out, out);

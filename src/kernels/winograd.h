@@ -11,13 +11,14 @@ bool can_run_winograd(const ConvGeometry& g);
 double winograd_cost(const ConvGeometry& g, int64_t m);
 
 int64_t winograd_weight_elements(const ConvGeometry& g, int64_t m);
-void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, float* packed, const Scratch& scratch);
+// A turned weight is that of the convolution whose gradient this is: (in_channels, out_channels, 3, 3), windows turned round.
+void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight, bool is_turned, float* packed, const Scratch& scratch);
 
 void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, const float* packed, const ConvEpilogue& epilogue,
                           float* out, const Scratch& scratch);
 
 // The same between plain layouts, with the weight as it is.
-void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, const float* bias, float* out,
-                                const Scratch& scratch);
+void convolution_winograd_plain(const ConvGeometry& g, int64_t m, const float* data, const float* weight, bool is_turned, const float* bias,
+                                float* out, const Scratch& scratch);
 
 }  // namespace gluino::kernels

@@ -62,12 +62,47 @@ inline void transform_output(const Lanes* m, Lanes* y) {
   }
 }
 
+// transform_output transposed.
 template <int kTile>
-void weight(const float* from, float* to, int64_t to_step) {
+inline void transform_head(const Lanes* y, Lanes* t) {
+  t[0] = y[0];
+  if constexpr (kTile == 2) {
+    t[1] = y[0] + y[1];
+    t[2] = y[0] - y[1];
+    t[3] = y[1];
+  } else {
+    const Lanes even = y[0] + 2.0f * y[2], odd = kRoot * (y[1] + 2.0f * y[3]);
+    const Lanes wide_even = y[0] + 0.5f * y[2], wide_odd = kHalfRoot * (y[1] + 0.5f * y[3]);
+    t[1] = even + odd;
+    t[2] = even - odd;
+    t[3] = wide_even + wide_odd;
+    t[4] = wide_even - wide_odd;
+    t[5] = y[3];
+  }
+}
+
+// transform_weight transposed.
+template <int kTile>
+inline void transform_window(const Lanes* t, Lanes* w) {
+  const Lanes sum = t[1] + t[2], difference = t[1] - t[2];
+  if constexpr (kTile == 2) {
+    w[0] = 0.5f * sum - t[0];
+    w[1] = 0.5f * difference;
+    w[2] = 0.5f * sum + t[3];
+  } else {
+    const Lanes wide_sum = t[3] + t[4], wide_difference = t[4] - t[3];
+    w[0] = t[0] + ((1 / 6.0f) * sum - (2 / 3.0f) * wide_sum);
+    w[1] = (kRoot / 6) * difference + (kRoot / 3) * wide_difference;
+    w[2] = (1 / 3.0f) * (sum - wide_sum) + t[5];
+  }
+}
+
+template <int kTile>
+void weight(const float* from, int64_t from_step, float* to, int64_t to_step) {
   constexpr int kEdge = kTile + 2;
   Lanes columns[3][kEdge];  // [x][y]
   for (int x = 0; x < 3; ++x) {
-    const Lanes w[3] = {load(from + x * kLanes), load(from + (3 + x) * kLanes), load(from + (6 + x) * kLanes)};
+    const Lanes w[3] = {load(from + x * from_step), load(from + (3 + x) * from_step), load(from + (6 + x) * from_step)};
     transform_weight<kTile>(w, columns[x]);
   }
   for (int y = 0; y < kEdge; ++y) {
@@ -124,6 +159,44 @@ void output(const float* from, int64_t from_step, float* to, const WinogradStore
   }
 }
 
+template <int kTile>
+void head(const float* from, int64_t row_step, float* to, int64_t to_step) {
+  constexpr int kEdge = kTile + 2;
+  Lanes columns[kTile][kEdge];  // [x][y]
+#pragma GCC unroll 4
+  for (int x = 0; x < kTile; ++x) {
+    Lanes y[kTile];
+    for (int i = 0; i < kTile; ++i) y[i] = load(from + i * row_step + x * kLanes);
+    transform_head<kTile>(y, columns[x]);
+  }
+#pragma GCC unroll 6
+  for (int y = 0; y < kEdge; ++y) {
+    Lanes row[kTile], t[kEdge];
+    for (int x = 0; x < kTile; ++x) row[x] = columns[x][y];
+    transform_head<kTile>(row, t);
+    for (int x = 0; x < kEdge; ++x) store(to + (y * kEdge + x) * to_step, t[x]);
+  }
+}
+
+template <int kTile>
+void window(const float* from, int64_t from_step, float* to) {
+  constexpr int kEdge = kTile + 2;
+  Lanes columns[kEdge][3];  // [x][y]
+#pragma GCC unroll 6
+  for (int x = 0; x < kEdge; ++x) {
+    Lanes t[kEdge];
+    for (int y = 0; y < kEdge; ++y) t[y] = load(from + (y * kEdge + x) * from_step);
+    transform_window<kTile>(t, columns[x]);
+  }
+#pragma GCC unroll 3
+  for (int y = 0; y < 3; ++y) {
+    Lanes t[kEdge], w[3];
+    for (int x = 0; x < kEdge; ++x) t[x] = columns[x][y];
+    transform_window<kTile>(t, w);
+    for (int x = 0; x < 3; ++x) store(to + (y * 3 + x) * kLanes, w[x]);
+  }
+}
+
 template <int kRows>
 void multiply_rows(int64_t rows, int64_t channels, const float* data, const float* panel, float* products, const float* ahead,
                    int64_t ahead_step) {
@@ -150,6 +223,7 @@ void multiply_rows(int64_t rows, int64_t channels, const float* data, const floa
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
-const WinogradTable kWinogradTable = {{weight<2>, input<2>, output<2>}, {weight<4>, input<4>, output<4>}, multiply_rows<6>};
+const WinogradTable kWinogradTable = {
+    {weight<2>, input<2>, output<2>, head<2>, window<2>}, {weight<4>, input<4>, output<4>, head<4>, window<4>}, multiply_rows<6>};
 
 }  // namespace gluino::kernels::GLUINO_ISA

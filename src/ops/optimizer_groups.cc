@@ -1,14 +1,11 @@
-// Optimizer steps that look at whole tensors (LAMB, LARS) or take many weights in one call.
+// Optimizer steps that look at whole tensors: LAMB, LARS.
 #include <cmath>
 #include <limits>
 
-#include "base/parallel.h"
-#include "ops/nets.h"
+#include "ops/optimizer_steps.h"
 
 namespace gluino::ops {
 namespace {
-
-constexpr const char* kNoGradient = "an optimizer's step is not differentiated";
 
 template <class T>
 static T clipped(T x, double bound) {
@@ -152,99 +149,7 @@ GLUINO_OP(multi_lars, MultiLarsAttrs) {
               {.eta = 0.1, .eps = 1e-6});
 }
 
-// ---- many weights
-struct MultiSGDAttrs {
-  Floats lrs, wds;
-  double momentum = 0, rescale_grad = 1, clip_gradient = -1;
-  int64_t num_weights = 1;
-  static void fields(AttrFields<MultiSGDAttrs>& f) {
-    f.required("lrs", &MultiSGDAttrs::lrs, "learning rate of each weight")
-        .required("wds", &MultiSGDAttrs::wds, "weight decay of each weight")
-        .field("momentum", &MultiSGDAttrs::momentum, "how much of the last step is kept")
-        .field("rescale_grad", &MultiSGDAttrs::rescale_grad, "factor of the gradients")
-        .field("clip_gradient", &MultiSGDAttrs::clip_gradient, "bound of the gradients; negative for none")
-        .field("num_weights", &MultiSGDAttrs::num_weights, "number of weights");
-  }
-};
-
-// The group of one weight: (weight, grad[, mom][, weight32]).
-struct SGDGroup {
-  bool has_momentum, has_master;
-  int size() const { return 2 + has_momentum + has_master; }
-};
-
-template <class T>
-static void sgd_of_group(const MultiSGDAttrs& a, size_t which, const T* weight, const T* grad, T* momentum, T* out, int64_t size) {
-  const T lr = static_cast<T>(a.lrs[which]), wd = static_cast<T>(a.wds[which]), scale = static_cast<T>(a.rescale_grad),
-          keep = static_cast<T>(a.momentum);
-  parallel_for(size, kParallelGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      T step = -lr * (clipped(scale * grad[i], a.clip_gradient) + wd * weight[i]);
-      if (momentum) step = momentum[i] = keep * momentum[i] + step;
-      out[i] = weight[i] + step;
-    }
-  });
-}
-
-static void multi_sgd_kernel(const MultiSGDAttrs& a, KernelContext& k, SGDGroup group) {
-  const auto as_float = [](const Tensor& t) { return t.dtype() == DType::float64 ? t : t.astype(DType::float32); };
-  for (int w = 0; w < a.num_weights; ++w) {
-    const int first = w * group.size();
-    Tensor master = group.has_master ? k.state(first + group.size() - 1) : Tensor(),
-           weight = group.has_master ? master : as_float(k.in(first));
-    Tensor momentum = group.has_momentum ? k.state(first + 2) : Tensor(),
-           result = make_tensor(weight.shape(), weight.dtype(), weight.device());
-    const Tensor grad = k.in(first + 1).astype(weight.dtype());
-    Tensor wide = group.has_momentum ? momentum.astype(weight.dtype()) : Tensor();
-    visit_real(weight.dtype(), [&]<class T>(T*) {
-      sgd_of_group<T>(a, static_cast<size_t>(w), weight.data<T>(), grad.data<T>(), wide.defined() ? wide.mutable_data<T>() : nullptr,
-                      result.mutable_data<T>(), weight.size());
-    });
-    if (wide.defined() && !wide.is_same(momentum)) wide.copy_to(momentum);
-    if (group.has_master) result.copy_to(master);
-    result.copy_to(k.out(w));
-  }
-}
-
-static void define_multi_sgd(OpBuilder<MultiSGDAttrs>& op, SGDGroup group) {
-  op.variadic("data")
-      .own_dtype()
-      .num_outputs([](const MultiSGDAttrs& a) { return a.num_weights; })
-      .not_differentiable(kNoGradient)
-      .shape([group](const MultiSGDAttrs& a, std::span<const Shape> in) {
-        const auto n = static_cast<size_t>(a.num_weights);
-        if (in.size() != n * static_cast<size_t>(group.size()))
-          raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", in.size(), group.size(), n);
-        if (a.lrs.size() != n || a.wds.size() != n)
-          raise<AttrError>("there are {} lrs and {} wds for num_weights = {}", a.lrs.size(), a.wds.size(), n);
-        std::vector<Shape> out;
-        for (size_t i = 0; i < n; ++i) out.push_back(in[i * static_cast<size_t>(group.size())]);
-        return out;
-      })
-      .dtype([group](const MultiSGDAttrs& a, std::span<const DType> in, DType) {
-        std::vector<DType> out;
-        for (size_t i = 0; i < static_cast<size_t>(a.num_weights); ++i) out.push_back(in[i * static_cast<size_t>(group.size())]);
-        return out;
-      })
-      .kernel([group](const MultiSGDAttrs& a, KernelContext& k) { multi_sgd_kernel(a, k, group); });
-  std::vector<SampleInput> inputs;
-  for (int w = 0; w < 2; ++w)
-    for (int i = 0; i < group.size(); ++i) inputs.push_back({2 + w, 3});
-  op.sample(inputs, {.lrs = {0.1, 0.2}, .wds = {0, 0.1}, .momentum = 0.9, .num_weights = 2});
-}
-GLUINO_OP(multi_sgd_update, MultiSGDAttrs) {
-  define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad) for each."), {false, false});
-}
-GLUINO_OP(multi_sgd_mom_update, MultiSGDAttrs) {
-  define_multi_sgd(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom) for each."), {true, false});
-}
-GLUINO_OP(multi_mp_sgd_update, MultiSGDAttrs) {
-  define_multi_sgd(op.doc("SGD on many weights: inputs are (weight, grad, weight32) for each."), {false, true});
-}
-GLUINO_OP(multi_mp_sgd_mom_update, MultiSGDAttrs) {
-  define_multi_sgd(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom, weight32) for each."), {true, true});
-}
-
+// ---- many arrays
 struct ResetArraysAttrs {
   int64_t num_arrays = 1;
   static void fields(AttrFields<ResetArraysAttrs>& f) { f.required("num_arrays", &ResetArraysAttrs::num_arrays, "number of inputs"); }

@@ -173,6 +173,115 @@ TEST_P(EveryOptimizer, KeepsAFloat32CopyOf16BitWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryOptimizer, ::testing::ValuesIn(optimizer::names()), [](const auto& info) { return info.param; });
 
+// ---- many weights in one call
+
+struct StepOnMany {
+  std::string many, one;
+  size_t states;
+  std::vector<std::pair<std::string_view, AttrValue>> common;
+};
+const std::vector<StepOnMany>& steps_on_many() {
+  static const std::vector<StepOnMany> all{
+      {"multi_sgd_update", "sgd_update", 0, {}},
+      {"multi_sgd_mom_update", "sgd_mom_update", 1, {{"momentum", 0.9}}},
+      {"_multi_nag_mom_update", "nag_mom_update", 1, {{"momentum", 0.9}}},
+      {"_multi_signsgd_update", "signsgd_update", 0, {}},
+      {"_multi_signum_update", "signum_update", 1, {{"momentum", 0.9}, {"wd_lh", 0.01}}},
+      {"_multi_adam_update", "adam_update", 2, {{"beta1", 0.8}}},
+      {"_multi_rmsprop_update", "rmsprop_update", 1, {{"clip_weights", 1.5}}},
+      {"_multi_rmspropalex_update", "rmspropalex_update", 3, {}},
+      {"_multi_adagrad_update", "_sparse_adagrad_update", 1, {}},
+      {"_multi_ftrl_update", "ftrl_update", 2, {}},
+      {"_multi_ftml_update", "ftml_update", 3, {{"t", int64_t{3}}}},
+  };
+  return all;
+}
+
+// Weights, gradients and states; a thread's share of the elements may begin anywhere.
+std::vector<Tensors> weights_and_states(size_t states, DType dtype) {
+  std::vector<Tensors> out;
+  for (const Shape& shape : {Shape{3}, Shape{70001}, Shape{5, 7}, Shape{0}, Shape{33000}}) {
+    const auto seed = static_cast<int>(10 * out.size());
+    Tensors group{random_tensor(shape, dtype, seed), random_tensor(shape, dtype, seed + 1)};
+    for (size_t i = 0; i < states; ++i) group.push_back(call("abs", {random_tensor(shape, dtype, seed + 2)}) * 0.1 + 0.5);
+    out.push_back(group);
+  }
+  return out;
+}
+
+TEST(StepsOnManyWeights, GiveTheBitsOfStepsOnOne) {
+  const OpRegistry& registry = OpRegistry::global();
+  for (const StepOnMany& s : steps_on_many())
+    for (const DType dtype : {DType::float32, DType::float64})
+      for (const double clip : {-1.0, 0.3}) {
+        SCOPED_TRACE(s.many);
+        auto common = s.common;
+        if (s.one != "ftml_update") common.emplace_back("clip_gradient", clip);
+        common.emplace_back("rescale_grad", 0.7);
+        std::vector<Tensors> apart = weights_and_states(s.states, dtype), together = weights_and_states(s.states, dtype);
+        Floats lrs, wds;
+        Tensors inputs, outputs;
+        for (size_t w = 0; w < apart.size(); ++w) {
+          lrs.push_back(0.01 * static_cast<double>(w + 1));
+          wds.push_back(0.02 * static_cast<double>(w));
+          auto attrs = common;
+          attrs.insert(attrs.end(), {{"lr", lrs.back()}, {"wd", wds.back()}});
+          const OpDef& op = registry.get(s.one);
+          Tensor out[] = {apart[w][0]};
+          apply_into(op, apart[w], op.make_attrs(attrs), out);
+          inputs.insert(inputs.end(), together[w].begin(), together[w].end());
+          outputs.push_back(together[w][0]);
+        }
+        common.insert(common.end(), {{"lrs", lrs}, {"wds", wds}, {"num_weights", static_cast<int64_t>(apart.size())}});
+        const OpDef& op = registry.get(s.many);
+        apply_into(op, inputs, op.make_attrs(common), outputs);
+        for (size_t w = 0; w < apart.size(); ++w)
+          for (size_t i = 0; i < apart[w].size(); ++i)
+            EXPECT_TRUE(same_bits(together[w][i], apart[w][i])) << "weight " << w << ", input " << i;
+      }
+}
+
+TEST(StepsOnManyWeights, MayHaveWeightsOfSeveralDTypes) {
+  const Tensor wide = random_tensor({4}, DType::float64, 1), narrow = random_tensor({5}, DType::float16, 2);
+  const Tensors inputs{wide, wide, narrow, narrow};
+  const OpDef& op = OpRegistry::global().get("multi_sgd_update");
+  const std::pair<std::string_view, AttrValue> attrs[] = {{"lrs", Floats{0.5, 0.25}}, {"wds", Floats{0, 0}}, {"num_weights", int64_t{2}}};
+  const Tensors result = apply(op, inputs, op.make_attrs(attrs));
+  EXPECT_TRUE(same_bits(result[0], wide * 0.5));
+  EXPECT_TRUE(same_bits(result[1], (narrow.astype(DType::float32) * 0.75).astype(DType::float16)));
+}
+
+TEST_P(EveryOptimizer, UpdatesManyParametersAsOneByOne) {
+  const auto parameters = [] {
+    std::vector<ParameterPtr> all;
+    for (int i = 0; i < 5; ++i) {
+      const ParameterOptions options{.shape = {2 + i, 3}, .lr_mult = i == 1 ? 0.5 : 1, .wd_mult = i == 2 ? 0.0 : 1};
+      all.push_back(std::make_shared<Parameter>("p" + std::to_string(i), options));
+      all.back()->set_data(random_tensor({2 + i, 3}, DType::float32, i));
+    }
+    return all;
+  };
+  const std::vector<ParameterPtr> apart = parameters(), together = parameters();
+  ParameterDict dict;
+  for (const ParameterPtr& p : together) dict.add(p->name(), p);
+  Trainer all(dict, GetParam(), options_);
+  std::vector<Trainer> each;
+  for (const ParameterPtr& p : apart) {
+    ParameterDict one;
+    one.add(p->name(), p);
+    each.emplace_back(one, GetParam(), options_);
+  }
+  for (int step = 0; step < 3; ++step) {
+    for (size_t i = 0; i < apart.size(); ++i)
+      for (const ParameterPtr& p : {apart[i], together[i]}) set_gradient(*p, random_tensor(p->shape(), DType::float32, 20 + step));
+    seed(step);
+    all.step(2);
+    seed(step);
+    for (Trainer& t : each) t.step(2);
+  }
+  for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(same_bits(together[i]->data(), apart[i]->data())) << i;
+}
+
 TEST(Optimizers, TheRegistryHoldsAllThatTheHeaderDeclares) {
   std::ifstream header(std::string(GLUINO_SOURCE_DIR) + "/include/gluino/optimizer.h");
   size_t declared = 0;

@@ -2,6 +2,7 @@
 import logging
 
 import numpy as np
+import pytest
 
 import mxnet as mx
 from mxnet import autograd, gluon, nd
@@ -418,3 +419,39 @@ def test_the_zoo_has_the_published_sizes():
         assert sum(int(np.prod(shape)) for shape in arguments + states) - 3 * side * side == size, name
         assert outputs == [(1, 1000)]
     assert gluon.model_zoo.vision.inception_v3(classes=10)(mx.sym.var("data")).infer_shape(data=(1, 3, 299, 299))[1] == [(1, 10)]
+
+
+@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "rmsprop", "ftrl", "ftml", "signum", "adamw", "lars"])
+def test_trainer_updates_many_parameters_as_one_by_one(name):
+    def run(together):
+        params = [mx.gluon.Parameter(f"p{i}_weight", shape=(i + 2, 3), lr_mult=0.5 if i == 1 else 1.0) for i in range(4)]
+        for i, p in enumerate(params):
+            p.initialize(mx.init.Constant(0.1 * (i + 1)))
+        groups = [params] if together else [[p] for p in params]
+        trainers = [mx.gluon.Trainer(group, name, {"learning_rate": 0.01, "wd": 0.1}) for group in groups]
+        for _ in range(3):
+            with mx.autograd.record():
+                loss = sum((p.data() ** 2).sum() for p in params)
+            loss.backward()
+            for trainer in trainers:
+                trainer.step(2)
+        return [p.data().asnumpy() for p in params]
+
+    for together, apart in zip(run(True), run(False)):
+        np.testing.assert_array_equal(together, apart)
+
+
+def test_an_optimizer_of_the_user_sees_the_weight_after_the_update():
+    class Halving(mx.optimizer.SGD):
+        def update(self, index, weight, grad, state):
+            super().update(index, weight, grad, state)
+            weight[:] = weight / 2
+
+    p = mx.gluon.Parameter("weight", shape=(2,))
+    p.initialize(mx.init.One())
+    trainer = mx.gluon.Trainer([p], Halving(learning_rate=0.5))
+    with mx.autograd.record():
+        loss = p.data().sum()
+    loss.backward()
+    trainer.step(1)
+    np.testing.assert_allclose(p.data().asnumpy(), [0.25, 0.25])

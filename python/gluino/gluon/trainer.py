@@ -69,18 +69,22 @@ class Trainer:
         if not ignore_stale_grad:
             for parameter in self._params:
                 self._check_fresh(parameter)
+        fresh = []  # by context: (index, weight) of what backward has reached
+        for i, parameter in enumerate(self._params):
+            if parameter.grad_req == "null" or (parameter._data is None and ignore_stale_grad):
+                continue
+            for k, weight in enumerate(parameter.list_data()):
+                while len(fresh) <= k:
+                    fresh.append([])
+                if weight._fresh_grad:
+                    fresh[k].append((i, weight))
+        while len(self._updaters) < len(fresh):
+            self._updaters.append(opt.get_updater(self._optimizer))
         with autograd.pause():
-            for i, parameter in enumerate(self._params):
-                if parameter.grad_req == "null":
-                    continue
-                if parameter._data is None and ignore_stale_grad:
-                    continue
-                for k, weight in enumerate(parameter.list_data()):
-                    while len(self._updaters) <= k:
-                        self._updaters.append(opt.get_updater(self._optimizer))
-                    if weight._fresh_grad:
-                        self._updaters[k](i, weight.grad, weight)
-                        weight._fresh_grad = False
+            for updater, reached in zip(self._updaters, fresh):
+                updater([i for i, _ in reached], [weight.grad for _, weight in reached], [weight for _, weight in reached])
+                for _, weight in reached:
+                    weight._fresh_grad = False
 
     @staticmethod
     def _check_fresh(parameter):

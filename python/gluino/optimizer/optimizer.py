@@ -1,4 +1,5 @@
 """Optimizer: how a gradient changes a weight. Updater: states by index."""
+import contextlib
 import pickle
 
 import numpy as _np
@@ -108,6 +109,39 @@ class Optimizer:
         grad = grad * self.rescale_grad
         return grad if self.clip_gradient is None else nd.clip(grad, -self.clip_gradient, self.clip_gradient)
 
+    # ---- update operators over many weights
+
+    _calls = None  # those that wait for other weights
+
+    def _step(self, operator, weight, grad, *states, lr, wd, **attrs):
+        """Changes a weight by an operator over many; within _together() with all weights for which nothing but lr and wd differs."""
+        calls = {} if self._calls is None else self._calls
+        key = operator, str(weight.dtype), weight.context, tuple(sorted(attrs.items()))
+        data, out, lrs, wds = calls.setdefault(key, ([], [], [], []))
+        data += [weight, grad, *states]
+        out.append(weight)
+        lrs.append(lr)
+        wds.append(wd)
+        if self._calls is None:
+            self._run(calls)
+
+    @staticmethod
+    def _run(calls):
+        for (operator, _, _, attrs), (data, out, lrs, wds) in calls.items():
+            getattr(nd._internal, operator)(*data, out=out, lrs=lrs, wds=wds, num_weights=len(out), **dict(attrs))
+
+    @contextlib.contextmanager
+    def _together(self):
+        """Update operators run at the end; at once for a class of the user, who may read the weight after an update."""
+        own = all(getattr(type(self), name).__module__.startswith(__package__) for name in ("step_one", "update", "update_multi_precision"))
+        self._calls = {} if own else None
+        try:
+            yield
+            calls, self._calls = self._calls, None
+            self._run(calls or {})
+        finally:
+            self._calls = None
+
     # ---- updates
 
     def create_state(self, index, weight):
@@ -142,7 +176,9 @@ class Optimizer:
             return
         if self.multi_precision and weight.dtype == _np.float16:
             copy, inner = state
+            waiting, self._calls = self._calls, None
             self.update(index, copy, grad.astype("float32"), inner)
+            self._calls = waiting
             weight[:] = copy.astype("float16")
         else:
             self.update(index, weight, grad, state)
@@ -180,10 +216,11 @@ class Updater:
             index, grad, weight = [index], [grad], [weight]
         if weight:
             self.optimizer._set_current_context(weight[0].context.device_id)
-        for i, g, w in zip(index, grad, weight):
-            if i not in self.states:
-                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
-            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+        with self.optimizer._together():
+            for i, g, w in zip(index, grad, weight):
+                if i not in self.states:
+                    self.states[i] = self.optimizer.create_state_multi_precision(i, w)
+                self.optimizer.update_multi_precision(i, w, g, self.states[i])
 
     def get_states(self, dump_optimizer=False):
         """The states, and the optimizer, as bytes."""

@@ -28,9 +28,9 @@ class SGD(Optimizer):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if state is None:
-            nd.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
         else:
-            nd.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
+            self._step("multi_sgd_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, **self._common())
 
 
 @register
@@ -56,9 +56,9 @@ class NAG(SGD):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if state is None:
-            nd.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
         else:
-            nd.nag_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
+            self._step("_multi_nag_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, **self._common())
 
 
 @register
@@ -71,9 +71,9 @@ class Signum(SGD):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if state is None:
-            nd.signsgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+            self._step("_multi_signsgd_update", weight, grad, lr=lr, wd=wd, **self._common())
         else:
-            nd.signum_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, wd_lh=self.wd_lh, **self._common())
+            self._step("_multi_signum_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, wd_lh=self.wd_lh, **self._common())
 
 
 @register
@@ -97,7 +97,7 @@ class Adam(Optimizer):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         lr *= math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
-        nd.adam_update(weight, grad, *state, out=weight, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **self._common())
+        self._step("_multi_adam_update", weight, grad, *state, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **self._common())
 
 
 @register
@@ -209,9 +209,9 @@ class RMSProp(Optimizer):
     def step_one(self, index, weight, grad, state, lr, wd, t):
         more = {"gamma1": self.gamma1, "epsilon": self.epsilon, "clip_weights": self.clip_weights or -1, **self._common()}
         if self.centered:
-            nd.rmspropalex_update(weight, grad, *state, out=weight, lr=lr, wd=wd, gamma2=self.gamma2, **more)
+            self._step("_multi_rmspropalex_update", weight, grad, *state, lr=lr, wd=wd, gamma2=self.gamma2, **more)
         else:
-            nd.rmsprop_update(weight, grad, *state, out=weight, lr=lr, wd=wd, **more)
+            self._step("_multi_rmsprop_update", weight, grad, *state, lr=lr, wd=wd, **more)
 
 
 @register
@@ -226,7 +226,7 @@ class Ftrl(Optimizer):
         return _zeros(weight, 2)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        nd.ftrl_update(weight, grad, *state, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta, **self._common())
+        self._step("_multi_ftrl_update", weight, grad, *state, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta, **self._common())
 
 
 @register
@@ -241,7 +241,7 @@ class FTML(Optimizer):
         return _zeros(weight, 3)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        nd.ftml_update(weight, grad, *state, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+        self._step("_multi_ftml_update", weight, grad, *state, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
                        rescale_grad=self.rescale_grad, clip_grad=self.clip_gradient or -1)
 
 
@@ -267,9 +267,9 @@ class LARS(SGD):
             if w > 0 and g > 0:
                 lr *= self.eta * w / (g + wd * w + self.eps)
         if state is None:
-            nd.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
         else:
-            nd.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=momentum, **self._common())
+            self._step("multi_sgd_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=momentum, **self._common())
 
 
 @register

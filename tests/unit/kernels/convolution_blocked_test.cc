@@ -7,6 +7,7 @@
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_blocked.h"
 #include "kernels/convolution_gemm.h"
+#include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
 #include "kernels/winograd.h"
 
@@ -196,10 +197,107 @@ TEST_F(Blocked, PlainLayoutsAndGradients) {
     kernels::narrow_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
     kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want_weight.data(), scratch());
     expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight");
-    kernels::gemm_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
-    expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight as a product");
     memory_.clear();
   }
+}
+
+// Large weights over few positions, in both directions.
+TEST_F(Blocked, ProductsOfWhatTheWindowSees) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 9);
+    g.in_channels = between(1, 90);
+    g.out_channels = between(1, 90);
+    g.kernel = {between(1, 4), between(1, 4), 1};
+    g.stride = {between(1, 3), between(1, 3), 1};
+    g.dilate = {between(1, 2), between(1, 2), 1};
+    g.pad = {between(0, 3), between(0, 8), 0};
+    g.in = {between(7, 9), between(7, 9), 1};
+    g = complete(g);
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()), weight = numbers(g.out_channels * g.in_channels * g.kernel_area()),
+                 head = numbers(g.batch * g.out_channels * g.out_area()), bias = numbers(g.out_channels);
+    Floats out(head.size(), NAN), data_grad(data.size(), NAN);
+    std::vector<double> want_out(head.size()), want_data(data.size());
+    kernels::convolution_gemm(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    kernels::convolution(g, doubles(data).data(), doubles(weight).data(), doubles(bias).data(), want_out.data(), scratch());
+    for (size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(static_cast<double>(out[k]), want_out[k], 1e-4) << k;
+    kernels::gemm_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
+    for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
+    memory_.clear();
+  }
+}
+
+// The gradient of the weight as products over places, with Winograd's tiles where the window allows them.
+class WeightGrad : public Blocked {
+ protected:
+  void expect_right(const ConvGeometry& g) {
+    const Floats data = numbers(g.batch * g.in_channels * g.in_area()), head = numbers(g.batch * g.out_channels * g.out_area());
+    const auto size = static_cast<size_t>(g.out_channels * g.in_channels * g.kernel_area());
+    std::vector<double> want(size);
+    kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want.data(), scratch());
+    for (const int64_t tile : {0, 2, 4}) {
+      if (tile && !kernels::can_run_winograd(g)) continue;
+      Floats got(size, NAN);
+      kernels::products_weight_grad(g, tile, head.data(), data.data(), got.data(), scratch());
+      const double bound = (tile == 4 ? 1e-5 : 4e-6) * (1 + std::sqrt(static_cast<double>(g.batch * g.out_area())));
+      for (size_t k = 0; k < size; ++k) ASSERT_NEAR(static_cast<double>(got[k]), want[k], bound) << "tile " << tile << ", " << k;
+    }
+    memory_.clear();
+  }
+};
+TEST_F(WeightGrad, OfAnyWindow) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 4);
+    g.in_channels = between(1, 60);
+    g.out_channels = between(1, 40);
+    g.kernel = {between(1, 5), between(1, 5), 1};
+    g.stride = {between(1, 3), between(1, 3), 1};
+    g.dilate = {between(1, 2), between(1, 2), 1};
+    g.in = {between(9, 16), between(9, 16), 1};
+    g.pad = {between(0, 10), between(0, 6), 0};
+    expect_right(complete(g));
+  }
+}
+TEST_F(WeightGrad, OfWindowsOf3x3) {
+  for (int i = 0; i < 40; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 9);
+    g.in_channels = between(1, 80);
+    g.out_channels = between(1, 50);
+    g.kernel = {3, 3, 1};
+    g.pad = {between(0, 3), between(1, 2), 0};
+    g.in = {between(3, 14), between(1, 14), 1};
+    expect_right(complete(g));
+  }
+}
+TEST_F(WeightGrad, OfMorePlacesThanArePreparedAtATime) {
+  ConvGeometry g;
+  g.batch = 3;
+  g.in_channels = 50;
+  g.out_channels = 70;
+  g.kernel = {3, 3, 1};
+  g.pad = {1, 1, 0};
+  g.in = {39, 42, 1};
+  expect_right(complete(g));
+}
+TEST_F(WeightGrad, TakesTheTilesThatNeedFewestProducts) {
+  const auto tile_of = [](int64_t channels, int64_t extent, int64_t stride, int64_t kernel) {
+    ConvGeometry g;
+    g.batch = 8;
+    g.in_channels = g.out_channels = channels;
+    g.kernel = {kernel, kernel, 1};
+    g.stride = {stride, stride, 1};
+    g.pad = {kernel / 2, kernel / 2, 0};
+    g.in = {extent, extent, 1};
+    return kernels::weight_grad_tile(complete(g));
+  };
+  EXPECT_EQ(tile_of(64, 16, 1, 3), 4);
+  EXPECT_EQ(tile_of(512, 2, 1, 3), 0) << "most of the window lies in the padding";
+  EXPECT_EQ(tile_of(64, 16, 2, 3), 0);
+  EXPECT_EQ(tile_of(64, 16, 1, 1), 0);
+  EXPECT_EQ(tile_of(8, 16, 1, 3), std::nullopt);
 }
 
 }  // namespace
