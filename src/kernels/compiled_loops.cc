@@ -68,8 +68,12 @@ class CompileQueue {
     const std::lock_guard lock(compiling_);
     const Program& p = loops.program();
     const std::string identity = fmt::format("{} repeated {}", program_text(p), repeated);
+    std::array<int, Program::kMaxResults> results;
+    for (int i = 0; i < p.num_results(); ++i) results[static_cast<size_t>(i)] = p.result(i);
     const LoopRequest request{.code = &p[0],
                               .size = p.size(),
+                              .results = results.data(),
+                              .num_results = p.num_results(),
                               .type = p.type(),
                               .repeated = repeated,
                               .isa = primitives().name,

@@ -13,9 +13,8 @@ using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
 
 // The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
 std::string program_text_of(const Graph& graph, const Graph::Node& node) {
-  if (!node.op || node.outputs.size() != 1 || has_effect(node) || !computes_in(graph, node, *node.outputs[0].dtype)) return "";
-  if (node.op->is_elementwise()) return program_text(program_of(node, *node.outputs[0].dtype));
-  if (node.op != &OpRegistry::global().get("_fused")) return "";
+  if (const auto type = scalar_type(graph, node)) return program_text(program_of(node, *type));
+  if (node.op != &OpRegistry::global().get("_fused") || node.outputs.size() != 1) return "";
   for (const auto& [name, text] : node.op->print_attrs(node.attrs))
     if (name == "program") return text;
   return "";
@@ -40,8 +39,9 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
   std::vector<bool> is_taken(graph.nodes.size(), false);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!node.op || !node.op->reduction || !node.outputs[0].shape || !computes_in(graph, node, *node.outputs[0].dtype)) continue;
+    if (!node.op || !node.op->reduction || !node.outputs[0].shape) continue;
     const int source = node.inputs[0].node;
+    if (graph.info(node.inputs[0]).dtype != node.outputs[0].dtype || node.outputs[0].dtype == DType::boolean) continue;
     if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
     std::vector<Shape> shapes;
     for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);

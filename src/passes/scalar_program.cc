@@ -1,21 +1,59 @@
 #include "passes/scalar_program.h"
 
-namespace gluino {
+#include "kernels/primitives.h"
+#include "op/infer.h"
+#include "passes/pass.h"
 
-Program program_of(const Graph::Node& node, DType dtype) {
-  Program program(dtype == DType::float64 ? ComputeType::f64 : ComputeType::f32);
-  std::vector<Expr> inputs;
-  for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Expr::input(program, static_cast<int>(i)));
-  node.op->expression(node.attrs.get(), inputs);
-  return program;
+namespace gluino {
+namespace {
+
+// A copy, perhaps to another dtype: what it reads need not be computed with, so it takes the type of what it gives.
+bool is_conversion(const Graph::Node& node) {
+  Program program(ComputeType::f32);
+  const Expr x = Expr::input(program, 0);
+  return node.inputs.size() == 1 && node.op->expression(node.attrs.get(), {&x, 1}).position() == x.position();
 }
 
-bool computes_in(const Graph& graph, const Graph::Node& node, DType dtype) {
-  if (dtype != DType::float32 && dtype != DType::float64) return false;
-  if (node.outputs[0].dtype != dtype) return false;
-  for (ValueId v : node.inputs)
-    if (graph.info(v).dtype != dtype) return false;
-  return true;
+bool holds(ComputeType type, DType dtype) {
+  return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
+         (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
+}
+
+}  // namespace
+
+std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node) {
+  if (!node.op || !node.op->is_elementwise() || node.outputs.size() != 1 || has_effect(node)) return std::nullopt;
+  if (!node.outputs[0].shape || !node.outputs[0].dtype) return std::nullopt;
+  const DType dtype = *node.outputs[0].dtype;
+  std::vector<DType> inputs;
+  for (ValueId v : node.inputs) {
+    if (!graph.info(v).dtype) return std::nullopt;
+    inputs.push_back(*graph.info(v).dtype);
+  }
+  DType computed = promote_inputs(*node.op, node.attrs, inputs);
+  if (is_conversion(node)) {
+    if (dtype == DType::boolean) return std::nullopt;  // asks whether a number is 0 before it is converted
+    computed = dtype;
+  }
+  const ComputeType type = kernels::compute_type(computed);
+  return holds(type, dtype) ? std::optional(type) : std::nullopt;
+}
+
+Expr rounded(Expr x, DType dtype) {
+  switch (dtype) {
+    case DType::float16: return to_float16(x);
+    case DType::bfloat16: return to_bfloat16(x);
+    case DType::boolean: return to_bool(x);
+    default: return x;
+  }
+}
+
+Program program_of(const Graph::Node& node, ComputeType type) {
+  Program program(type);
+  std::vector<Expr> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Expr::input(program, static_cast<int>(i)));
+  rounded(node.op->expression(node.attrs.get(), inputs), *node.outputs[0].dtype);
+  return program;
 }
 
 }  // namespace gluino
