@@ -12,7 +12,8 @@ enum class ComputeType : uint8_t { f32, f64, i32, i64 };
 
 // One line per entry reads best.
 // clang-format off
-// X(name, arity). `input` and `constant` are leaves.
+// X(name, arity). `input` and `constant` are leaves. to_<dtype>: the value as an array of that dtype
+// would keep it; widen: the same value, to be kept in the compute type.
 #define GLUINO_SCALAR_FUNCTIONS(X)                                                                                   \
   X(input, 0) X(constant, 0)                                                                                         \
   X(negative, 1) X(abs, 1) X(sign, 1) X(round, 1) X(rint, 1) X(ceil, 1) X(floor, 1) X(trunc, 1) X(sqrt, 1) X(cbrt, 1) \
@@ -20,6 +21,7 @@ enum class ComputeType : uint8_t { f32, f64, i32, i64 };
   X(sin, 1) X(cos, 1) X(tan, 1) X(arcsin, 1) X(arccos, 1) X(arctan, 1)                                               \
   X(sinh, 1) X(cosh, 1) X(tanh, 1) X(arcsinh, 1) X(arccosh, 1) X(arctanh, 1)                                         \
   X(erf, 1) X(erfinv, 1) X(gamma, 1) X(gammaln, 1) X(digamma, 1) X(logical_not, 1) X(isnan, 1) X(isinf, 1)           \
+  X(to_float16, 1) X(to_bfloat16, 1) X(to_bool, 1) X(widen, 1)                                                       \
   X(add, 2) X(subtract, 2) X(multiply, 2) X(divide, 2) X(mod, 2) X(power, 2) X(maximum, 2) X(minimum, 2)             \
   X(hypot, 2) X(arctan2, 2)                                                                                          \
   X(equal, 2) X(not_equal, 2) X(greater, 2) X(greater_equal, 2) X(lesser, 2) X(lesser_equal, 2)                      \
@@ -45,20 +47,25 @@ struct Instruction {
   double value;     // for `constant`
 };
 
-// A straight line of instructions in one compute type; the last one is the result.
+// A straight line of instructions in one compute type; the last one is the result, unless others are named.
 class Program {
  public:
-  static constexpr int kMaxInstructions = 96;
+  static constexpr int kMaxInstructions = 96, kMaxResults = 8;
   explicit Program(ComputeType type) : type_(type) {}
   ComputeType type() const { return type_; }
   int size() const { return size_; }
   const Instruction& operator[](int i) const { return code_[static_cast<size_t>(i)]; }
   int append(const Instruction& instruction);
-  std::string str() const;  // "add(x0, multiply(x1, 2))"
+  int num_results() const { return named_results_ ? named_results_ : 1; }
+  int result(int i) const { return named_results_ ? results_[static_cast<size_t>(i)] : size_ - 1; }  // a position
+  bool is_result(int position) const;
+  void add_result(int position);  // the first one takes the place of the last instruction
+  std::string str() const;        // "add(x0, multiply(x1, 2))"
 
  private:
   ComputeType type_;
-  int size_ = 0;
+  int size_ = 0, named_results_ = 0;
+  std::array<uint8_t, kMaxResults> results_;
   std::array<Instruction, kMaxInstructions> code_;
 };
 
@@ -107,7 +114,8 @@ GLUINO_EXPR_UNARY(sin) GLUINO_EXPR_UNARY(cos) GLUINO_EXPR_UNARY(tan) GLUINO_EXPR
 GLUINO_EXPR_UNARY(arctan) GLUINO_EXPR_UNARY(sinh) GLUINO_EXPR_UNARY(cosh) GLUINO_EXPR_UNARY(tanh)
 GLUINO_EXPR_UNARY(arcsinh) GLUINO_EXPR_UNARY(arccosh) GLUINO_EXPR_UNARY(arctanh) GLUINO_EXPR_UNARY(erf)
 GLUINO_EXPR_UNARY(erfinv) GLUINO_EXPR_UNARY(gamma) GLUINO_EXPR_UNARY(gammaln) GLUINO_EXPR_UNARY(digamma)
-GLUINO_EXPR_UNARY(logical_not) GLUINO_EXPR_UNARY(isnan) GLUINO_EXPR_UNARY(isinf)
+GLUINO_EXPR_UNARY(logical_not) GLUINO_EXPR_UNARY(isnan) GLUINO_EXPR_UNARY(isinf) GLUINO_EXPR_UNARY(to_float16)
+GLUINO_EXPR_UNARY(to_bfloat16) GLUINO_EXPR_UNARY(to_bool) GLUINO_EXPR_UNARY(widen)
 #undef GLUINO_EXPR_UNARY
 
 #define GLUINO_EXPR_BINARY(fn)                                                                                       \

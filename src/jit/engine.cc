@@ -157,7 +157,7 @@ class Engine {
 }  // namespace
 }  // namespace gluino::jit
 
-extern "C" __attribute__((visibility("default"))) gluino::kernels::LoopKernel gluino_compile_loop_1(
+extern "C" __attribute__((visibility("default"))) gluino::kernels::LoopKernel gluino_compile_loop_2(
     const gluino::kernels::LoopRequest& request) {
   return gluino::jit::Engine::get().compile(request);
 }

@@ -51,7 +51,8 @@ class LoopBuilder {
     auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, b_.getInt64Ty()}, false);
     function_ = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, kKernelName, module_);
     b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
-    load_inputs();
+    load_addresses();
+    hide_constants();
     cut_into_parts();
     llvm::Value* n = function_->getArg(2);
     if (parts_ == 1) {
@@ -97,8 +98,8 @@ class LoopBuilder {
     b_.SetInsertPoint(after);
   }
 
-  // Before the loop: the addresses of the inputs, and the elements of those that repeat.
-  void load_inputs() {
+  // Before the loop: the addresses of inputs and outputs, and the elements of inputs that repeat.
+  void load_addresses() {
     for (int k = 0; k < request_.size; ++k) {
       const Instruction& in = request_.code[k];
       if (in.fn != ScalarFn::input) continue;
@@ -109,6 +110,30 @@ class LoopBuilder {
       inputs_[input] = b_.CreateLoad(b_.getPtrTy(), slot);
       if (is_repeated(input)) inputs_[input] = b_.CreateLoad(element_, inputs_[input]);
     }
+    for (int r = 0; r < request_.num_results; ++r) {
+      llvm::Value* slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(1), static_cast<size_t>(r));
+      outputs_.push_back(b_.CreateLoad(b_.getPtrTy(), slot));
+    }
+  }
+  // LLVM would compute a function of constants by itself, and not always with the same bits: such constants are hidden from it.
+  void hide_constants() {
+    hidden_.resize(static_cast<size_t>(request_.size));
+    for (int k = 0; k < request_.size; ++k) {
+      const Instruction& in = request_.code[k];
+      if (is_leaf(in) || !reads_only_constants(in)) continue;
+      for (int a = 0; a < kArities[static_cast<size_t>(in.fn)]; ++a) {
+        llvm::Value*& hidden = hidden_[in.args[a]];
+        if (hidden) continue;
+        llvm::Value* place = b_.CreateAlloca(element_);
+        b_.CreateStore(constant(request_.code[in.args[a]].value), place, true);
+        hidden = b_.CreateLoad(element_, place, true);
+      }
+    }
+  }
+  bool reads_only_constants(const Instruction& in) const {
+    for (int a = 0; a < kArities[static_cast<size_t>(in.fn)]; ++a)
+      if (request_.code[in.args[a]].fn != ScalarFn::constant) return false;
+    return true;
   }
   bool is_repeated(size_t input) const { return request_.repeated >> input & 1; }
 
@@ -124,13 +149,14 @@ class LoopBuilder {
       if (is_long(in.fn) && ++long_ones > 1) ++current, long_ones = 1;
       part_[static_cast<size_t>(k)] = current;
       if (is_leaf(in)) continue;
-      for (int a = 0; a < kArities[static_cast<size_t>(in.fn)]; ++a) {
-        const size_t argument = in.args[a];
-        if (part_[argument] < current && !is_leaf(request_.code[argument]) && !kept_[argument])
-          kept_[argument] = b_.CreateAlloca(element_, b_.getInt64(kBlock));
-      }
+      for (int a = 0; a < kArities[static_cast<size_t>(in.fn)]; ++a) keep_for(current, in.args[a]);
     }
+    for (int r = 0; r < request_.num_results; ++r) keep_for(current, static_cast<size_t>(request_.results[r]));
     parts_ = current + 1;
+  }
+  // Part number `part` reads what instruction k gave.
+  void keep_for(int part, size_t k) {
+    if (part_[k] < part && !is_leaf(request_.code[k]) && !kept_[k]) kept_[k] = b_.CreateAlloca(element_, b_.getInt64(kBlock));
   }
 
   // One element's way through a part; `i` counts from `begin`, where the block starts.
@@ -151,11 +177,15 @@ class LoopBuilder {
       if (missing_) return;
       llvm::Value* zero = llvm::Constant::getNullValue(element_);
       llvm::Value* arguments[3] = {zero, zero, zero};
-      for (int a = 0; a < kArities[fn]; ++a) arguments[a] = value(in.args[a]);
+      for (int a = 0; a < kArities[fn]; ++a) arguments[a] = reads_only_constants(in) ? hidden_[in.args[a]] : value(in.args[a]);
       values[k] = b_.CreateCall(callee, arguments);
       if (kept_[k]) store(values[k], kept_[k], i);
     }
-    if (part == parts_ - 1) store(value(part_.size() - 1), function_->getArg(1), at);
+    if (part < parts_ - 1) return;
+    // All results are stored at the end: until then an output may be an input that is still read.
+    std::vector<llvm::Value*> results;
+    for (int r = 0; r < request_.num_results; ++r) results.push_back(value(static_cast<size_t>(request_.results[r])));
+    for (size_t r = 0; r < results.size(); ++r) store(results[r], outputs_[r], at);
   }
   llvm::Value* leaf(const Instruction& in, llvm::Value* at) {
     if (in.fn == ScalarFn::constant) return constant(in.value);
@@ -170,7 +200,7 @@ class LoopBuilder {
     }
   }
 
-  // The output may be one of the inputs, element for element: no iteration touches what another one does.
+  // An output may be one of the inputs, element for element: no iteration touches what another one does.
   llvm::Value* load(llvm::Value* array, llvm::Value* i) {
     llvm::LoadInst* x = b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, array, i));
     x->setMetadata(llvm::LLVMContext::MD_access_group, group_);
@@ -196,9 +226,11 @@ class LoopBuilder {
   llvm::Type* element_;
   llvm::MDNode* group_ = nullptr;  // the memory accesses of the loop being built
   llvm::Function* function_ = nullptr;
-  std::vector<llvm::Value*> inputs_;  // addresses; of those that repeat: the elements
-  std::vector<int> part_;             // of each instruction
-  std::vector<llvm::Value*> kept_;    // where an instruction's values lie that later parts read; null for the others
+  std::vector<llvm::Value*> inputs_;   // addresses; of those that repeat: the elements
+  std::vector<llvm::Value*> outputs_;  // addresses
+  std::vector<llvm::Value*> hidden_;   // constants, by position, where they are all that a function reads
+  std::vector<int> part_;              // of each instruction
+  std::vector<llvm::Value*> kept_;     // where an instruction's values lie that later parts read; null for the others
   int parts_ = 1;
   bool missing_ = false;  // a function that the bitcode does not define
 };

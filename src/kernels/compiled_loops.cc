@@ -3,14 +3,13 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <thread>
 
+#include "base/background.h"
+#include "base/cache_folder.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "kernels/primitives.h"
@@ -41,35 +40,28 @@ CompileLoop load_compiler() {
   return reinterpret_cast<CompileLoop>(dlsym(library, kCompileLoopSymbol));
 }
 
-std::string cache_folder() {
-  if (const auto own = env_text("GLUINO_CACHE")) return *own;
-  if (const auto xdg = env_text("XDG_CACHE_HOME")) return *xdg + "/gluino";
-  if (const auto home = env_text("HOME")) return *home + "/.cache/gluino";
-  return "";
-}
-
 }  // namespace
 
-// One thread that compiles what was asked for, in that order.
 class CompileQueue {
  public:
   // Null when nothing can be compiled: switched off, no compiler, or a child made by fork, which has no such thread.
   static CompileQueue* get() {
-    static auto* queue = new CompileQueue;  // leaked on purpose: finish() has stopped the thread when the process ends
+    static auto* queue = new CompileQueue;  // leaked on purpose: the thread has been stopped when the process ends
     return queue->compile_ && getpid() == queue->process_ ? queue : nullptr;
   }
-  void push(std::shared_ptr<CompiledLoops> loops, uint32_t repeated) {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
-    waiting_.emplace_back(std::move(loops), repeated);
-    wake_.notify_one();
+  void push(const std::shared_ptr<CompiledLoops>& loops, uint32_t repeated) {
+    background_.push([=, this] { compile(*loops, repeated); });
   }
   void compile(CompiledLoops& loops, uint32_t repeated) {
     const std::lock_guard lock(compiling_);
     const Program& p = loops.program();
     const std::string identity = fmt::format("{} repeated {}", program_text(p), repeated);
+    std::array<int, Program::kMaxResults> results;
+    for (int i = 0; i < p.num_results(); ++i) results[static_cast<size_t>(i)] = p.result(i);
     const LoopRequest request{.code = &p[0],
                               .size = p.size(),
+                              .results = results.data(),
+                              .num_results = p.num_results(),
                               .type = p.type(),
                               .repeated = repeated,
                               .isa = primitives().name,
@@ -81,43 +73,19 @@ class CompileQueue {
  private:
   CompileQueue() : process_(getpid()), folder_(cache_folder()) {
     if (mode() == Mode::off) return;
-    // Loaded here, by the first user: registered after LLVM's own destructors, finish() runs before them.
+    // Loaded here, by the first user: registered after LLVM's own destructors, the function below runs before them.
     compile_ = load_compiler();
     if (compile_)
       std::atexit([] {
-        if (CompileQueue* q = get()) q->finish();
+        if (CompileQueue* q = get()) q->background_.stop(std::chrono::milliseconds(0));
       });
-  }
-  void serve() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [&] { return finished_ || !waiting_.empty(); });
-      if (finished_) return;
-      const auto [loops, repeated] = std::move(waiting_.front());
-      waiting_.pop_front();
-      lock.unlock();
-      compile(*loops, repeated);
-      lock.lock();
-    }
-  }
-  void finish() {
-    {
-      const std::lock_guard lock(mutex_);
-      finished_ = true;
-      wake_.notify_one();
-    }
-    if (thread_.joinable()) thread_.join();
   }
 
   const pid_t process_;
   const std::string folder_;
   CompileLoop compile_ = nullptr;
   std::mutex compiling_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::pair<std::shared_ptr<CompiledLoops>, uint32_t>> waiting_;
-  bool finished_ = false;
-  std::thread thread_;
+  BackgroundQueue background_;
 };
 
 std::shared_ptr<CompiledLoops> CompiledLoops::of(const Program& program) {

@@ -142,8 +142,8 @@ void multiply_rows(const Products& s, const Blocks& blocks, const std::vector<El
       float* c = sums + row * blocks.width;
       for (int64_t e = 0; e < taps; ++e)
         for (int64_t p = 0; p < elements[static_cast<size_t>(e)].panels(); ++p, b += panel, c += kTileColumns) {
-          gemm_table().tile(rows, kTileColumns, terms, weight + row * row_step + e, row_step, term_step, b, kTileColumns, 0, nullptr, c,
-                            blocks.width, {term ? TileStart::output : TileStart::zero, false});
+          gemm_table().columns(rows, kTileColumns, terms, weight + row * row_step + e, row_step, term_step, b, kTileColumns, 0, nullptr, c,
+                               blocks.width, {term ? TileStart::output : TileStart::zero, false});
           fetcher.advance(fetched);
         }
     }

@@ -1,5 +1,6 @@
 #include "kernels/elementwise.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -26,7 +27,6 @@ struct Loop {
   std::vector<Access> access;
   std::array<int64_t, Shape::kMaxAxes> extents;  // of the collapsed output
   int axes = 0;
-  DType out_dtype;
   DType type;     // storage type of the program's compute type
   int64_t width;  // bytes of a computed element
 };
@@ -62,19 +62,37 @@ void collapse(Loop& loop, const Shape& shape) {
   }
 }
 
-Loop make_loop(const Program& program, std::span<const Operand> operands, DType out_dtype, const Shape& shape) {
+Loop make_loop(const Program& program, std::span<const Operand> operands, const Shape& shape) {
   Loop loop{.program = program,
             .operands = operands,
             .access = {},
             .extents = {},
-            .out_dtype = out_dtype,
             .type = storage_of(program.type()),
             .width = dtype_bytes(storage_of(program.type()))};
   collapse(loop, shape);
   return loop;
 }
 
-// Gathers `n` elements of a broadcast operand, starting at output position `begin`, into dst.
+// Where an operand's element for output position `at` is, had it all of them.
+int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
+  if (a.kind == Access::same) return at;
+  if (a.kind == Access::scalar) return 0;
+  int64_t offset = 0;
+  for (int i = loop.axes - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    offset += at % loop.extents[k] * a.strides[k];
+    at /= loop.extents[k];
+  }
+  return offset;
+}
+const char* address_of(const Loop& loop, size_t operand, int64_t at) {
+  const Operand& o = loop.operands[operand];
+  int64_t offset = offset_of(loop, loop.access[operand], at);
+  if (o.first) offset -= offset_of(loop, loop.access[operand], o.first);
+  return static_cast<const char*>(o.data) + offset * dtype_bytes(o.dtype);
+}
+
+// Writes out `n` elements of a broadcast operand, starting at output position `begin`, whose element is `data`.
 template <class T>
 void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begin, int64_t n, T* dst) {
   std::array<int64_t, Shape::kMaxAxes> position{};
@@ -83,7 +101,6 @@ void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begi
     const auto k = static_cast<size_t>(i);
     position[k] = rest % loop.extents[k];
     rest /= loop.extents[k];
-    offset += position[k] * a.strides[k];
   }
   const auto last = static_cast<size_t>(loop.axes - 1);
   while (n > 0) {
@@ -108,14 +125,31 @@ void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begi
 }
 
 void gather(const Loop& loop, size_t operand, int64_t begin, int64_t n, void* dst) {
-  const Operand& o = loop.operands[operand];
   const Access& a = loop.access[operand];
-  switch (dtype_bytes(o.dtype)) {
-    case 1: return gather_typed(loop, a, static_cast<const uint8_t*>(o.data), begin, n, static_cast<uint8_t*>(dst));
-    case 2: return gather_typed(loop, a, static_cast<const uint16_t*>(o.data), begin, n, static_cast<uint16_t*>(dst));
-    case 4: return gather_typed(loop, a, static_cast<const uint32_t*>(o.data), begin, n, static_cast<uint32_t*>(dst));
-    default: return gather_typed(loop, a, static_cast<const uint64_t*>(o.data), begin, n, static_cast<uint64_t*>(dst));
+  const char* data = address_of(loop, operand, begin);
+  switch (dtype_bytes(loop.operands[operand].dtype)) {
+    case 1: return gather_typed(loop, a, reinterpret_cast<const uint8_t*>(data), begin, n, static_cast<uint8_t*>(dst));
+    case 2: return gather_typed(loop, a, reinterpret_cast<const uint16_t*>(data), begin, n, static_cast<uint16_t*>(dst));
+    case 4: return gather_typed(loop, a, reinterpret_cast<const uint32_t*>(data), begin, n, static_cast<uint32_t*>(dst));
+    default: return gather_typed(loop, a, reinterpret_cast<const uint64_t*>(data), begin, n, static_cast<uint64_t*>(dst));
   }
+}
+
+// At most kBlock elements of an operand in the computed type: its own memory where that holds them, else written to `block`.
+const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, void* block, bool write_always = false) {
+  const DType dtype = loop.operands[operand].dtype;
+  const bool is_run = loop.access[operand].kind != Access::strided;
+  if (is_run && dtype == loop.type && !write_always) return address_of(loop, operand, at);
+  if (is_run) {
+    convert(address_of(loop, operand, at), dtype, block, loop.type, n);
+  } else if (dtype == loop.type) {
+    gather(loop, operand, at, n, block);
+  } else {
+    alignas(64) char gathered[kBlock * 8];
+    gather(loop, operand, at, n, gathered);
+    convert(gathered, dtype, block, loop.type, n);
+  }
+  return block;
 }
 
 void fill_constant(double value, DType type, void* dst, int64_t n) {
@@ -137,6 +171,7 @@ Registers allocate_registers(const Program& p) {
   for (int i = 0; i < p.size(); ++i)
     if (p[i].fn != ScalarFn::input)
       for (int k = 0; k < arity(p[i].fn); ++k) last_use[p[i].args[k]] = i;
+  for (int r = 0; r < p.num_results(); ++r) last_use[static_cast<size_t>(p.result(r))] = p.size();
   Registers r;
   std::array<bool, Program::kMaxInstructions> busy{};
   const auto take = [&](int i) {
@@ -160,15 +195,16 @@ Registers allocate_registers(const Program& p) {
   return r;
 }
 
-// Elements [begin, end) of the output, of which `first` is where the one at `begin` goes.
-void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end, char* first) {
+char* place_of(const Result& result, int64_t element) { return static_cast<char*>(result.data) + element * dtype_bytes(result.dtype); }
+
+// Elements [begin, end) of the results, which begin with the one at `begin`.
+void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end, std::span<const Result> results) {
   const Program& p = loop.program;
   const auto& kernels = primitives().scalar;
   const auto type = static_cast<size_t>(p.type());
   const int64_t block = std::min(kBlock, end - begin);
   const int64_t stride = (block * loop.width + 63) / 64 * 64;
-  // One register more, for operands that must be gathered before they are converted.
-  const size_t bytes = static_cast<size_t>(stride * registers.count + kBlock * 8 + 64);
+  const size_t bytes = static_cast<size_t>(stride * registers.count + 64);
   alignas(64) char small[4096 * 2];
   std::vector<char> large;
   char* base = small;
@@ -176,7 +212,6 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
     large.resize(bytes);
     base = large.data();
   }
-  char* scratch = base + stride * registers.count;
   std::array<const char*, Program::kMaxInstructions> value;
   for (int i = 0; i < p.size(); ++i) {
     char* reg = base + stride * registers.slot[static_cast<size_t>(i)];
@@ -189,61 +224,55 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
       for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, static_cast<size_t>(loop.width));
     }
   }
-  const int64_t out_width = dtype_bytes(loop.out_dtype);
-  const bool direct = loop.out_dtype == loop.type;
+  // The last instruction may write its result where it belongs. Others wait for the end of the block: an output may be an input that
+  // is still read.
+  const int last = p.size() - 1;
+  const Result* direct = nullptr;
+  for (int r = 0; r < p.num_results(); ++r)
+    if (p.result(r) == last && results[static_cast<size_t>(r)].dtype == loop.type) direct = &results[static_cast<size_t>(r)];
   for (int64_t at = begin; at < end; at += block) {
     const int64_t n = std::min(block, end - at);
-    char* out = first + (at - begin) * out_width;
     for (int i = 0; i < p.size(); ++i) {
       const Instruction& in = p[i];
       const auto k = static_cast<size_t>(i);
       char* reg = base + stride * registers.slot[k];
       if (in.fn == ScalarFn::constant) continue;
       if (in.fn == ScalarFn::input) {
-        const Operand& o = loop.operands[in.args[0]];
-        const Access::Kind kind = loop.access[in.args[0]].kind;
-        if (kind == Access::same) {
-          const char* source = static_cast<const char*>(o.data) + at * dtype_bytes(o.dtype);
-          if (o.dtype == loop.type)
-            value[k] = source;
-          else
-            convert(source, o.dtype, reg, loop.type, n);
-        } else if (kind == Access::strided) {
-          if (o.dtype == loop.type) {
-            gather(loop, in.args[0], at, n, reg);
-          } else {
-            gather(loop, in.args[0], at, n, scratch);
-            convert(scratch, o.dtype, reg, loop.type, n);
-          }
-        }
+        const size_t operand = in.args[0];
+        if (loop.access[operand].kind != Access::scalar)
+          value[k] = static_cast<const char*>(load(loop, operand, at, n, reg, p.num_results() > 1 && p.is_result(i)));
         continue;
       }
-      const bool last = i == p.size() - 1;
-      char* target = last && direct ? out : reg;
+      char* target = i == last && direct ? place_of(*direct, at - begin) : reg;
       kernels[static_cast<int>(in.fn)][type](value[in.args[0]], value[in.args[1]], value[in.args[2]], target, n);
       value[k] = target;
     }
-    const char* result = value[static_cast<size_t>(p.size() - 1)];
-    if (result != out) convert(result, loop.type, out, loop.out_dtype, n);
+    for (int r = 0; r < p.num_results(); ++r) {
+      const Result& result = results[static_cast<size_t>(r)];
+      const char* from = value[static_cast<size_t>(p.result(r))];
+      char* to = place_of(result, at - begin);
+      if (from != to) convert(from, loop.type, to, result.dtype, n);
+    }
   }
 }
 
 // Runs of consecutive elements that one call of a compiled loop can compute, and how it reads the operands there.
 struct Runs {
-  int64_t length;         // of one run
-  uint32_t repeated = 0;  // operands with one element per run
-  bool gathered = false;  // broadcast operands are first written out, because runs of them would be too short
+  int64_t length;          // of one run
+  uint32_t repeated = 0;   // operands with one element per run
+  bool gathered = false;   // broadcast operands are first written out, because runs of them would be too short
+  bool converted = false;  // some operands have other types and are first converted, block by block
 };
 constexpr int64_t kShortRun = 64;
 
 std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
-  if (loop.operands.size() > CompiledLoops::kMostInputs || loop.out_dtype != loop.type) return std::nullopt;
+  if (loop.operands.size() > CompiledLoops::kMostInputs) return std::nullopt;
   bool strided = false;
+  Runs runs{.length = elements};
   for (size_t k = 0; k < loop.operands.size(); ++k) {
-    if (loop.operands[k].dtype != loop.type) return std::nullopt;
+    runs.converted |= loop.operands[k].dtype != loop.type;
     strided |= loop.access[k].kind == Access::strided;
   }
-  Runs runs{.length = elements};
   if (strided) {
     const int64_t inner = loop.extents[static_cast<size_t>(loop.axes - 1)];
     runs.gathered = inner < kShortRun;
@@ -257,35 +286,32 @@ std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
   return runs;
 }
 
-// Where an operand's element for output position `at` is.
-int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
-  if (a.kind == Access::same) return at;
-  if (a.kind == Access::scalar) return 0;
-  int64_t offset = 0;
-  for (int i = loop.axes - 1; i >= 0; --i) {
-    const auto k = static_cast<size_t>(i);
-    offset += at % loop.extents[k] * a.strides[k];
-    at /= loop.extents[k];
-  }
-  return offset;
-}
-
-void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end, char* first) {
+void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end, std::span<const Result> results) {
   const size_t count = loop.operands.size();
   std::array<const void*, CompiledLoops::kMostInputs> inputs;
-  std::vector<char> scratch(runs.gathered ? count * static_cast<size_t>(kBlock * loop.width) : 0);
+  std::array<void*, Program::kMaxResults> outputs;
+  const bool narrowed = std::any_of(results.begin(), results.end(), [&](const Result& r) { return r.dtype != loop.type; });
+  const bool in_blocks = runs.gathered || runs.converted || narrowed;
+  std::vector<char> scratch(in_blocks ? (count + results.size()) * static_cast<size_t>(kBlock * loop.width) : 0);
+  const auto block = [&](size_t k) { return scratch.data() + static_cast<int64_t>(k) * kBlock * loop.width; };
   for (int64_t at = begin; at < end;) {
-    const int64_t n = std::min(end - at, runs.length - (runs.gathered ? 0 : at % runs.length));
+    int64_t n = std::min(end - at, runs.length - (runs.gathered ? 0 : at % runs.length));
+    if (in_blocks) n = std::min(n, kBlock);
     for (size_t k = 0; k < count; ++k) {
-      if (runs.gathered && loop.access[k].kind == Access::strided) {
-        char* block = scratch.data() + static_cast<int64_t>(k) * kBlock * loop.width;
-        gather(loop, k, at, n, block);
-        inputs[k] = block;
+      if (runs.repeated >> k & 1 || !in_blocks) {
+        inputs[k] = address_of(loop, k, at);
+        if (loop.operands[k].dtype == loop.type) continue;
+        convert(inputs[k], loop.operands[k].dtype, block(k), loop.type, 1);
+        inputs[k] = block(k);
       } else {
-        inputs[k] = static_cast<const char*>(loop.operands[k].data) + offset_of(loop, loop.access[k], at) * loop.width;
+        inputs[k] = load(loop, k, at, n, block(k));
       }
     }
-    kernel(inputs.data(), first + (at - begin) * loop.width, n);
+    for (size_t r = 0; r < results.size(); ++r)
+      outputs[r] = results[r].dtype == loop.type ? place_of(results[r], at - begin) : block(count + r);
+    kernel(inputs.data(), outputs.data(), n);
+    for (size_t r = 0; r < results.size(); ++r)
+      if (results[r].dtype != loop.type) convert(outputs[r], loop.type, place_of(results[r], at - begin), results[r].dtype, n);
     at += n;
   }
 }
@@ -295,7 +321,7 @@ bool run_direct(const Program& p, std::span<const Operand> operands, void* out, 
   const Instruction& last = p[p.size() - 1];
   const int n_args = arity(last.fn);
   const DType type = storage_of(p.type());
-  if (n_args == 0 || p.size() != n_args + 1 || out_dtype != type) return false;
+  if (n_args == 0 || p.size() != n_args + 1 || p.result(0) != p.size() - 1 || out_dtype != type) return false;
   const char* data[3] = {nullptr, nullptr, nullptr};
   for (int k = 0; k < n_args; ++k) {
     const Instruction& leaf = p[last.args[k]];
@@ -315,28 +341,49 @@ bool run_direct(const Program& p, std::span<const Operand> operands, void* out, 
 
 }  // namespace
 
-void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape,
-                     CompiledLoops* loops) {
-  const int64_t n = shape.elements();
-  if (n == 0 || run_direct(program, operands, out, out_dtype, shape)) return;
-  const Loop loop = make_loop(program, operands, out_dtype, shape);
-  const auto place = [&](int64_t at) { return static_cast<char*>(out) + at * dtype_bytes(out_dtype); };
-  const auto runs = loops ? find_runs(loop, n) : std::nullopt;
-  if (const LoopKernel kernel = runs ? loops->find(runs->repeated, n) : nullptr)
-    return parallel_for(n, kParallelGrain / 4,
-                        [&](int64_t begin, int64_t end) { run_compiled(loop, *runs, kernel, begin, end, place(begin)); });
-  const Registers registers = allocate_registers(program);
-  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) { run_range(loop, registers, begin, end, place(begin)); });
+DType dtype_of_value(const Program& program, int position) {
+  switch (program[position].fn) {
+    case ScalarFn::to_float16: return DType::float16;
+    case ScalarFn::to_bfloat16: return DType::bfloat16;
+    case ScalarFn::to_bool: return DType::boolean;
+    default: return storage_of(program.type());
+  }
 }
 
-std::function<void(int64_t, int64_t, void*)> elementwise_reader(const Program& program, std::span<const Operand> operands,
-                                                                const Shape& shape, CompiledLoops* loops) {
-  const auto loop = std::make_shared<const Loop>(make_loop(program, operands, storage_of(program.type()), shape));
-  const auto runs = loops ? find_runs(*loop, shape.elements()) : std::nullopt;
-  if (const LoopKernel kernel = runs ? loops->find(runs->repeated, shape.elements()) : nullptr)
-    return [=](int64_t begin, int64_t end, void* to) { run_compiled(*loop, *runs, kernel, begin, end, static_cast<char*>(to)); };
-  const Registers registers = allocate_registers(program);
-  return [=](int64_t begin, int64_t end, void* to) { run_range(*loop, registers, begin, end, static_cast<char*>(to)); };
+struct ElementwiseRange::Parts {
+  Loop loop;
+  std::optional<Runs> runs;
+  LoopKernel kernel;
+  Registers registers;  // where there is no kernel
+};
+
+ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops) {
+  Parts parts{make_loop(program, operands, shape), std::nullopt, nullptr, {}};
+  if (loops) parts.runs = find_runs(parts.loop, shape.elements());
+  if (parts.runs) parts.kernel = loops->find(parts.runs->repeated, shape.elements());
+  if (!parts.kernel) parts.registers = allocate_registers(program);
+  parts_ = std::make_unique<const Parts>(std::move(parts));
+}
+ElementwiseRange::~ElementwiseRange() = default;
+ElementwiseRange::ElementwiseRange(ElementwiseRange&&) noexcept = default;
+
+void ElementwiseRange::run(int64_t begin, int64_t end, std::span<const Result> results) const {
+  if (parts_->kernel)
+    run_compiled(parts_->loop, *parts_->runs, parts_->kernel, begin, end, results);
+  else
+    run_range(parts_->loop, parts_->registers, begin, end, results);
+}
+
+void run_elementwise(const Program& program, std::span<const Operand> operands, std::span<const Result> results, const Shape& shape,
+                     CompiledLoops* loops) {
+  const int64_t n = shape.elements();
+  if (n == 0 || (results.size() == 1 && run_direct(program, operands, results[0].data, results[0].dtype, shape))) return;
+  const ElementwiseRange range(program, operands, shape, loops);
+  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
+    std::array<Result, Program::kMaxResults> here;
+    for (size_t r = 0; r < results.size(); ++r) here[r] = {place_of(results[r], begin), results[r].dtype};
+    range.run(begin, end, {here.data(), results.size()});
+  });
 }
 
 }  // namespace gluino::kernels

@@ -30,6 +30,17 @@ int Program::append(const Instruction& instruction) {
   return size_++;
 }
 
+bool Program::is_result(int position) const {
+  for (int i = 0; i < num_results(); ++i)
+    if (result(i) == position) return true;
+  return false;
+}
+
+void Program::add_result(int position) {
+  if (named_results_ == kMaxResults) throw InternalError("a scalar program has too many results");
+  results_[static_cast<size_t>(named_results_++)] = static_cast<uint8_t>(position);
+}
+
 std::string Program::str() const {
   std::vector<std::string> text;
   for (int i = 0; i < size_; ++i) {
@@ -44,7 +55,9 @@ std::string Program::str() const {
       text.push_back(call + ")");
     }
   }
-  return text.empty() ? "" : text.back();
+  std::string results;
+  for (int i = 0; i < num_results() && !text.empty(); ++i) results += (i ? ", " : "") + text[static_cast<size_t>(result(i))];
+  return results;
 }
 
 Expr Expr::input(Program& p, int number) { return {p, p.append({ScalarFn::input, {static_cast<uint8_t>(number), 0, 0}, 0})}; }

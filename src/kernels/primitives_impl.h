@@ -10,9 +10,6 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-using math::bits;
-using math::from_bits;
-
 template <class F, class T, int kArity>
 void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   const T* a = static_cast<const T*>(pa);
@@ -54,16 +51,13 @@ void bfloat_to_float(const void* in, void* out, int64_t n) {
   const uint16_t* h = static_cast<const uint16_t*>(in);
   float* f = static_cast<float*>(out);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) f[i] = from_bits(static_cast<uint32_t>(h[i]) << 16);
+  for (int64_t i = 0; i < n; ++i) f[i] = math::bfloat_to_float(h[i]);
 }
 void float_to_bfloat(const void* in, void* out, int64_t n) {
   const float* f = static_cast<const float*>(in);
   uint16_t* h = static_cast<uint16_t*>(out);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t u = bits(f[i]);
-    h[i] = static_cast<uint16_t>(f[i] != f[i] ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-  }
+  for (int64_t i = 0; i < n; ++i) h[i] = math::float_to_bfloat(f[i]);
 }
 
 }  // namespace

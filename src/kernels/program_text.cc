@@ -44,6 +44,16 @@ Instruction parse_call(const std::string& text, std::string_view word, int size)
   return in;
 }
 
+void parse_results(const std::string& text, std::string_view list, Program& program) {
+  for (;;) {
+    const size_t comma = list.find(',');
+    if (program.num_results() == Program::kMaxResults) damaged(text);
+    program.add_result(parse_number(text, list.substr(0, comma), program.size()));
+    if (comma == std::string_view::npos) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 std::string program_text(const Program& program) {
@@ -60,6 +70,8 @@ std::string program_text(const Program& program) {
       text += ")";
     }
   }
+  if (program.num_results() == 1 && program.result(0) == program.size() - 1) return text;
+  for (int i = 0; i < program.num_results(); ++i) text += fmt::format("{}{}", i ? "," : " -> ", program.result(i));
   return text;
 }
 
@@ -77,6 +89,11 @@ Program parse_program(const std::string& text) {
   Program program(static_cast<ComputeType>(found - kTypes));
   while (!rest.empty()) {
     const std::string_view word = next();
+    if (word == "->") {
+      parse_results(text, next(), program);
+      if (!rest.empty()) damaged(text);
+      break;
+    }
     if (word.empty() || program.size() == Program::kMaxInstructions) damaged(text);
     if (word[0] == 'x') {
       program.append({ScalarFn::input, {static_cast<uint8_t>(parse_number(text, word.substr(1), 256)), 0, 0}, 0});

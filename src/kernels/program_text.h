@@ -1,4 +1,5 @@
-// The text of a scalar Program, as graphs keep it: one word per instruction, "f32 x0 x1 add(0,1) 2 multiply(2,3)".
+// The text of a scalar Program, as graphs keep it: one word per instruction, "f32 x0 x1 add(0,1) 2 multiply(2,3)". Where the last
+// one is not the only result, " -> 4,2" follows.
 #pragma once
 #include <string>
 

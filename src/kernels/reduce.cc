@@ -45,12 +45,12 @@ A combine(ReduceOp op, A a, A x) {
 }
 
 // Rows of any element type. The 16-bit floats are widened block by block.
+constexpr int64_t kWidenedBlock = 512;
 template <class T, class F>
 void for_float_blocks(const T* x, int64_t n, F&& f) {
-  constexpr int64_t kBlock = 512;
-  alignas(64) float block[kBlock];
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t count = std::min(kBlock, n - i);
+  alignas(64) float block[kWidenedBlock];
+  for (int64_t i = 0; i < n; i += kWidenedBlock) {
+    const int64_t count = std::min(kWidenedBlock, n - i);
     convert(x + i, dtype_of<T>, block, DType::float32, count);
     f(block, i, count);
   }
@@ -130,11 +130,11 @@ class Array {
  private:
   const T* data_;
 };
-template <class T>
+template <class T, int64_t most = kReduceBlock>
 class Computed {
  public:
   explicit Computed(const ReadRange& read) : read_(read) {}
-  static constexpr int64_t kMost = kReduceBlock;
+  static constexpr int64_t kMost = most;
   const T* get(int64_t begin, int64_t n) {
     read_(begin, begin + n, block_.data());
     return block_.data();
@@ -295,10 +295,16 @@ void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DT
                      void* out, DType out_type) {
   const Groups groups(shape, reduced);
   if (groups.outputs == 0) return;
-  if (type == DType::float64)
-    reduce_typed<double>(op, finish, Computed<double>(read), groups, out, out_type);
-  else
-    reduce_typed<float>(op, finish, Computed<float>(read), groups, out, out_type);
+  const auto run = [&]<class T, int64_t most>(const Computed<T, most>& source) {
+    reduce_typed<T>(op, finish, source, groups, out, out_type);
+  };
+  switch (type) {
+    case DType::float64: return run(Computed<double>(read));
+    case DType::float32: return run(Computed<float>(read));
+    case DType::int32: return run(Computed<int32_t>(read));
+    case DType::int64: return run(Computed<int64_t>(read));
+    default: return run(Computed<float, kWidenedBlock>(read));
+  }
 }
 
 }  // namespace gluino::kernels

@@ -16,7 +16,7 @@ void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, con
             DType out_type);
 
 // The same over elements that are computed when they are asked for, at most a few thousand at a time: bit for bit the reduction of
-// an array of them. Their `type` is float32 or float64.
+// an array of them of that `type`. 16-bit floats are given as float32.
 using ReadRange = std::function<void(int64_t begin, int64_t end, void* elements)>;
 void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
                      void* out, DType out_type);

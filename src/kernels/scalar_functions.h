@@ -17,6 +17,7 @@ template <> constexpr bool kFloat<double> = true;
 // Each struct is one scalar function: f<T>(a, b, c). has<T> tells where it is defined.
 struct AnyType { template <class T> static constexpr bool has = true; };
 struct FloatOnly { template <class T> static constexpr bool has = kFloat<T>; };
+struct SingleOnly { template <class T> static constexpr bool has = kFloat<T> && sizeof(T) == 4; };
 
 #define UNARY(fn, kind, expression) \
   struct F_##fn : kind { template <class T> static inline T f(T x, T, T) { return static_cast<T>(expression); } };
@@ -70,6 +71,8 @@ UNARY(tanh, FloatOnly, math::tanh(x)) UNARY(arcsinh, FloatOnly, math::asinh(x)) 
 UNARY(arctanh, FloatOnly, math::atanh(x)) UNARY(erf, FloatOnly, math::erf(x)) UNARY(erfinv, FloatOnly, math::erfinv(x))
 UNARY(gamma, FloatOnly, math::tgamma(x)) UNARY(gammaln, FloatOnly, math::lgamma(x)) UNARY(digamma, FloatOnly, math::digamma(x))
 UNARY(isnan, FloatOnly, x != x) UNARY(isinf, FloatOnly, math::fabs(x) == static_cast<T>(HUGE_VAL))
+UNARY(widen, AnyType, x) UNARY(to_float16, SingleOnly, math::half_to_float(math::float_to_half(x)))
+UNARY(to_bfloat16, SingleOnly, math::bfloat_to_float(math::float_to_bfloat(x))) UNARY(to_bool, AnyType, x != T(0))
 BINARY(add, AnyType, wrap_add(x, y)) BINARY(subtract, AnyType, wrap_sub(x, y)) BINARY(multiply, AnyType, wrap_mul(x, y))
 BINARY(divide, AnyType, safe_div(x, y)) BINARY(mod, AnyType, floor_mod(x, y)) BINARY(power, AnyType, power_of(x, y))
 // NaN in either operand gives NaN, as in NumPy.

@@ -198,6 +198,11 @@ inline uint16_t float_to_half(float x) {
   result = magnitude > 0x7f800000u ? 0x7e00u : result;
   return static_cast<uint16_t>(sign | result);
 }
+inline float bfloat_to_float(uint16_t h) { return from_bits(static_cast<uint32_t>(h) << 16); }
+inline uint16_t float_to_bfloat(float x) {
+  const uint32_t u = bits(x);
+  return static_cast<uint16_t>(x != x ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
 
 }  // namespace math
 }  // namespace

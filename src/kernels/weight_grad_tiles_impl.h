@@ -15,6 +15,7 @@ void multiply(int64_t rows, int64_t count, const GradFactors* factors, int64_t b
     const int64_t terms = factors[p].terms;
     const float *data = factors[p].data + block * terms * kGradRows + row, *head = factors[p].head + panel * terms * kGradColumns;
     Lanes low[kRows] = {}, high[kRows] = {};
+#pragma GCC unroll 2
     for (int64_t t = 0; t < terms; ++t, data += kGradRows, head += kGradColumns) {
       const Lanes left = load(head), right = load(head + kLanes);
 #pragma GCC unroll 6

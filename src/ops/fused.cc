@@ -19,33 +19,43 @@ struct FusedAttrs {
   }
 };
 
+static std::vector<DType> result_dtypes(const Program& p) {
+  std::vector<DType> dtypes;
+  for (int r = 0; r < p.num_results(); ++r) dtypes.push_back(p.size() ? kernels::dtype_of_value(p, p.result(r)) : DType::float32);
+  return dtypes;
+}
+
 static std::vector<kernels::Operand> operands_of(KernelContext& k) {
   std::vector<kernels::Operand> operands;
   for (int i = 0; i < k.num_inputs(); ++i) operands.push_back({bytes_of(k.in(i)), k.in(i).dtype(), &k.in(i).shape()});
   return operands;
 }
 
-static FusedAttrs example() { return {AttrType<FusedProgram>::parse("", "f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)")}; }
+static FusedAttrs program_of(const std::string& text) { return {AttrType<FusedProgram>::parse("", text)}; }
+static FusedAttrs example() { return program_of("f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)"); }
 
 GLUINO_OP(_fused, FusedAttrs) {
-  op.doc("Several elementwise operators in one sweep.")
+  op.doc("Several elementwise operators in one sweep, with one output for each result of the program.")
       .variadic("data")
-      .dtypes(DTypeSet::floating)
+      .dtypes(DTypeSet::any)
+      .num_outputs([](const FusedAttrs& a) { return a.program.program().num_results(); })
+      .dtype([](const FusedAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program()); })
       .shape([](const FusedAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
         return broadcast_shapes(in);
       })
       .kernel([](const FusedAttrs& a, KernelContext& k) {
-        kernels::run_elementwise(a.program.program(), operands_of(k), bytes_of(k.out()), k.out().dtype(), k.out().shape(),
-                                 a.program.loops.get());
+        std::array<kernels::Result, Program::kMaxResults> results;
+        for (int r = 0; r < k.num_outputs(); ++r) results[static_cast<size_t>(r)] = {bytes_of(k.out(r)), k.out(r).dtype()};
+        kernels::run_elementwise(a.program.program(), operands_of(k), {results.data(), static_cast<size_t>(k.num_outputs())},
+                                 k.out().shape(), a.program.loops.get());
       })
-      .inplace(0)
-      .inplace(1)
-      .inplace(2)
-      .inplace(3)
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, example())
-      .sample({{3, 4}, {4}}, example());
+      .sample({{3, 4}, {4}}, example())
+      .sample({{3, 4}, {4}}, program_of("f32 x0 x1 add(0,1) to_float16(2) tanh(3) 0 greater(4,5) to_bool(6) -> 7,3,4,2"));
+  for (int in = 0; in < kernels::CompiledLoops::kMostInputs; ++in)
+    for (int out = 0; out < Program::kMaxResults; ++out) op.inplace(in, out);
 }
 
 struct FusedReduceAttrs : FusedAttrs {
@@ -72,11 +82,12 @@ static FusedReduceAttrs reduce_example(Shape axis, Shape shape) {
 GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
   op.doc("A reduction of the result of several elementwise operators, which is never written down.")
       .variadic("data")
-      .dtypes(DTypeSet::floating)
+      .dtypes(DTypeSet::any)
+      .dtype([](const FusedReduceAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program())[0]; })
       .shape([](const FusedReduceAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
-        const ComputeType type = a.program.program().type();
-        if (type != ComputeType::f32 && type != ComputeType::f64) raise<AttrError>("a program in f32 or f64 is needed");
+        if (a.program.program().num_results() != 1) raise<AttrError>("a program with one result is needed");
+        if (result_dtypes(a.program.program())[0] == DType::boolean) raise<AttrError>("truth values cannot be reduced");
         const Shape whole = broadcast_shapes(in);
         const int64_t left = ReducedAxes(whole, a.axis, false).result(whole, false).elements();
         if (a.shape.elements() != left) raise<ShapeError>("shape {} has not the {} elements that are left of {}", a.shape, left, whole);
@@ -87,9 +98,14 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         for (int i = 0; i < k.num_inputs(); ++i) shapes.push_back(k.in(i).shape());
         const Shape whole = broadcast_shapes(shapes);
         const std::vector<kernels::Operand> operands = operands_of(k);
-        const auto read = kernels::elementwise_reader(a.program.program(), operands, whole, a.program.loops.get());
-        kernels::reduce_computed(a.how, a.finish, read, kernels::storage_of(a.program.program().type()), whole,
-                                 ReducedAxes(whole, a.axis, false).flags(), bytes_of(k.out()), k.out().dtype());
+        const Program& program = a.program.program();
+        const kernels::ElementwiseRange range(program, operands, whole, a.program.loops.get());
+        const auto read = [&](int64_t begin, int64_t end, void* elements) {
+          const kernels::Result result{elements, kernels::storage_of(program.type())};
+          range.run(begin, end, {&result, 1});
+        };
+        kernels::reduce_computed(a.how, a.finish, read, k.out().dtype(), whole, ReducedAxes(whole, a.axis, false).flags(),
+                                 bytes_of(k.out()), k.out().dtype());
       })
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, reduce_example({1}, {3}))

@@ -78,7 +78,7 @@ class LayerCompiler {
   // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros.
   bool keep_blocked(int n) {
     const Graph::Node& old = node(n);
-    if (!old.op || !old.op->is_elementwise() || old.outputs.size() != 1 || !computes_in(graph_, old, DType::float32)) return false;
+    if (!old.op || !old.op->is_elementwise() || old.outputs.size() != 1 || !is_float32(graph_, old)) return false;
     const Shape& out = *old.outputs[0].shape;
     if (out.ndim() != 4) return false;
     bool any_blocked = false;
@@ -116,8 +116,8 @@ class LayerCompiler {
   }
   // What an elementwise node computes, as text; empty for others.
   std::string scalar_function(int n) const {
-    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !computes_in(graph_, node(n), DType::float32)) return {};
-    return program_of(node(n), DType::float32).str();
+    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !is_float32(graph_, node(n))) return {};
+    return program_of(node(n), ComputeType::f32).str();
   }
   // Node r adds another value of the same shape to the result of `last`; the other one must be there already.
   std::optional<ValueId> added_by(int r, int last) const {
@@ -142,7 +142,7 @@ class LayerCompiler {
 
   bool compile_layer(int n) {
     const Graph::Node& layer = node(n);
-    if (!layer.op || !layer.op->compiled_layer || !computes_in(graph_, layer, DType::float32)) return false;
+    if (!layer.op || !layer.op->compiled_layer || !is_float32(graph_, layer)) return false;
     std::vector<Shape> shapes;
     for (ValueId v : layer.inputs) shapes.push_back(shape(v));
     // The longest run of what follows that the layer can take over.

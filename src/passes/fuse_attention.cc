@@ -57,7 +57,7 @@ class AttentionFinder {
   }
   bool is_product(int n, bool transposed) const {
     const Graph::Node& x = node(n);
-    if (!x.op || !x.op->matrix_product || !computes_in(graph_, x, DType::float32)) return false;
+    if (!x.op || !x.op->matrix_product || !is_float32(graph_, x)) return false;
     const MatrixProduct how = x.op->matrix_product(x.attrs.get());
     return !how.transpose_a && how.transpose_b == transposed;
   }
@@ -77,7 +77,7 @@ class AttentionFinder {
   }
   bool take_softmax(int n, Attention& a) const {
     const Graph::Node& x = node(n);
-    if (!x.op->row_call || x.inputs.size() != 1 || !computes_in(graph_, x, DType::float32)) return false;
+    if (!x.op->row_call || x.inputs.size() != 1 || !is_float32(graph_, x)) return false;
     const auto call = x.op->row_call(x.attrs.get(), {&shape(x.inputs[0]), 1});
     if (!call || call->function != "softmax") return false;
     a.score_scale = call->number;
@@ -88,7 +88,7 @@ class AttentionFinder {
   std::optional<int> take_program(int n, Attention& a) const {
     const Graph::Node& x = node(n);
     const std::string text = program_text_of(graph_, x);
-    if (text.empty() || parse_program(text).type() != ComputeType::f32) return {};
+    if (text.empty() || !is_float32(graph_, x)) return {};
     for (size_t i = 0; i < x.inputs.size(); ++i) {
       Attention candidate = a;
       const std::optional<int> scores = inner(x.inputs[i], candidate);
@@ -115,9 +115,9 @@ class AttentionFinder {
   }
   void take_scale(Attention& a) const {
     const Graph::Node& x = node(a.query.node);
-    if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !computes_in(graph_, x, DType::float32)) return;
+    if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !is_float32(graph_, x)) return;
     constexpr std::string_view kScaled = "multiply(x0, ";
-    const std::string text = program_of(x, DType::float32).str();
+    const std::string text = program_of(x, ComputeType::f32).str();
     const char *first = text.data() + kScaled.size(), *last = text.data() + text.size() - 1;
     if (!text.starts_with(kScaled)) return;
     if (const auto [end, error] = std::from_chars(first, last, a.query_scale); error == std::errc() && end == last)

@@ -1,8 +1,10 @@
 #include "passes/fuse_elementwise.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
+#include "kernels/elementwise.h"
 #include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
@@ -10,21 +12,23 @@
 namespace gluino {
 namespace {
 
-constexpr size_t kMostInputs = 8;
+constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults = Program::kMaxResults;
 
 class Fusion {
  public:
   explicit Fusion(const Graph& graph)
       : graph_(graph), group_(graph.nodes.size(), -1), readers_(graph.nodes.size()), backward_begins_(count_forward_nodes(graph)) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      types_.push_back(scalar_type(graph, graph.nodes[i]));
       for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kOutside);
+    }
+    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kResult);
   }
 
   Graph run() {
     // From the last node back: each one that is in no group yet ends a group of its own.
     for (int n = static_cast<int>(graph_.nodes.size()); n-- > 0;)
-      if (group_[static_cast<size_t>(n)] < 0 && can_fuse(n)) grow(n);
+      if (group_[static_cast<size_t>(n)] < 0 && types_[static_cast<size_t>(n)]) grow(n);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       const auto members = members_.find(group_[static_cast<size_t>(n)]);
@@ -37,29 +41,25 @@ class Fusion {
   }
 
  private:
-  static constexpr int kOutside = -1;
+  static constexpr int kResult = std::numeric_limits<int>::max();  // a reader after all nodes: the graph's caller
   const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
 
-  bool can_fuse(int n) const {
-    const Graph::Node& x = node(n);
-    if (!x.op || !x.op->is_elementwise() || x.outputs.size() != 1 || has_effect(x) || !x.outputs[0].shape || !x.outputs[0].dtype)
-      return false;
-    if (!computes_in(graph_, x, *x.outputs[0].dtype)) return false;
-    const Program p = program_of(x, *x.outputs[0].dtype);
-    return p[p.size() - 1].fn != ScalarFn::input;  // a copy has no instruction of its own
-  }
-
-  // Takes in producers of the same shape and dtype whose readers are all in the group.
+  // Takes in producers of the same shape that compute in the same type. What others read becomes a result of the group; they must
+  // come after it.
   void grow(int last) {
     std::vector<int>& members = members_[last];
     members = {last};
     group_[static_cast<size_t>(last)] = last;
-    int instructions = program_of(node(last), *node(last).outputs[0].dtype).size();
+    const ComputeType type = *types_[static_cast<size_t>(last)];
+    const bool one_result = is_reduced(last);
+    int instructions = size_of(last, type);
     for (size_t k = 0; k < members.size(); ++k)
       for (ValueId v : node(members[k]).inputs) {
-        if (group_[static_cast<size_t>(v.node)] >= 0 || !can_fuse(v.node) || !belongs(v.node, last)) continue;
-        const int more = program_of(node(v.node), *node(last).outputs[0].dtype).size();
+        if (group_[static_cast<size_t>(v.node)] >= 0 || types_[static_cast<size_t>(v.node)] != type || !belongs(v.node, last)) continue;
+        const int more = size_of(v.node, type);
         if (instructions + more > Program::kMaxInstructions || inputs_of(members, v.node).size() > kMostInputs) continue;
+        if (const size_t results = results_of(members, last, v.node).size(); results > 1 && (one_result || results > kMostResults))
+          continue;
         instructions += more;
         members.push_back(v.node);
         group_[static_cast<size_t>(v.node)] = last;
@@ -68,12 +68,18 @@ class Fusion {
       }
     std::sort(members.begin(), members.end());
   }
+  // Its own instructions, and one that a result may need to be of the right dtype.
+  int size_of(int n, ComputeType type) const { return program_of(node(n), type).size() + 1; }
   bool belongs(int n, int last) const {
     if ((n < backward_begins_) != (last < backward_begins_)) return false;
-    if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape) || node(n).outputs[0].dtype != node(last).outputs[0].dtype)
-      return false;
+    if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
     const auto& readers = readers_[static_cast<size_t>(n)];
-    return std::all_of(readers.begin(), readers.end(), [&](int r) { return r != kOutside && group_[static_cast<size_t>(r)] == last; });
+    return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[static_cast<size_t>(r)] == last; });
+  }
+  // Whether fuse_reductions can take the node over, as long as it has one result.
+  bool is_reduced(int n) const {
+    const auto& readers = readers_[static_cast<size_t>(n)];
+    return readers.size() == 1 && readers[0] != kResult && node(readers[0]).op->reduction;
   }
   std::vector<ValueId> inputs_of(const std::vector<int>& members, int extra = -1) const {
     std::vector<ValueId> inputs;
@@ -85,27 +91,47 @@ class Fusion {
           inputs.push_back(v);
     return inputs;
   }
+  // The members that are read outside of the group, first of all the last one.
+  std::vector<int> results_of(const std::vector<int>& members, int last, int extra = -1) const {
+    std::vector<int> results{last}, all = members;
+    if (extra >= 0) all.push_back(extra);
+    for (int m : all) {
+      const auto& readers = readers_[static_cast<size_t>(m)];
+      const auto is_outside = [&](int r) { return std::find(all.begin(), all.end(), r) == all.end(); };
+      if (m != last && std::any_of(readers.begin(), readers.end(), is_outside)) results.push_back(m);
+    }
+    return results;
+  }
 
   void emit(int last, const std::vector<int>& members, Rewriter& rewriter) {
-    const DType dtype = *node(last).outputs[0].dtype;
-    Program program(dtype == DType::float64 ? ComputeType::f64 : ComputeType::f32);
+    Program program(*types_[static_cast<size_t>(last)]);
     const std::vector<ValueId> inputs = inputs_of(members);
     std::map<ValueId, Expr> values;
     for (size_t i = 0; i < inputs.size(); ++i) values.emplace(inputs[i], Expr::input(program, static_cast<int>(i)));
     for (int m : members) {
       std::vector<Expr> arguments;
       for (ValueId v : node(m).inputs) arguments.push_back(values.at(v));
-      values.emplace(ValueId{m, 0}, node(m).op->expression(node(m).attrs.get(), arguments));
+      values.emplace(ValueId{m, 0}, rounded(node(m).op->expression(node(m).attrs.get(), arguments), *node(m).outputs[0].dtype));
     }
-    const OpDef& fused = OpRegistry::global().get("_fused");
+    const std::vector<int> results = results_of(members, last);
+    Graph::Node made{&OpRegistry::global().get("_fused"), node(last).name, {}, {}, {}, {}, {}};
+    for (size_t r = 0; r < results.size(); ++r) {
+      const OutputInfo& info = node(results[r]).outputs[0];
+      const Expr value = values.at({results[r], 0});
+      const bool has_dtype = kernels::dtype_of_value(program, value.position()) == *info.dtype;
+      program.add_result(has_dtype ? value.position() : widen(value).position());
+      made.outputs.push_back(info);
+    }
     const std::pair<std::string_view, AttrValue> attrs[] = {{"program", program_text(program)}};
-    Graph::Node made{&fused, node(last).name, fused.make_attrs(attrs), {}, {}, {}, node(last).outputs};
+    made.attrs = made.op->make_attrs(attrs);
     for (ValueId v : inputs) made.inputs.push_back(rewriter.mapped(v));
-    rewriter.put(last, std::move(made));
+    const int number = rewriter.put(last, std::move(made));
+    for (size_t r = 1; r < results.size(); ++r) rewriter.replace(results[r], {{number, static_cast<int>(r)}});
   }
 
   const Graph& graph_;
-  std::vector<int> group_;  // the last node of the group that a node is in
+  std::vector<std::optional<ComputeType>> types_;  // of the nodes that can be fused
+  std::vector<int> group_;                         // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;
   std::vector<std::vector<int>> readers_;
   int backward_begins_;  // a group lies in one of the two passes

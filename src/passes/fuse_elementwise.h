@@ -1,4 +1,5 @@
-// Elementwise operators whose results nobody else reads are computed together, in one sweep over memory.
+// Elementwise operators that read each other's results are computed together, in one sweep over memory; results that others read
+// too are further outputs of the sweep. Casts and 16-bit floats take part: values are rounded where the operators round them.
 #pragma once
 #include "passes/pass.h"
 

@@ -29,8 +29,9 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
   std::vector<bool> is_taken(graph.nodes.size(), false);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!node.op || !node.op->reduction || !node.outputs[0].shape || !computes_in(graph, node, *node.outputs[0].dtype)) continue;
+    if (!node.op || !node.op->reduction || !node.outputs[0].shape) continue;
     const int source = node.inputs[0].node;
+    if (graph.info(node.inputs[0]).dtype != node.outputs[0].dtype || node.outputs[0].dtype == DType::boolean) continue;
     if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
     std::vector<Shape> shapes;
     for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);

@@ -1,33 +1,75 @@
 #include "passes/scalar_program.h"
 
+#include <algorithm>
+
+#include "kernels/primitives.h"
 #include "kernels/program_text.h"
+#include "op/infer.h"
 #include "passes/pass.h"
 
 namespace gluino {
+namespace {
 
-Program program_of(const Graph::Node& node, DType dtype) {
-  Program program(dtype == DType::float64 ? ComputeType::f64 : ComputeType::f32);
+// A copy, perhaps to another dtype: what it reads need not be computed with, so it takes the type of what it gives.
+bool is_conversion(const Graph::Node& node) {
+  Program program(ComputeType::f32);
+  const Expr x = Expr::input(program, 0);
+  return node.inputs.size() == 1 && node.op->expression(node.attrs.get(), {&x, 1}).position() == x.position();
+}
+
+bool holds(ComputeType type, DType dtype) {
+  return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
+         (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
+}
+
+}  // namespace
+
+std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node) {
+  if (!node.op || !node.op->is_elementwise() || node.outputs.size() != 1 || has_effect(node)) return std::nullopt;
+  if (!node.outputs[0].shape || !node.outputs[0].dtype) return std::nullopt;
+  const DType dtype = *node.outputs[0].dtype;
+  std::vector<DType> inputs;
+  for (ValueId v : node.inputs) {
+    if (!graph.info(v).dtype) return std::nullopt;
+    inputs.push_back(*graph.info(v).dtype);
+  }
+  DType computed = promote_inputs(*node.op, node.attrs, inputs);
+  if (is_conversion(node)) {
+    if (dtype == DType::boolean) return std::nullopt;  // asks whether a number is 0 before it is converted
+    computed = dtype;
+  }
+  const ComputeType type = kernels::compute_type(computed);
+  return holds(type, dtype) ? std::optional(type) : std::nullopt;
+}
+
+Expr rounded(Expr x, DType dtype) {
+  switch (dtype) {
+    case DType::float16: return to_float16(x);
+    case DType::bfloat16: return to_bfloat16(x);
+    case DType::boolean: return to_bool(x);
+    default: return x;
+  }
+}
+
+Program program_of(const Graph::Node& node, ComputeType type) {
+  Program program(type);
   std::vector<Expr> inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Expr::input(program, static_cast<int>(i)));
-  node.op->expression(node.attrs.get(), inputs);
+  rounded(node.op->expression(node.attrs.get(), inputs), *node.outputs[0].dtype);
   return program;
 }
 
-bool computes_in(const Graph& graph, const Graph::Node& node, DType dtype) {
-  if (dtype != DType::float32 && dtype != DType::float64) return false;
-  if (node.outputs[0].dtype != dtype) return false;
-  for (ValueId v : node.inputs)
-    if (graph.info(v).dtype != dtype) return false;
-  return true;
-}
-
 std::string program_text_of(const Graph& graph, const Graph::Node& node) {
-  if (!node.op || node.outputs.size() != 1 || has_effect(node) || !computes_in(graph, node, *node.outputs[0].dtype)) return "";
-  if (node.op->is_elementwise()) return program_text(program_of(node, *node.outputs[0].dtype));
-  if (node.op != &OpRegistry::global().get("_fused")) return "";
+  if (const auto type = scalar_type(graph, node)) return program_text(program_of(node, *type));
+  if (node.op != &OpRegistry::global().get("_fused") || node.outputs.size() != 1) return "";
   for (const auto& [name, text] : node.op->print_attrs(node.attrs))
     if (name == "program") return text;
   return "";
+}
+
+bool is_float32(const Graph& graph, const Graph::Node& node) {
+  return node.outputs[0].dtype == DType::float32 &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return graph.info(v).dtype == DType::float32; });
 }
 
 }  // namespace gluino

@@ -4,12 +4,18 @@
 
 namespace gluino {
 
-// The node's program over its inputs x0, x1, ... in the compute type of `dtype`.
-Program program_of(const Graph::Node& node, DType dtype);
-// Whether all inputs and the output have this dtype, which is also the one it is computed in: float32 or float64.
-bool computes_in(const Graph& graph, const Graph::Node& node, DType dtype);
+// The type that an elementwise node computes in; null for other nodes, and where a program in that type cannot hold its result as
+// the node's dtype would. Inputs may have any dtype: reading them converts them.
+std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node);
+// x as a value of this dtype.
+Expr rounded(Expr x, DType dtype);
+// The node's program over its inputs x0, x1, ..., rounded to its dtype.
+Program program_of(const Graph::Node& node, ComputeType type);
 
 // The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
 std::string program_text_of(const Graph& graph, const Graph::Node& node);
+
+// Whether all inputs and the first output are float32.
+bool is_float32(const Graph& graph, const Graph::Node& node);
 
 }  // namespace gluino

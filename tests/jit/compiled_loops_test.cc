@@ -72,19 +72,32 @@ template <class T>
   return ::testing::AssertionFailure();
 }
 
-// Runs a program both ways and compares.
-::testing::AssertionResult agrees(const Program& program, const std::vector<Values>& inputs, const Shape& shape) {
+// What a program gives for each of its results, kept in the program's type.
+std::vector<std::vector<char>> run(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops) {
   const DType dtype = kernels::storage_of(program.type());
-  std::vector<Operand> operands;
-  for (const Values& v : inputs) operands.push_back({v.bytes.data(), dtype, &v.shape});
-  std::vector<char> interpreted(static_cast<size_t>(shape.elements() * dtype_bytes(dtype))), compiled(interpreted.size());
-  kernels::run_elementwise(program, operands, interpreted.data(), dtype, shape);
+  std::vector<std::vector<char>> bytes(static_cast<size_t>(program.num_results()),
+                                       std::vector<char>(static_cast<size_t>(shape.elements() * dtype_bytes(dtype))));
+  std::vector<kernels::Result> results;
+  for (auto& b : bytes) results.push_back({b.data(), dtype});
+  kernels::run_elementwise(program, operands, results, shape, loops);
+  return bytes;
+}
+
+// Runs a program both ways and compares.
+::testing::AssertionResult agrees(const Program& program, std::span<const Operand> operands, const Shape& shape) {
   const auto loops = CompiledLoops::of(program);
-  kernels::run_elementwise(program, operands, compiled.data(), dtype, shape, loops.get());
+  const auto interpreted = run(program, operands, shape, nullptr), compiled = run(program, operands, shape, loops.get());
   bool used = false;
   for (uint32_t repeated = 0; repeated < 1u << CompiledLoops::kMostInputs; ++repeated) used |= loops->has(repeated);
   if (!used) return ::testing::AssertionFailure() << "nothing was compiled";
-  return same_bits(program.type(), interpreted, compiled);
+  for (size_t r = 0; r < interpreted.size(); ++r)
+    if (auto same = same_bits(program.type(), interpreted[r], compiled[r]); !same) return same << ", result " << r;
+  return ::testing::AssertionSuccess();
+}
+::testing::AssertionResult agrees(const Program& program, const std::vector<Values>& inputs, const Shape& shape) {
+  std::vector<Operand> operands;
+  for (const Values& v : inputs) operands.push_back({v.bytes.data(), kernels::storage_of(program.type()), &v.shape});
+  return agrees(program, operands, shape);
 }
 
 bool is_defined(ScalarFn fn, ComputeType type) {
@@ -137,6 +150,8 @@ TEST_F(CompiledLoop, RandomProgramsGiveTheSameBits) {
     }
     program.append({ScalarFn::add, {0, static_cast<uint8_t>(program.size() - 1), 0}, 0});
     program.append({ScalarFn::multiply, {0, static_cast<uint8_t>(program.size() - 1), 0}, 0});
+    for (uint64_t results = engine() % 4; results-- > 0;)
+      program.add_result(static_cast<int>(engine() % static_cast<uint64_t>(program.size())));
     EXPECT_TRUE(agrees(program, values, shape)) << program_text(program);
   }
 }
@@ -149,18 +164,62 @@ TEST_F(CompiledLoop, ShortRowsAreGathered) {
   EXPECT_TRUE(agrees(program, {random_values<float>(shape, engine), random_values<float>({400, 1}, engine)}, shape));
 }
 
-TEST_F(CompiledLoop, TheOutputMayBeAnInput) {
-  const Program program = parse_program("f32 x0 x1 multiply(0,1) add(2,0)");
+// Halves, whole numbers and truth values go into a program in float32, and halves come out.
+TEST_F(CompiledLoop, OperandsAndResultsMayHaveOtherTypes) {
+  std::mt19937_64 engine(3);
+  const Program program =
+      parse_program("f32 x0 x1 add(0,1) to_float16(2) x2 select(4,3,0) exp(5) to_bfloat16(6) x3 add(3,8) tanh(9) -> 10,3,7,9");
+  for (const Shape& shape : {Shape{7, 300}, Shape{300, 7}, Shape{5}}) {
+    Shape column = shape;
+    column[shape.ndim() - 1] = 1;
+    const Values f = random_values<float>(shape, engine), k = random_values<int32_t>(column, engine),
+                 wide = random_values<double>(shape, engine);
+    std::vector<uint16_t> half(static_cast<size_t>(shape.elements()));
+    kernels::convert(f.bytes.data(), DType::float32, half.data(), DType::float16, shape.elements());
+    const std::vector<char> mask = {1};
+    const Shape one{1};
+    const Operand operands[] = {{half.data(), DType::float16, &shape},
+                                {k.bytes.data(), DType::int32, &column},
+                                {mask.data(), DType::boolean, &one},
+                                {wide.bytes.data(), DType::float64, &shape}};
+    EXPECT_TRUE(agrees(program, operands, shape)) << shape.str();
+    // The second result fits into 16 bits: it is the same when it is kept so.
+    const auto wanted = run(program, operands, shape, nullptr);
+    for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()}) {
+      std::vector<std::vector<char>> bytes(4, std::vector<char>(wanted[0].size()));
+      const kernels::Result results[] = {{bytes[0].data(), DType::float32},
+                                         {bytes[1].data(), DType::float16},
+                                         {bytes[2].data(), DType::bfloat16},
+                                         {bytes[3].data(), DType::float32}};
+      kernels::run_elementwise(program, operands, results, shape, loops);
+      for (size_t r = 0; r < 4; ++r) {
+        std::vector<char> widened(wanted[r].size());
+        kernels::convert(bytes[r].data(), results[r].dtype, widened.data(), DType::float32, shape.elements());
+        EXPECT_TRUE(same_bits<float>(wanted[r], widened)) << "result " << r;
+      }
+    }
+  }
+}
+
+TEST_F(CompiledLoop, AnOutputMayBeAnInput) {
+  const Program program = parse_program("f32 x0 x1 multiply(0,1) exp(2) tanh(3) add(4,0) multiply(5,1) -> 6,2,4");
   std::mt19937_64 engine(2);
   const Shape shape{1001};
   const Values a = random_values<float>(shape, engine), b = random_values<float>(shape, engine);
-  std::vector<char> expected(a.bytes.size());
   const Operand operands[] = {{a.bytes.data(), DType::float32, &shape}, {b.bytes.data(), DType::float32, &shape}};
-  kernels::run_elementwise(program, operands, expected.data(), DType::float32, shape);
-  Values in_place = a;
-  const Operand own[] = {{in_place.bytes.data(), DType::float32, &shape}, operands[1]};
-  kernels::run_elementwise(program, own, in_place.bytes.data(), DType::float32, shape, CompiledLoops::of(program).get());
-  EXPECT_TRUE(same_bits<float>(expected, in_place.bytes));
+  const auto expected = run(program, operands, shape, nullptr);
+  for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()})
+    for (size_t over_a = 0; over_a < 3; ++over_a) {
+      Values first = a, second = b;
+      std::vector<char> other(a.bytes.size());
+      const Operand own[] = {{first.bytes.data(), DType::float32, &shape}, {second.bytes.data(), DType::float32, &shape}};
+      std::vector<kernels::Result> results(3, {second.bytes.data(), DType::float32});
+      results[over_a].data = first.bytes.data();
+      results[(over_a + 1) % 3].data = other.data();
+      kernels::run_elementwise(program, own, results, shape, loops);
+      for (size_t r = 0; r < 3; ++r)
+        EXPECT_EQ(std::memcmp(results[r].data, expected[r].data(), expected[r].size()), 0) << "result " << r << ", over a: " << over_a;
+    }
 }
 
 }  // namespace
