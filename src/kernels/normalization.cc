@@ -5,59 +5,36 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/channel_rows.h"
+#include "kernels/primitives.h"
 #include "kernels/rows.h"
 
 namespace gluino::kernels {
+
+GLUINO_TABLE_FOR_CPU(ChannelTable, kChannelTable, channel_table)
+
 namespace {
 
 int64_t channel_grain(const ChannelLayout& l) {
   return std::max<int64_t>(kParallelGrain / std::max<int64_t>(l.outer * l.inner, 1), l.inner == 1 ? 16 : 1);
 }
 
-// a[c], b[c] = sums over the channel of the pair f(position, channel) gives.
-template <class T, class F>
-void channel_sums(const ChannelLayout& l, double* a, double* b, F&& f) {
-  parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
-    std::fill(a + begin, a + end, 0.0);
-    std::fill(b + begin, b + end, 0.0);
-    if (l.inner == 1) {
-      for (int64_t o = 0; o < l.outer; ++o)
-        for (int64_t c = begin; c < end; ++c) {
-          const auto [u, v] = f(o * l.channels + c, c);
-          a[c] += u;
-          b[c] += v;
-        }
-      return;
-    }
-    for (int64_t c = begin; c < end; ++c)
-      for (int64_t o = 0; o < l.outer; ++o) {
-        const int64_t base = (o * l.channels + c) * l.inner;
-        T u = 0, v = 0;
-#pragma omp simd reduction(+ : u, v)
-        for (int64_t i = 0; i < l.inner; ++i) {
-          const auto [p, q] = f(base + i, c);
-          u += p;
-          v += q;
-        }
-        a[c] += u;
-        b[c] += v;
-      }
-  });
+// Calls row(place) for every row of a channel.
+template <class Row>
+void for_rows(const ChannelLayout& l, int64_t channel, Row&& row) {
+  for (int64_t o = 0; o < l.outer; ++o) row((o * l.channels + channel) * l.inner);
 }
 
-// out[i] = f(i, channel) for all elements.
-template <class T, class F>
-void channel_map(const ChannelLayout& l, T* out, F&& f) {
+// out[i] = f(i, channel) where channels are the innermost axis, else row(place, channel) for every row.
+template <class T, class F, class Row>
+void channel_map(const ChannelLayout& l, T* out, F&& f, Row&& row) {
   parallel_for(l.outer * l.channels, kParallelGrain / std::max<int64_t>(l.inner, 1) + 1, [&](int64_t begin, int64_t end) {
     if (l.inner == 1) {
       int64_t c = begin % l.channels;
       for (int64_t i = begin; i < end; ++i, c = c + 1 == l.channels ? 0 : c + 1) out[i] = f(i, c);
       return;
     }
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t c = r % l.channels;
-      for (int64_t i = r * l.inner; i < (r + 1) * l.inner; ++i) out[i] = f(i, c);
-    }
+    for (int64_t r = begin; r < end; ++r) row(r * l.inner, r % l.channels);
   });
 }
 
@@ -110,35 +87,73 @@ int64_t row_grain(int64_t extent) { return 8192 / std::max<int64_t>(extent, 1) +
 
 template <class T>
 void channel_moments(const ChannelLayout& l, const T* x, T* mean, T* var) {
-  const auto channels = static_cast<size_t>(l.channels);
   const double count = static_cast<double>(std::max<int64_t>(l.outer * l.inner, 1));
-  std::vector<double> sum(channels), unused(channels);
-  channel_sums<T>(l, sum.data(), unused.data(), [&](int64_t i, int64_t) { return Pair<T>{x[i], 0}; });
-  for (size_t c = 0; c < channels; ++c) mean[c] = static_cast<T>(sum[c] / count);
-  channel_sums<T>(l, sum.data(), unused.data(), [&](int64_t i, int64_t c) { return Pair<T>{(x[i] - mean[c]) * (x[i] - mean[c]), 0}; });
-  for (size_t c = 0; c < channels; ++c) var[c] = static_cast<T>(sum[c] / count);
+  const ChannelRows<T>& rows = channel_rows<T>();
+  parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
+    if (l.inner == 1) {
+      const auto sums_of = [&](T* result, auto&& f) {
+        std::vector<double> sum(static_cast<size_t>(end - begin), 0.0);
+        for (int64_t o = 0; o < l.outer; ++o)
+          for (int64_t c = begin; c < end; ++c) sum[static_cast<size_t>(c - begin)] += f(x[o * l.channels + c], c);
+        for (int64_t c = begin; c < end; ++c) result[c] = static_cast<T>(sum[static_cast<size_t>(c - begin)] / count);
+      };
+      sums_of(mean, [](T v, int64_t) { return v; });
+      sums_of(var, [&](T v, int64_t c) { return (v - mean[c]) * (v - mean[c]); });
+      return;
+    }
+    for (int64_t c = begin; c < end; ++c) {
+      double sum = 0, squares = 0;
+      for_rows(l, c, [&](int64_t at) { sum += rows.sum(x + at, l.inner); });
+      mean[c] = static_cast<T>(sum / count);
+      for_rows(l, c, [&](int64_t at) { squares += rows.squares(x + at, l.inner, mean[c]); });
+      var[c] = static_cast<T>(squares / count);
+    }
+  });
 }
 
 template <class T>
 void channel_affine(const ChannelLayout& l, const T* x, const T* mean, const T* scale, const T* shift, T* out) {
-  channel_map(l, out, [&](int64_t i, int64_t c) { return (x[i] - mean[c]) * scale[c] + shift[c]; });
+  channel_map(
+      l, out, [&](int64_t i, int64_t c) { return (x[i] - mean[c]) * scale[c] + shift[c]; },
+      [&, &rows = channel_rows<T>()](int64_t at, int64_t c) { rows.affine(x + at, l.inner, mean[c], scale[c], shift[c], out + at); });
 }
 
 template <class T>
 void channel_head_sums(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, T* head_sum, T* head_x_sum) {
-  const auto channels = static_cast<size_t>(l.channels);
-  std::vector<double> a(channels), b(channels);
-  channel_sums<T>(l, a.data(), b.data(), [&](int64_t i, int64_t c) { return Pair<T>{head[i], head[i] * ((x[i] - mean[c]) * rstd[c])}; });
-  for (size_t c = 0; c < channels; ++c) {
-    head_sum[c] = static_cast<T>(a[c]);
-    head_x_sum[c] = static_cast<T>(b[c]);
-  }
+  const ChannelRows<T>& rows = channel_rows<T>();
+  parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
+    std::vector<double> a(static_cast<size_t>(end - begin), 0.0), b = a;
+    if (l.inner == 1) {
+      for (int64_t o = 0; o < l.outer; ++o)
+        for (int64_t c = begin; c < end; ++c) {
+          const int64_t i = o * l.channels + c;
+          a[static_cast<size_t>(c - begin)] += head[i];
+          b[static_cast<size_t>(c - begin)] += head[i] * ((x[i] - mean[c]) * rstd[c]);
+        }
+    } else {
+      for (int64_t c = begin; c < end; ++c)
+        for_rows(l, c, [&](int64_t at) {
+          T u, v;
+          rows.head_sums(head + at, x + at, l.inner, mean[c], rstd[c], &u, &v);
+          a[static_cast<size_t>(c - begin)] += u;
+          b[static_cast<size_t>(c - begin)] += v;
+        });
+    }
+    for (int64_t c = begin; c < end; ++c) {
+      head_sum[c] = static_cast<T>(a[static_cast<size_t>(c - begin)]);
+      head_x_sum[c] = static_cast<T>(b[static_cast<size_t>(c - begin)]);
+    }
+  });
 }
 
 template <class T>
 void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b,
                   T* out) {
-  channel_map(l, out, [&](int64_t i, int64_t c) { return scale[c] * (head[i] - a[c] - (x[i] - mean[c]) * rstd[c] * b[c]); });
+  channel_map(
+      l, out, [&](int64_t i, int64_t c) { return scale[c] * (head[i] - a[c] - (x[i] - mean[c]) * rstd[c] * b[c]); },
+      [&, &rows = channel_rows<T>()](int64_t at, int64_t c) {
+        rows.grad(head + at, x + at, l.inner, mean[c], rstd[c], scale[c], a[c], b[c], out + at);
+      });
 }
 
 template <class T>

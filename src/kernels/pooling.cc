@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/blocked_layout.h"
 #include "kernels/pooling_rows.h"
 #include "kernels/primitives.h"
 
@@ -185,11 +187,12 @@ WholeWindows whole_windows(const PoolGeometry& g) {
   return {first, std::clamp(room < 0 ? 0 : room / s + 1, first, g.out[2])};
 }
 
-// One row of outputs in vectors of 8 channels; two spatial axes.
-void pool_row_of_vectors(const PoolGeometry& g, int64_t y, const float* image, float* out) {
-  constexpr int64_t kLanes = 8;
+// Cuts a row of outputs into parts whose windows have one size, for two spatial axes and channels that are neighbours: calls
+// f(row, place of the first window in the image, place of the first output in the row).
+template <class F>
+void for_row_parts(const PoolGeometry& g, int64_t y, F&& f) {
   const WholeWindows whole = whole_windows(g);
-  const auto pool_part = [&](int64_t first, int64_t last) {
+  const auto part = [&](int64_t first, int64_t last) {
     if (first == last) return;
     const Window w = window_at(g, Spatial{0, y, first});
     const PoolRow row{.count = last - first,
@@ -200,13 +203,68 @@ void pool_row_of_vectors(const PoolGeometry& g, int64_t y, const float* image, f
                       .window_step = g.stride[2] * g.channels,
                       .out_step = g.channels,
                       .divisor = g.kind == PoolKind::avg ? static_cast<float>(std::max<int64_t>(w.divisor, 1)) : 1.0f};
-    const auto pool_vector = g.kind == PoolKind::max ? pool_table().max : pool_table().sum;
-    for (int64_t c = 0; c < g.channels; c += kLanes)
-      pool_vector(row, image + (w.begin[1] * g.in[2] + w.begin[2]) * g.channels + c, out + first * g.channels + c);
+    f(row, (w.begin[1] * g.in[2] + w.begin[2]) * g.channels, first * g.channels);
   };
-  for (int64_t x = 0; x < whole.first; ++x) pool_part(x, x + 1);
-  pool_part(whole.first, whole.last);
-  for (int64_t x = whole.last; x < g.out[2]; ++x) pool_part(x, x + 1);
+  for (int64_t x = 0; x < whole.first; ++x) part(x, x + 1);
+  part(whole.first, whole.last);
+  for (int64_t x = whole.last; x < g.out[2]; ++x) part(x, x + 1);
+}
+
+// One row of outputs in vectors of 8 channels.
+void pool_row_of_vectors(const PoolGeometry& g, int64_t y, const float* image, float* out) {
+  const auto pool_vector = g.kind == PoolKind::max ? pool_table().max : pool_table().sum;
+  for_row_parts(g, y, [&](const PoolRow& row, int64_t from, int64_t to) {
+    for (int64_t c = 0; c < g.channels; c += kChannelBlock) pool_vector(row, image + from + c, out + to + c);
+  });
+}
+
+bool has_one_plane(const PoolGeometry& g) { return g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0; }
+
+// In the plain layout, windows that do not start side by side: 8 channels are brought together first.
+bool are_pooled_in_blocks(const PoolGeometry& g) {
+  return !g.channels_last && g.kind != PoolKind::lp && g.stride[2] > 1 && g.channels >= kChannelBlock && has_one_plane(g);
+}
+// Calls f(geometry of a block, its number of channels, offset in the data, offset in the output, memory for `vectors` vectors).
+template <class F>
+void for_each_block(const PoolGeometry& g, int64_t vectors, F&& f) {
+  PoolGeometry block = g;
+  block.channels = kChannelBlock;
+  block.channels_last = true;
+  const int64_t blocks = blocks_of(g.channels), work = g.out[1] * g.out[2] * g.kernel[1] * g.kernel[2] * kChannelBlock;
+  parallel_for(g.batch * blocks, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
+    const auto memory = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(vectors * kChannelBlock));
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % blocks * kChannelBlock, plane = i / blocks * g.channels + first;
+      f(block, std::min(kChannelBlock, g.channels - first), plane * g.in_area(), plane * g.out_area(), memory.get());
+    }
+  });
+}
+
+void pool_in_blocks(const PoolGeometry& g, const float* data, float* out) {
+  const int64_t in = g.in_area(), area = g.out_area();
+  for_each_block(g, in + area, [&](const PoolGeometry& block, int64_t channels, int64_t from, int64_t to, float* x) {
+    float* y = x + in * kChannelBlock;
+    block_table().to_block(channels, in, data + from, x);
+    for (int64_t r = 0; r < g.out[1]; ++r) pool_row_of_vectors(block, r, x, y + r * g.out[2] * kChannelBlock);
+    block_table().from_block(channels, area, y, kChannelBlock, out + to, area);
+  });
+}
+
+void max_grad_in_blocks(const PoolGeometry& g, const float* head, const float* data, const float* values, float* data_grad) {
+  const int64_t in = g.in_area(), area = g.out_area();
+  for_each_block(g, 2 * (in + area), [&](const PoolGeometry& block, int64_t channels, int64_t to, int64_t from, float* x) {
+    float *dx = x + in * kChannelBlock, *y = dx + in * kChannelBlock, *dy = y + area * kChannelBlock;
+    block_table().to_block(channels, in, data + to, x);
+    block_table().to_block(channels, area, values + from, y);
+    block_table().to_block(channels, area, head + from, dy);
+    std::fill_n(dx, in * kChannelBlock, 0.0f);
+    for (int64_t r = 0; r < g.out[1]; ++r)
+      for_row_parts(block, r, [&](const PoolRow& row, int64_t window, int64_t output) {
+        const int64_t at = r * g.out[2] * kChannelBlock + output;
+        pool_table().max_grad(row, x + window, y + at, dy + at, dx + window);
+      });
+    block_table().from_block(channels, in, dx, kChannelBlock, data_grad + to, in);
+  });
 }
 
 template <class T>
@@ -218,7 +276,7 @@ void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
     for (int64_t r = first; r < last; ++r) {
       const T* image = data + r / rows * g.in_area() * g.channels;
       if constexpr (std::is_same_v<T, float>)
-        if (g.channels % 8 == 0 && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0) {
+        if (g.channels % kChannelBlock == 0 && has_one_plane(g)) {
           pool_row_of_vectors(g, r % rows, image, out + r * g.out[2] * g.channels);
           continue;
         }
@@ -273,6 +331,8 @@ void pool(const PoolGeometry& g, const T* data, T* out) {
     if (are_squares(g))
       return for_each_square_row(
           g, [&](int64_t top, int64_t bottom, int64_t to) { pool_table().max_of_squares(g.out[2], data + top, data + bottom, out + to); });
+  if constexpr (std::is_same_v<T, float>)
+    if (are_pooled_in_blocks(g)) return pool_in_blocks(g, data, out);
   if (g.channels_last && g.kind != PoolKind::lp) return pool_channels_last(g, data, out);
   const int64_t unit = unit_of(g);
   for_each_plane(g, [&](int64_t from, int64_t to) {
@@ -288,6 +348,8 @@ void pool(const PoolGeometry& g, const T* data, T* out) {
 template <class T>
 void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
   const int64_t unit = unit_of(g);
+  if constexpr (std::is_same_v<T, float>)
+    if (!are_squares(g) && g.kind == PoolKind::max && are_pooled_in_blocks(g)) return max_grad_in_blocks(g, head, data, values, data_grad);
   const bool squares = std::is_same_v<T, float> && are_squares(g), all_written = squares && 4 * g.out_area() == g.in_area();
   if (!all_written) std::fill_n(data_grad, g.batch * g.channels * g.in_area(), T(0));
   if constexpr (std::is_same_v<T, float>)

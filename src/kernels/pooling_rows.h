@@ -13,6 +13,8 @@ struct PoolRow {
 struct PoolTable {
   void (*max)(const PoolRow& row, const float* data, float* out);
   void (*sum)(const PoolRow& row, const float* data, float* out);
+  // The gradient of max goes to the first element of a window that is the largest: it is added to what is there.
+  void (*max_grad)(const PoolRow& row, const float* data, const float* values, const float* head, float* data_grad);
   // The largest of windows of 2 x 2 that lie side by side in the plain layout, and its gradient, which goes to the first element
   // that is the largest. `top` and `bottom` are two rows of 2 * count numbers.
   void (*max_of_squares)(int64_t count, const float* top, const float* bottom, float* out);

@@ -56,6 +56,18 @@ inline Lanes take(Lanes v, Lanes value, Lanes& head) {
   return given;
 }
 
+void max_grad(const PoolRow& r, const float* data, const float* values, const float* head, float* data_grad) {
+  for (int64_t i = 0; i < r.count; ++i) {
+    const Lanes value = load(values + i * r.out_step);
+    Lanes left = load(head + i * r.out_step);
+    for (int64_t y = 0; y < r.height; ++y)
+      for (int64_t x = 0; x < r.width; ++x) {
+        const int64_t at = i * r.window_step + y * r.row_step + x * r.tap_step;
+        store(data_grad + at, load(data_grad + at) + take(load(data + at), value, left));
+      }
+  }
+}
+
 // Calls f(i) for groups of 8 outputs; the last group may overlap the one before. False: there are less than 8.
 template <class F>
 inline bool for_each_eight(int64_t count, F&& f) {
@@ -106,6 +118,6 @@ void max_of_squares_grad(int64_t count, const float* top, const float* bottom, c
 }  // namespace
 
 extern const PoolTable kPoolTable;
-const PoolTable kPoolTable = {pool<true>, pool<false>, max_of_squares, max_of_squares_grad};
+const PoolTable kPoolTable = {pool<true>, pool<false>, max_grad, max_of_squares, max_of_squares_grad};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -117,8 +117,13 @@ void pack_winograd_weight(const ConvGeometry& g, int64_t m, const float* weight,
   const int64_t terms = g.in_channels * 9, panel = l.points * l.weight_step(), last = is_turned ? 8 * kChannelBlock : 0;
   const auto bring = [&](int64_t first, int64_t count, float* block) {
     if (!is_turned) return block_table().to_block(count, terms, weight + first * terms, block);
-    for (int64_t c = 0; c < g.in_channels; ++c)
-      block_table().to_block(count, 9, weight + (c * g.out_channels + first) * 9, block + c * 9 * kChannelBlock);
+    constexpr int64_t kAhead = 8;  // rows; far apart, they are fetched by nobody else
+    for (int64_t c = 0; c < g.in_channels; ++c) {
+      const float* row = weight + (c * g.out_channels + first) * 9;
+      for (int64_t i = 0; i < count * 9 && c + kAhead < g.in_channels; i += kLine)
+        __builtin_prefetch(row + kAhead * g.out_channels * 9 + i);
+      block_table().to_block(count, 9, row, block + c * 9 * kChannelBlock);
+    }
   };
   ScratchBuffers buffers(num_threads(), 2 * terms * kChannelBlock, scratch);
   parallel_for(l.panels, kGrain / (5 * panel), [&](int64_t begin, int64_t end) {
