@@ -130,6 +130,12 @@ struct Reduction {
   std::string finish;
   Shape axes;
 };
+// A call that computes every row (of the last axis) by itself, in the type of its first input but at least float32. Inputs have one
+// row per row or one for all; output 0 has the shape of input 0, further ones have one number per row.
+struct RowCall {
+  std::string function;  // one of _fused_rows
+  double number;         // its parameter
+};
 // How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
 // spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
 struct CompiledLayer {
@@ -193,6 +199,9 @@ struct OpDef {
 
   // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
   std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
+
+  // How a call on inputs of these shapes works on single rows; empty for operators that do not.
+  std::function<std::optional<RowCall>(const void* attrs, std::span<const Shape> in)> row_call;
 
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
@@ -428,6 +437,11 @@ class OpBuilder {
   template <class F>
   OpBuilder& reduction(F f) {
     return def_.reduction = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
+  }
+  // f(attrs, span<const Shape> in) -> std::optional<RowCall>
+  template <class F>
+  OpBuilder& row_call(F f) {
+    return def_.row_call = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
   }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }

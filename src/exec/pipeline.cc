@@ -12,6 +12,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_reductions.h"
+#include "passes/fuse_rows.h"
 #include "passes/simplify.h"
 
 namespace gluino {
@@ -31,7 +32,7 @@ constexpr Pass kJointPasses[] = {
 };
 // At the end, when nothing will be differentiated any more: from operators to kernels.
 constexpr Pass kLayerPass = {"compile_layers", compile_layers};  // where no backward pass needs the operators' own results
-constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise}, {"fuse_reductions", fuse_reductions}};
+constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise}, {"fuse_rows", fuse_rows}, {"fuse_reductions", fuse_reductions}};
 
 int count_operators(const Graph& g) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));

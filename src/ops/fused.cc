@@ -40,16 +40,6 @@ struct FusedAttrs {
   }
 };
 
-// Every input that the program reads must be there, and every function be defined in its type.
-static void check_program(const Program& p, size_t inputs) {
-  if (p.size() == 0) raise<AttrError>("the program is empty");
-  for (int i = 0; i < p.size(); ++i) {
-    if (p[i].fn == ScalarFn::input && p[i].args[0] >= inputs)
-      raise<AttrError>("the program reads input {}, but there are {}", p[i].args[0], inputs);
-    if (arity(p[i].fn) > 0 && !kernels::primitives().scalar[static_cast<int>(p[i].fn)][static_cast<size_t>(p.type())])
-      raise<AttrError>("the program calls {}, which is not defined in its type", name(p[i].fn));
-  }
-}
 static std::vector<DType> result_dtypes(const Program& p) {
   std::vector<DType> dtypes;
   for (int r = 0; r < p.num_results(); ++r) dtypes.push_back(p.size() ? kernels::dtype_of_value(p, p.result(r)) : DType::float32);

@@ -1,6 +1,7 @@
 #include "passes/scalar_program.h"
 
 #include "kernels/primitives.h"
+#include "kernels/program_text.h"
 #include "op/infer.h"
 #include "passes/pass.h"
 
@@ -14,12 +15,12 @@ bool is_conversion(const Graph::Node& node) {
   return node.inputs.size() == 1 && node.op->expression(node.attrs.get(), {&x, 1}).position() == x.position();
 }
 
+}  // namespace
+
 bool holds(ComputeType type, DType dtype) {
   return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
          (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
 }
-
-}  // namespace
 
 std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node) {
   if (!node.op || !node.op->is_elementwise() || node.outputs.size() != 1 || has_effect(node)) return std::nullopt;
@@ -54,6 +55,13 @@ Program program_of(const Graph::Node& node, ComputeType type) {
   for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Expr::input(program, static_cast<int>(i)));
   rounded(node.op->expression(node.attrs.get(), inputs), *node.outputs[0].dtype);
   return program;
+}
+
+std::optional<Program> fused_program(const Graph::Node& node) {
+  if (!node.op || node.op != &OpRegistry::global().get("_fused")) return std::nullopt;
+  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
+    if (name == "program") return parse_program(text);
+  return std::nullopt;
 }
 
 }  // namespace gluino
