@@ -13,6 +13,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_reductions.h"
 #include "passes/fuse_rows.h"
+#include "passes/raise_shape_reads.h"
 #include "passes/simplify.h"
 
 namespace gluino {
@@ -20,14 +21,15 @@ namespace {
 
 // The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,..." leaves passes out.
 constexpr Pass kForwardPasses[] = {
-    {"fold_constants", fold_constants},   {"simplify", simplify},
-    {"fold_batch_norm", fold_batch_norm}, {"eliminate_common", eliminate_common},
-    {"eliminate_dead", eliminate_dead},
+    {"fold_constants", fold_constants},       {"simplify", simplify},
+    {"fold_batch_norm", fold_batch_norm},     {"eliminate_common", eliminate_common},
+    {"raise_shape_reads", raise_shape_reads}, {"eliminate_dead", eliminate_dead},
 };
 // The same after the backward pass was appended; the forward part is already in its final form.
 constexpr Pass kJointPasses[] = {
     {"simplify (joint)", simplify},
     {"eliminate_common (joint)", eliminate_common},
+    {"raise_shape_reads (joint)", raise_shape_reads},
     {"eliminate_dead (joint)", eliminate_dead},
 };
 // At the end, when nothing will be differentiated any more: from operators to kernels.
