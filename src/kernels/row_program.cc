@@ -9,12 +9,14 @@
 #include "kernels/primitives.h"
 #include "kernels/program_text.h"
 #include "kernels/rows.h"
+#include "kernels/softmax.h"
 
 namespace gluino::kernels {
 namespace {
 
 constexpr int64_t kElementsAtOnce = 2048;  // of each value; a longer row is taken by itself
-constexpr std::string_view kFunctionNames[] = {"map", "reduce", "softmax", "log_softmax", "layer_norm"};
+constexpr std::string_view kFunctionNames[] = {"map", "reduce", "softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "layer_norm"};
+constexpr size_t kFunctionArguments[] = {0, 1, 1, 1, 2, 2, 3};
 
 [[noreturn]] void damaged(const std::string& text) { raise<AttrError>("'{}' is not a row program", text); }
 
@@ -86,8 +88,7 @@ RowStage function_stage(std::string_view name, std::vector<int> arguments, doubl
   const int f = index_of(kFunctionNames, name);
   const auto function = static_cast<RowFunction>(f);
   if (f < 0 || function == RowFunction::map || function == RowFunction::reduce) raise<AttrError>("there is no function {} of rows", name);
-  if (arguments.size() != (function == RowFunction::layer_norm ? 3 : 1))
-    raise<AttrError>("{} of rows reads another number of values", name);
+  if (arguments.size() != kFunctionArguments[f]) raise<AttrError>("{} of rows reads another number of values", name);
   RowStage stage{.function = function, .arguments = std::move(arguments)};
   stage.number = number;
   return stage;
@@ -256,14 +257,19 @@ struct RowKernel::Run {
     const int64_t n = k.length_;
     for (int64_t r = begin; r < end; ++r) {
       const auto argument = [&](size_t a) { return static_cast<const T*>(row(stage.arguments[a], r, begin)); };
-      T* out = static_cast<T*>(place(value)) + (r - begin) * n;
-      if (stage.function == RowFunction::layer_norm) {
-        layer_norm_row(argument(0), n, static_cast<T>(stage.number), argument(1), argument(2), out,
-                       static_cast<T*>(place(value + 1)) + (r - begin), static_cast<T*>(place(value + 2)) + (r - begin));
-      } else {
-        if (argument(0) != out) std::copy_n(argument(0), n, out);
-        row_functions<T>().softmax(out, n, static_cast<T>(stage.number), stage.function == RowFunction::log_softmax,
-                                   reinterpret_cast<T*>(exps));
+      T *out = static_cast<T*>(place(value)) + (r - begin) * n, *buffer = reinterpret_cast<T*>(exps);
+      const T number = static_cast<T>(stage.number);
+      switch (stage.function) {
+        case RowFunction::softmax_grad: softmax_grad_row(argument(0), argument(1), n, out, number); break;
+        case RowFunction::log_softmax_grad: log_softmax_grad_row(argument(0), argument(1), n, out, number, buffer); break;
+        case RowFunction::layer_norm: {
+          T *mean = static_cast<T*>(place(value + 1)), *std = static_cast<T*>(place(value + 2));
+          layer_norm_row(argument(0), n, number, argument(1), argument(2), out, mean + (r - begin), std + (r - begin));
+          break;
+        }
+        default:
+          if (argument(0) != out) std::copy_n(argument(0), n, out);
+          row_functions<T>().softmax(out, n, number, stage.function == RowFunction::log_softmax, buffer);
       }
     }
   }

@@ -11,9 +11,10 @@
 
 namespace gluino::kernels {
 
-// reduce: one number per row. softmax, log_softmax (of the row times `number`). layer_norm: of the row, with a row of factors and a row
-// of offsets, `number` is added to the variance; also gives mean and standard deviation, one number per row.
-enum class RowFunction : uint8_t { map, reduce, softmax, log_softmax, layer_norm };
+// reduce: one number per row. softmax, log_softmax: of the row times `number`. Their gradients: from head and result, times `number`.
+// layer_norm: of the row, with a row of factors and a row of offsets, `number` is added to the variance; also gives mean and standard
+// deviation, one number per row.
+enum class RowFunction : uint8_t { map, reduce, softmax, log_softmax, softmax_grad, log_softmax_grad, layer_norm };
 
 struct RowStage {
   RowFunction function = RowFunction::map;

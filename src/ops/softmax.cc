@@ -125,6 +125,7 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
                                    static_cast<T>(a.scale()));
         });
       })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient(
           {{0, 1}, {}},
@@ -148,6 +149,7 @@ GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
                                        static_cast<T>(a.scale()));
         });
       })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "log_softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}},
                 [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {

@@ -55,6 +55,20 @@ TEST(FuseRows, SpreadsAReductionOverItsRow) {
 }
 )g");
 }
+TEST(FuseRows, TakesInWhatIsAroundAGradient) {
+  EXPECT_EQ(after(both, R"g(graph(head: float32 (4, 8), y: float32 (4, 8)) {
+  h = _mul_scalar(head) {scalar=3}
+  g = _softmax_grad(h, y)
+  s = _mul_scalar(g) {scalar=0.125}
+  return s
+}
+)g"),
+            R"g(graph(head, y) {
+  s = _fused_rows(head, y) {program="f32; map(0) f32 x0 3 multiply(0,1); softmax_grad(2,1) 1; map(3) f32 x0 0.125 multiply(0,1); -> 4"}
+  return s
+}
+)g");
+}
 TEST(FuseRows, RoundsHalves) {
   EXPECT_EQ(after(both, R"g(graph(x: float16 (4, 8)) {
   y = tanh(x)

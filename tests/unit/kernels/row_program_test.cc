@@ -23,6 +23,9 @@ TEST(RowProgram, HasTheBitsOfTheOperators) {
       const Tensors soft = fused_rows(type + "; map(0,1) " + type + " x0 x1 add(0,1); softmax(2) 2; log_softmax(2) 1; -> 4,3", {x, b});
       EXPECT_TRUE(same_bits(soft[0], log_softmax(sum)));
       EXPECT_TRUE(same_bits(soft[1], softmax(sum, {.temperature = 0.5})));
+      const Tensors grads = fused_rows(type + "; softmax_grad(1,0) 2; log_softmax_grad(0,2) 3; -> 3,2", {x, sum});
+      EXPECT_TRUE(same_bits(grads[1], call("_softmax_grad", {sum, x}, {{"temperature", 0.5}})));
+      EXPECT_TRUE(same_bits(grads[0], call("_log_softmax_grad", {x, grads[1]}, {{"temperature", 1.0 / 3}})));
       const Tensors norm = fused_rows(type + "; layer_norm(0,1,1) 0.001; map(2,4) " + type + " x0 x1 multiply(0,1); -> 5,3", {x, b});
       const Tensors layer = call_all("LayerNorm", Tensors{x, b, b}, {{"eps", 0.001}});
       EXPECT_TRUE(same_bits(norm[0], broadcast_mul(layer[0], layer[2])));
