@@ -13,6 +13,8 @@
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_reductions.h"
+#include "passes/fuse_rows.h"
+#include "passes/raise_shape_reads.h"
 #include "passes/simplify.h"
 
 namespace gluino {
@@ -20,20 +22,23 @@ namespace {
 
 // The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,..." leaves passes out.
 constexpr Pass kForwardPasses[] = {
-    {"fold_constants", fold_constants},   {"simplify", simplify},
-    {"fold_batch_norm", fold_batch_norm}, {"eliminate_common", eliminate_common},
-    {"eliminate_dead", eliminate_dead},
+    {"fold_constants", fold_constants},       {"simplify", simplify},
+    {"fold_batch_norm", fold_batch_norm},     {"eliminate_common", eliminate_common},
+    {"raise_shape_reads", raise_shape_reads}, {"eliminate_dead", eliminate_dead},
 };
 // The same after the backward pass was appended; the forward part is already in its final form.
 constexpr Pass kJointPasses[] = {
     {"simplify (joint)", simplify},
     {"eliminate_common (joint)", eliminate_common},
+    {"raise_shape_reads (joint)", raise_shape_reads},
     {"eliminate_dead (joint)", eliminate_dead},
 };
 // At the end, when nothing will be differentiated any more: from operators to kernels.
 constexpr Pass kLayerPass = {"compile_layers", compile_layers};  // where no backward pass needs the operators' own results
-constexpr Pass kFusionPasses[] = {
-    {"fuse_elementwise", fuse_elementwise}, {"fuse_attention", fuse_attention}, {"fuse_reductions", fuse_reductions}};
+constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise},
+                                  {"fuse_attention", fuse_attention},
+                                  {"fuse_rows", fuse_rows},
+                                  {"fuse_reductions", fuse_reductions}};
 
 int count_operators(const Graph& g) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));

@@ -364,8 +364,15 @@ ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Opera
   if (!parts.kernel) parts.registers = allocate_registers(program);
   parts_ = std::make_unique<const Parts>(std::move(parts));
 }
+ElementwiseRange::ElementwiseRange(Parts parts) : parts_(std::make_unique<const Parts>(std::move(parts))) {}
 ElementwiseRange::~ElementwiseRange() = default;
 ElementwiseRange::ElementwiseRange(ElementwiseRange&&) noexcept = default;
+
+ElementwiseRange ElementwiseRange::rebound(std::span<const Operand> operands) const {
+  Parts parts = *parts_;
+  parts.loop.operands = operands;
+  return ElementwiseRange(std::move(parts));
+}
 
 void ElementwiseRange::run(int64_t begin, int64_t end, std::span<const Result> results) const {
   if (parts_->kernel)

@@ -41,11 +41,14 @@ class ElementwiseRange {
   ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops);
   ~ElementwiseRange();
   ElementwiseRange(ElementwiseRange&&) noexcept;
+  // The same over other operands of the same dtypes and shapes.
+  ElementwiseRange rebound(std::span<const Operand> operands) const;
   // Elements [begin, end); each result's data begins with the one at `begin`.
   void run(int64_t begin, int64_t end, std::span<const Result> results) const;
 
  private:
   struct Parts;
+  explicit ElementwiseRange(Parts parts);
   std::unique_ptr<const Parts> parts_;
 };
 

@@ -30,6 +30,9 @@ struct RowLayout {
   int64_t rows() const { return outer * inner; }
   int64_t base(int64_t row) const { return row / inner * extent * inner + row % inner; }
 };
+// One row of neighbouring elements, with its mean and its standard deviation: the root of variance + eps.
+template <class T>
+void layer_norm_row(const T* x, int64_t n, T eps, const T* gamma, const T* beta, T* out, T* mean, T* std);
 template <class T>
 void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T eps, T* out, T* mean, T* std);
 template <class T>

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/format.h"
+#include "kernels/primitives.h"
 
 namespace gluino {
 namespace {
@@ -107,6 +108,16 @@ Program parse_program(const std::string& text) {
     }
   }
   return program;
+}
+
+void check_program(const Program& p, size_t inputs) {
+  if (p.size() == 0) raise<AttrError>("the program is empty");
+  for (int i = 0; i < p.size(); ++i) {
+    if (p[i].fn == ScalarFn::input && p[i].args[0] >= inputs)
+      raise<AttrError>("the program reads input {}, but there are {}", p[i].args[0], inputs);
+    if (arity(p[i].fn) > 0 && !kernels::primitives().scalar[static_cast<int>(p[i].fn)][static_cast<size_t>(p.type())])
+      raise<AttrError>("the program calls {}, which is not defined in its type", name(p[i].fn));
+  }
 }
 
 }  // namespace gluino

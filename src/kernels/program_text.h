@@ -9,5 +9,7 @@ namespace gluino {
 
 std::string program_text(const Program& program);
 Program parse_program(const std::string& text);  // raises AttrError
+// Every input that the program reads must be there, and every function be defined in its type; raises AttrError.
+void check_program(const Program& program, size_t inputs);
 
 }  // namespace gluino

@@ -307,4 +307,27 @@ void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DT
   }
 }
 
+void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType type, int64_t rows, int64_t length, int64_t all_rows,
+                       void* out) {
+  constexpr bool kIsReduced[] = {false, true};
+  const int64_t parts = split_parts(Groups({all_rows, length}, kIsReduced));
+  std::vector<double> totals(static_cast<size_t>(rows));
+  const auto run = [&]<class T>(const T* x) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto part = [&](int64_t p) {
+        const int64_t from = length * p / parts, to = length * (p + 1) / parts;
+        return reduce_row(op, x + r * length + from, to - from, identity<double>(op));
+      };
+      double& total = totals[static_cast<size_t>(r)];
+      total = part(0);
+      for (int64_t p = 1; p < parts; ++p) total = combine(op, total, part(p));
+    }
+  };
+  if (type == DType::float64)
+    run(static_cast<const double*>(in));
+  else
+    run(static_cast<const float*>(in));
+  finish_into(finish, length, totals.data(), rows, out, type, 0);
+}
+
 }  // namespace gluino::kernels

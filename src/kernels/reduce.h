@@ -1,6 +1,8 @@
 // Reductions over any set of axes. The result does not depend on the number of threads.
 #pragma once
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "gluino/dtype.h"
 #include "gluino/shape.h"
@@ -9,6 +11,9 @@
 namespace gluino::kernels {
 
 enum class ReduceFinish : uint8_t { none, divide, sqrt };  // divide: by the number of elements reduced
+// Names of both, in their order.
+inline const std::vector<std::string> kReduceNames{"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
+inline const std::vector<std::string> kFinishNames{"none", "divide", "sqrt"};
 
 // Reduces `in` of shape `shape` over the axes i with reduced[i]; `out` holds the remaining axes in order.
 // Floats are accumulated in double (blocks of float32 inside), integers in int64.
@@ -20,5 +25,9 @@ void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, con
 using ReadRange = std::function<void(int64_t begin, int64_t end, void* elements)>;
 void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
                      void* out, DType out_type);
+
+// Some rows of `length` neighbouring elements of float32 or float64, of `all_rows`: what reduce() over the last axes gives for them.
+void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType type, int64_t rows, int64_t length, int64_t all_rows,
+                       void* out);
 
 }  // namespace gluino::kernels

@@ -42,35 +42,62 @@ void softmax(const SoftmaxLayout& l, const T* data, T* out, T scale, bool logari
   });
 }
 
+// A step of 1 is a constant where it is known, so that the loops vectorise.
+template <class T>
+static inline void grad_with_step(const T* head, const T* y, int64_t n, int64_t step, T* out, T scale) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += head[i * step] * y[i * step];
+  for (int64_t i = 0; i < n; ++i) out[i * step] = scale * y[i * step] * (head[i * step] - sum);
+}
+template <class T>
+static inline void log_grad_with_step(const T* head, const T* y, int64_t n, int64_t step, T* out, T scale, T* exps) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += head[i * step];
+  for (int64_t i = 0; i < n; ++i) exps[i] = y[i * step];
+  vector_exp(exps, exps, n);
+  for (int64_t i = 0; i < n; ++i) out[i * step] = scale * (head[i * step] - exps[i] * sum);
+}
+
+template <class T>
+void softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale) {
+  grad_with_step(head, y, n, 1, out, scale);
+}
+template <class T>
+void log_softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale, T* exps) {
+  log_grad_with_step(head, y, n, 1, out, scale, exps);
+}
+
 template <class T>
 void softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale) {
   for_each_row<T>(l, [&](int64_t r, T*) {
-    const int64_t base = l.base(r), step = l.inner;
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < l.extent; ++i) sum += head[base + i * step] * y[base + i * step];
-    for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = scale * y[base + i * step] * (head[base + i * step] - sum);
+    const int64_t base = l.base(r);
+    if (l.inner == 1)
+      softmax_grad_row(head + base, y + base, l.extent, out + base, scale);
+    else
+      grad_with_step(head + base, y + base, l.extent, l.inner, out + base, scale);
   });
 }
-
 template <class T>
 void log_softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale) {
   for_each_row<T>(l, [&](int64_t r, T* buffer) {
-    const int64_t base = l.base(r), step = l.inner;
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < l.extent; ++i) sum += head[base + i * step];
-    for (int64_t i = 0; i < l.extent; ++i) buffer[i] = y[base + i * step];
-    vector_exp(buffer, buffer, l.extent);
-    for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = scale * (head[base + i * step] - buffer[i] * sum);
+    const int64_t base = l.base(r);
+    if (l.inner == 1)
+      log_softmax_grad_row(head + base, y + base, l.extent, out + base, scale, buffer);
+    else
+      log_grad_with_step(head + base, y + base, l.extent, l.inner, out + base, scale, buffer);
   });
 }
 
-template void softmax(const SoftmaxLayout&, const float*, float*, float, bool, const int64_t*);
-template void softmax(const SoftmaxLayout&, const double*, double*, double, bool, const int64_t*);
-template void softmax_grad(const SoftmaxLayout&, const float*, const float*, float*, float);
-template void softmax_grad(const SoftmaxLayout&, const double*, const double*, double*, double);
-template void log_softmax_grad(const SoftmaxLayout&, const float*, const float*, float*, float);
-template void log_softmax_grad(const SoftmaxLayout&, const double*, const double*, double*, double);
+#define INSTANTIATE(T)                                                                \
+  template void softmax(const SoftmaxLayout&, const T*, T*, T, bool, const int64_t*); \
+  template void softmax_grad(const SoftmaxLayout&, const T*, const T*, T*, T);        \
+  template void softmax_grad_row(const T*, const T*, int64_t, T*, T);                 \
+  template void log_softmax_grad(const SoftmaxLayout&, const T*, const T*, T*, T);    \
+  template void log_softmax_grad_row(const T*, const T*, int64_t, T*, T, T*);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
 
 }  // namespace gluino::kernels

@@ -2,13 +2,13 @@
 #pragma once
 #include <array>
 
+#include "kernels/reduce.h"
 #include "ops/common.h"
 
 namespace gluino::ops {
 
-// Names of kernels::ReduceOp and kernels::ReduceFinish, in their order.
-inline const std::vector<std::string> kReduceNames{"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
-inline const std::vector<std::string> kFinishNames{"none", "divide", "sqrt"};
+using kernels::kFinishNames;
+using kernels::kReduceNames;
 
 class ReducedAxes {
  public:

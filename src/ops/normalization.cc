@@ -59,6 +59,10 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
+      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) {
+        const bool is_last = normalize_axis(a.axis, in[0]) == in[0].ndim() - 1;
+        return is_last ? std::optional(RowCall{"layer_norm", a.eps}) : std::nullopt;
+      })
       .gradient({{0, 1}, {1, 2}}, [](const LayerNormAttrs& a, const Gradient& g) { return norm_gradient("_layer_norm_grad", a, g); })
       .sample({{3, 4}, {4}, {4}})
       .sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});

@@ -31,6 +31,12 @@ struct SoftmaxAttrs {
   double scale() const { return 1 / temperature.value_or(1.0); }
 };
 
+// As a function of single rows of the last axis.
+static std::optional<RowCall> softmax_of_rows(const SoftmaxAttrs& a, const Shape& data, const char* function, double sign) {
+  if (a.use_length || normalize_axis(a.axis, data) != data.ndim() - 1) return std::nullopt;
+  return RowCall{function, sign * a.scale()};
+}
+
 // How many elements of every row count: `length` has the shape of data without the axis.
 static std::vector<int64_t> row_lengths(const Tensor& length) { return length.to_vector<int64_t>(); }
 
@@ -77,11 +83,8 @@ static Tensors softmax_gradient(const SoftmaxAttrs& a, const Gradient& g, std::s
 GLUINO_OP(softmax, SoftmaxAttrs) {
   with_length(op.doc("exp(data) divided by its sum along an axis."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, false); })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax", 1); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", 1); })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) -> std::optional<RowCall> {
-        if (a.use_length || a.dtype || normalize_axis(a.axis, in[0]) != in[0].ndim() - 1) return {};
-        return RowCall{"softmax", a.scale()};
-      })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2})
       .sample({{2, 4}, index_sample({2}, 5)}, {.use_length = true});
@@ -89,6 +92,7 @@ GLUINO_OP(softmax, SoftmaxAttrs) {
 GLUINO_OP(softmin, SoftmaxAttrs) {
   with_length(op.doc("Softmax of the negated data."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, -1, false); })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax", -1); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", -1); })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 0});
@@ -96,6 +100,7 @@ GLUINO_OP(softmin, SoftmaxAttrs) {
 GLUINO_OP(log_softmax, SoftmaxAttrs) {
   with_length(op.doc("The logarithm of softmax."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, true); })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "log_softmax", 1); })
       .gradient({{}, {0}},
                 [](const SoftmaxAttrs& a, const Gradient& g) {
                   if (a.use_length) raise<UserError>("the gradient with use_length is not implemented; use the logarithm of softmax");
@@ -120,6 +125,7 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
                                    static_cast<T>(a.scale()));
         });
       })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient(
           {{0, 1}, {}},
@@ -143,6 +149,7 @@ GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
                                        static_cast<T>(a.scale()));
         });
       })
+      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "log_softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}},
                 [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {

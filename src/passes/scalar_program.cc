@@ -17,12 +17,12 @@ bool is_conversion(const Graph::Node& node) {
   return node.inputs.size() == 1 && node.op->expression(node.attrs.get(), {&x, 1}).position() == x.position();
 }
 
+}  // namespace
+
 bool holds(ComputeType type, DType dtype) {
   return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
          (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
 }
-
-}  // namespace
 
 std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node) {
   if (!node.op || !node.op->is_elementwise() || node.outputs.size() != 1 || has_effect(node)) return std::nullopt;
@@ -59,12 +59,17 @@ Program program_of(const Graph::Node& node, ComputeType type) {
   return program;
 }
 
+std::optional<Program> fused_program(const Graph::Node& node) {
+  if (!node.op || node.op != &OpRegistry::global().get("_fused")) return std::nullopt;
+  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
+    if (name == "program") return parse_program(text);
+  return std::nullopt;
+}
+
 std::string program_text_of(const Graph& graph, const Graph::Node& node) {
   if (const auto type = scalar_type(graph, node)) return program_text(program_of(node, *type));
-  if (node.op != &OpRegistry::global().get("_fused") || node.outputs.size() != 1) return "";
-  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
-    if (name == "program") return text;
-  return "";
+  const auto fused = fused_program(node);
+  return fused && fused->num_results() == 1 ? program_text(*fused) : "";
 }
 
 bool is_float32(const Graph& graph, const Graph::Node& node) {

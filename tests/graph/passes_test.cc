@@ -3,6 +3,7 @@
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/fold_constants.h"
+#include "passes/raise_shape_reads.h"
 #include "passes/simplify.h"
 #include "support/support.h"
 
@@ -139,6 +140,28 @@ TEST(EliminateCommon, RandomNumbersAndStatesAreNotShared) {
   EXPECT_NE(result.find("return a[0], b[0], c[0], c[0]"), std::string::npos) << result;
 }
 
+TEST(RaiseShapeReads, TakesAShapeFromAsFarUpAsItGoes) {
+  EXPECT_EQ(after(raise_shape_reads, R"g(graph(x: float32 (2, 3), b: float32 (3,)) {
+  y = broadcast_add(b, x)
+  z = tanh(y)
+  l = _sum_like(z, b)
+  o = broadcast_like(l, z)
+  c = Cast(z) {dtype=float64}
+  p = broadcast_like(l, c)
+  return o, p
+}
+)g"),
+            R"g(graph(x, b) {
+  y = broadcast_add(b, x)
+  z = tanh(y)
+  l = _sum_like(z, b)
+  o = broadcast_like(l, x)
+  c = Cast(z) {dtype=float64}
+  p = broadcast_like(l, c)
+  return o, p
+}
+)g");
+}
 TEST(EliminateDead, KeepsVariablesAndEffects) {
   EXPECT_EQ(
       after(
