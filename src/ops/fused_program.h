@@ -1,7 +1,6 @@
 // Scalar programs as attributes of operators that passes make.
 #pragma once
 #include "kernels/compiled_loops.h"
-#include "kernels/primitives.h"
 #include "kernels/program_text.h"
 #include "ops/common.h"
 
@@ -25,18 +24,4 @@ struct AttrType<ops::FusedProgram> {
   static std::string literal(const ops::FusedProgram& p) { return '"' + print(p) + '"'; }
 };
 
-namespace ops {
-
-// Every input that the program reads must be there, and every function be defined in its type.
-inline void check_program(const Program& p, size_t inputs) {
-  if (p.size() == 0) raise<AttrError>("the program is empty");
-  for (int i = 0; i < p.size(); ++i) {
-    if (p[i].fn == ScalarFn::input && p[i].args[0] >= inputs)
-      raise<AttrError>("the program reads input {}, but there are {}", p[i].args[0], inputs);
-    if (arity(p[i].fn) > 0 && !kernels::primitives().scalar[static_cast<int>(p[i].fn)][static_cast<size_t>(p.type())])
-      raise<AttrError>("the program calls {}, which is not defined in its type", name(p[i].fn));
-  }
-}
-
-}  // namespace ops
 }  // namespace gluino
