@@ -13,7 +13,7 @@ using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
 
 // The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
 std::string program_text_of(const Graph& graph, const Graph::Node& node) {
-  if (const auto type = scalar_type(graph, node)) return program_text(program_of(node, *type));
+  if (const auto type = scalar_type(graph, node)) return has_shape_of_inputs(graph, node) ? program_text(program_of(node, *type)) : "";
   const auto fused = fused_program(node);
   return fused && fused->num_results() == 1 ? program_text(*fused) : "";
 }
