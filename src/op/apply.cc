@@ -108,7 +108,7 @@ void note_writes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> in
 
 void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
   note_writes(op, attrs, inputs, outputs);
-  if (op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
+  if (!op.kernel && op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
     if (to.data != from.data)
@@ -212,7 +212,7 @@ void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }
 TraceHook& trace_hook() { return *installed_trace_hook; }
 
 Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  if (!op.is_elementwise() || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
+  if (!op.is_elementwise() || op.kernel || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
     return apply(op, inputs, attrs)[0];
   try {
     if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];

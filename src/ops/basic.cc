@@ -108,6 +108,7 @@ GLUINO_OP(zeros_like, NoAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .same_shape()
+      .scalar([](Expr x) { return Expr::constant(x.program(), 0); })
       .kernel([](const NoAttrs&, KernelContext& k) { std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes())); })
       .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
       .sample({{3, 4}});
@@ -118,6 +119,7 @@ GLUINO_OP(ones_like, NoAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .same_shape()
+      .scalar([](Expr x) { return Expr::constant(x.program(), 1); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) { std::fill_n(k.out_data<T>(), k.out().size(), T(1)); });
       })

@@ -49,6 +49,7 @@ GLUINO_OP(broadcast_to, BroadcastToAttrs) {
           if (to[i] == 0) to[i] = in[0][i - shift];
         return check_broadcast(in[0], to);
       })
+      .scalar([](Expr x) { return x; })
       .kernel([](const BroadcastToAttrs&, KernelContext& k) { run_broadcast(k); })
       .gradient({}, sum_like_gradient)
       .sample({{2, 1, 3}}, {.shape = {2, 4, 3}})
@@ -73,6 +74,7 @@ GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
         for (int i = 0; i < a.axis.ndim(); ++i) to[normalize_axis(a.axis[i], in[0])] = a.size[i];
         return check_broadcast(in[0], to);
       })
+      .scalar([](Expr x) { return x; })
       .kernel([](const BroadcastAxisAttrs&, KernelContext& k) { run_broadcast(k); })
       .gradient({}, sum_like_gradient)
       .sample({{1, 3, 1}}, {.axis = {0, 2}, .size = {2, 4}});
@@ -101,6 +103,7 @@ GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
           to[normalize_axis((*a.lhs_axes)[i], in[0])] = in[1][normalize_axis((*a.rhs_axes)[i], in[1])];
         return check_broadcast(in[0], to);
       })
+      .scalar([](Expr x, Expr) { return x; })
       .kernel([](const BroadcastLikeAttrs&, KernelContext& k) { run_broadcast(k); })
       .gradient({}, sum_like_gradient)
       .sample({{3, 1}, {2, 3, 4}})

@@ -104,6 +104,27 @@ GLUINO_OP(_expand_reduced, ExpandAttrs) {
       .sample({{2, 1}, {2, 3}}, {.axis = Shape{1}, .keepdims = true, .mean = true});
 }
 
+GLUINO_OP(_divide_by_reduced, NoAttrs) {
+  op.doc("Data divided by the number of elements of like that were reduced to one of its own: part of the gradient of mean.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .shape([](const NoAttrs&, std::span<const Shape> in) { return in[0]; })
+      .kernel([](const NoAttrs&, KernelContext& k) {
+        if (k.in(0).size() == 0) return;
+        const OpDef& divide = OpRegistry::global().get("_div_scalar");
+        const std::pair<std::string_view, AttrValue> by[] = {{"scalar", static_cast<double>(k.in(1).size() / k.in(0).size())}};
+        apply_into(divide, {&k.in(0), 1}, divide.make_attrs(by), {&k.out(), 1});
+      })
+      .inplace(0)
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {call("_divide_by_reduced", {g.head(), g.like(1)}), Tensor()};
+                })
+      .sample({{2, 1}, {2, 3}})
+      .sample({{1, 1}, {2, 3}});
+}
+
 // ---- the reductions
 struct ReduceAttrs {
   std::optional<Shape> axis;
@@ -116,6 +137,7 @@ struct ReduceAttrs {
 };
 // Spreads t, which has the shape of the reduction's result, over the shape of the input.
 static Tensor expand(const ReduceAttrs& a, const Gradient& g, const Tensor& t, bool mean = false) {
+  if (a.keepdims) return call("broadcast_like", {mean ? call("_divide_by_reduced", {t, g.like(0)}) : t, g.like(0)});
   const AttrValue axis = a.axis ? AttrValue(*a.axis) : AttrValue();
   return call("_expand_reduced", {t, g.like(0)}, {{"axis", axis}, {"keepdims", a.keepdims}, {"exclude", a.exclude}, {"mean", mean}});
 }

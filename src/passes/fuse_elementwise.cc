@@ -54,10 +54,11 @@ class Fusion {
     const bool one_result = is_reduced(last);
     int instructions = size_of(last, type);
     for (size_t k = 0; k < members.size(); ++k)
-      for (ValueId v : node(members[k]).inputs) {
+      for (ValueId v : values_read(members[k])) {
         if (group_[static_cast<size_t>(v.node)] >= 0 || types_[static_cast<size_t>(v.node)] != type || !belongs(v.node, last)) continue;
         const int more = size_of(v.node, type);
-        if (instructions + more > Program::kMaxInstructions || inputs_of(members, v.node).size() > kMostInputs) continue;
+        const std::vector<ValueId> inputs = inputs_of(members, v.node);
+        if (instructions + more > Program::kMaxInstructions || inputs.size() > kMostInputs || !give_shape(inputs, last)) continue;
         if (const size_t results = results_of(members, last, v.node).size(); results > 1 && (one_result || results > kMostResults))
           continue;
         instructions += more;
@@ -67,6 +68,18 @@ class Fusion {
         break;
       }
     std::sort(members.begin(), members.end());
+  }
+  // The inputs without those of which only the shape is read.
+  std::vector<ValueId> values_read(int n) const {
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < node(n).inputs.size(); ++i)
+      if (!node(n).op->input_spec(node(n).attrs, i).shape_only) values.push_back(node(n).inputs[i]);
+    return values;
+  }
+  bool give_shape(const std::vector<ValueId>& inputs, int last) const {
+    std::vector<const Shape*> shapes;
+    for (ValueId v : inputs) shapes.push_back(&*graph_.info(v).shape);
+    return broadcast_to_exactly(shapes, *node(last).outputs[0].shape);
   }
   // Its own instructions, and one that a result may need to be of the right dtype.
   int size_of(int n, ComputeType type) const { return program_of(node(n), type).size() + 1; }
@@ -86,7 +99,7 @@ class Fusion {
     std::vector<int> all = members;
     if (extra >= 0) all.push_back(extra);
     for (int m : all)
-      for (ValueId v : node(m).inputs)
+      for (ValueId v : values_read(m))
         if (std::find(all.begin(), all.end(), v.node) == all.end() && std::find(inputs.begin(), inputs.end(), v) == inputs.end())
           inputs.push_back(v);
     return inputs;
@@ -110,7 +123,10 @@ class Fusion {
     for (size_t i = 0; i < inputs.size(); ++i) values.emplace(inputs[i], Expr::input(program, static_cast<int>(i)));
     for (int m : members) {
       std::vector<Expr> arguments;
-      for (ValueId v : node(m).inputs) arguments.push_back(values.at(v));
+      for (size_t i = 0; i < node(m).inputs.size(); ++i) {
+        const bool shape_only = node(m).op->input_spec(node(m).attrs, i).shape_only;
+        arguments.push_back(shape_only ? values.begin()->second : values.at(node(m).inputs[i]));  // any will do where none is read
+      }
       values.emplace(ValueId{m, 0}, rounded(node(m).op->expression(node(m).attrs.get(), arguments), *node(m).outputs[0].dtype));
     }
     const std::vector<int> results = results_of(members, last);

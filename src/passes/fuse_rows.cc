@@ -93,7 +93,8 @@ class RowFusion {
     if (!n.op || has_effect(n)) return {};
     for (const OutputInfo& o : n.outputs)
       if (!o.shape || !o.dtype) return {};
-    if (const auto type = scalar_type(graph_, n)) return is_real(*type) ? Member{Member::Kind::map, *type, {}, {}} : Member{};
+    if (const auto type = scalar_type(graph_, n))
+      return is_real(*type) && has_shape_of_inputs(graph_, n) ? Member{Member::Kind::map, *type, {}, {}} : Member{};
     if (const auto program = fused_program(n))
       return is_real(program->type()) ? Member{Member::Kind::map, program->type(), {}, {}} : Member{};
     if (!n.op->row_call && !n.op->reduction) return {};

@@ -10,11 +10,12 @@
 namespace gluino {
 namespace {
 
-// A copy, perhaps to another dtype: what it reads need not be computed with, so it takes the type of what it gives.
+// A copy, perhaps to another dtype or broadcast: what it reads need not be computed with, so it takes the type of what it gives.
 bool is_conversion(const Graph::Node& node) {
   Program program(ComputeType::f32);
-  const Expr x = Expr::input(program, 0);
-  return node.inputs.size() == 1 && node.op->expression(node.attrs.get(), {&x, 1}).position() == x.position();
+  std::vector<Expr> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(Expr::input(program, static_cast<int>(i)));
+  return !inputs.empty() && node.op->expression(node.attrs.get(), inputs).position() == inputs[0].position();
 }
 
 }  // namespace
@@ -42,6 +43,27 @@ std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& no
   return holds(type, dtype) ? std::optional(type) : std::nullopt;
 }
 
+bool broadcast_to_exactly(const std::vector<const Shape*>& shapes, const Shape& whole) {
+  Shape reached = Shape::filled(whole.ndim(), 1);
+  for (const Shape* s : shapes) {
+    const int shift = whole.ndim() - s->ndim();
+    if (shift < 0) return false;
+    for (int i = 0; i < s->ndim(); ++i) {
+      if ((*s)[i] == 1) continue;
+      if ((*s)[i] != whole[i + shift]) return false;
+      reached[i + shift] = (*s)[i];
+    }
+  }
+  // Leading axes must come from somewhere, too.
+  const bool has_axes = std::any_of(shapes.begin(), shapes.end(), [&](const Shape* s) { return s->ndim() == whole.ndim(); });
+  return has_axes && reached == whole;
+}
+bool has_shape_of_inputs(const Graph& graph, const Graph::Node& node) {
+  std::vector<const Shape*> shapes;
+  for (ValueId v : node.inputs) shapes.push_back(&*graph.info(v).shape);
+  return broadcast_to_exactly(shapes, *node.outputs[0].shape);
+}
+
 Expr rounded(Expr x, DType dtype) {
   switch (dtype) {
     case DType::float16: return to_float16(x);
@@ -67,7 +89,7 @@ std::optional<Program> fused_program(const Graph::Node& node) {
 }
 
 std::string program_text_of(const Graph& graph, const Graph::Node& node) {
-  if (const auto type = scalar_type(graph, node)) return program_text(program_of(node, *type));
+  if (const auto type = scalar_type(graph, node)) return has_shape_of_inputs(graph, node) ? program_text(program_of(node, *type)) : "";
   const auto fused = fused_program(node);
   return fused && fused->num_results() == 1 ? program_text(*fused) : "";
 }

@@ -11,6 +11,10 @@ std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& no
 bool holds(ComputeType type, DType dtype);
 // x as a value of this dtype.
 Expr rounded(Expr x, DType dtype);
+// Whether these shapes broadcast to exactly `whole`.
+bool broadcast_to_exactly(const std::vector<const Shape*>& shapes, const Shape& whole);
+// The same of all inputs of a node and its output: what a program over them would take as its shape.
+bool has_shape_of_inputs(const Graph& graph, const Graph::Node& node);
 // The node's program over its inputs x0, x1, ..., rounded to its dtype.
 Program program_of(const Graph::Node& node, ComputeType type);
 // The program of a node that fuse_elementwise has made; null for others.

@@ -40,7 +40,7 @@ std::vector<Instruction> random_program(std::mt19937_64& engine, size_t inputs) 
       const size_t known = inputs + i;
       return static_cast<int>(engine() % 2 ? known - 1 - engine() % std::min<size_t>(known, 3) : engine() % known);
     };
-    program.push_back({static_cast<int>(engine() % 24), pick(), pick(), kTypes[engine() % std::size(kTypes)]});
+    program.push_back({static_cast<int>(engine() % 25), pick(), pick(), kTypes[engine() % std::size(kTypes)]});
   }
   return program;
 }
@@ -76,6 +76,7 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
       return in.kind == 20 ? y : broadcast_add(y, b);
     }
     case 22: return abs(a).sum(Shape{last}, true) + 1;
+    case 23: return broadcast_like(a.mean(Shape{last}, true), a) * ones_like(a) - a;
     default: return square(a) - a;
   }
 }

@@ -109,6 +109,27 @@ TEST(FuseElementwise, TakesInCasts) {
 }
 )g");
 }
+TEST(FuseElementwise, TakesInWhatBroadcasts) {
+  EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), m: float32 (2, 1), l: float32 (3, 5)) {
+  a = broadcast_like(m, x)
+  o = ones_like(x)
+  y = elemwise_mul(x, a)
+  z = elemwise_add(y, o)
+  b = broadcast_like(m, l) {lhs_axes="(1,)", rhs_axes="(0,)"}
+  e = elemwise_sub(z, b)
+  return e
+}
+)g"),
+            R"g(graph(x, m, l) {
+  e = _fused(m, x) {program="f32 x0 x1 1 multiply(1,0) add(3,2) subtract(4,0)"}
+  return e
+}
+)g");
+}
+TEST(FuseElementwise, LeavesWhatAloneHasTheShape) {
+  const std::string text = "graph(m: float32 (2, 1)) {\n  a = broadcast_to(m) {shape=\"(2, 3)\"}\n  e = exp(a)\n  return e\n}\n";
+  EXPECT_EQ(after(fuse_elementwise, text).find("_fused"), std::string::npos);
+}
 TEST(FuseElementwise, ComputesInWholeNumbers) {
   EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: int32 (2, 3), n: int8 (2, 3)) {
   y = _mul_scalar(x) {scalar=2}
