@@ -4,6 +4,7 @@
 #include "kernels/convolution_gemm.h"
 #include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
+#include "kernels/seen_outputs.h"
 #include "kernels/winograd.h"
 
 namespace gluino::kernels {
@@ -13,6 +14,7 @@ constexpr int64_t kNarrowChannels = 8;     // up to so many, ours loses nothing 
 constexpr int64_t kFewPositions = 64;      // of the output, over all images
 constexpr double kTransformedWeight = 8;   // what it takes to transform a weight and write it, a number
 constexpr int64_t kWinogradChannels = 32;  // below, the transforms are most of the work
+constexpr double kMostlySeen = 0.75;       // from so much of the window on, padding is not worth leaving out
 constexpr int64_t kProductChannels = 16;   // below, products over places are too thin
 
 int64_t winograd_tile(ConvAlgorithm algorithm) { return algorithm == ConvAlgorithm::winograd2 ? 2 : 4; }
@@ -51,6 +53,8 @@ bool has_large_weight(const ConvGeometry& g) {
          g.out_channels >= kFewPositions;
 }
 
+bool sees_much_padding(const ConvGeometry& g) { return seen_share(g) < kMostlySeen; }
+
 int64_t plain_winograd_tile(const ConvGeometry& g) { return faster_winograd_tile(g, kTransformedWeight); }
 
 std::optional<int64_t> weight_grad_tile(const ConvGeometry& g) {
@@ -59,6 +63,11 @@ std::optional<int64_t> weight_grad_tile(const ConvGeometry& g) {
   if (can_run_winograd(g))
     for (const int64_t m : {2, 4})
       if (grad_products_cost(g, m) < grad_products_cost(g, best)) best = m;
+  if (best == 0 && has_large_weight(g) && !sees_much_padding(g)) return {};
+  // Measured: what a multiply-add takes here and there, and a number of the weight there.
+  constexpr double kProduct = 1.6, kDirect = 1.4, kDirectWeight = 50;
+  const auto weights = static_cast<double>(g.out_channels * g.in_channels * g.kernel_area());
+  if (kProduct * grad_products_cost(g, best) >= kDirect * direct_cost(g) + kDirectWeight * weights) return {};
   return best;
 }
 

@@ -17,9 +17,11 @@ enum class ConvAlgorithm : uint8_t {
 std::optional<ConvAlgorithm> choose_algorithm(const ConvGeometry& g);
 
 // In the plain layout, where the weight of each call is new: whether loops of our own for few channels, or a product with the
-// weight as it lies, are faster than oneDNN; and the edge of Winograd's tiles if those are, else 0.
+// weight as it lies (for each element of the window, where many see padding), are faster than oneDNN; and the edge of Winograd's
+// tiles if those are, else 0.
 bool is_narrow(const ConvGeometry& g);
 bool has_large_weight(const ConvGeometry& g);
+bool sees_much_padding(const ConvGeometry& g);
 int64_t plain_winograd_tile(const ConvGeometry& g);
 // The gradient of the weight as products over places: the edge of Winograd's tiles or 0 for none; nothing: another way is faster.
 std::optional<int64_t> weight_grad_tile(const ConvGeometry& g);

@@ -1,5 +1,5 @@
-// Convolution as matrix products, one for each element of the window and what it sees of the data, for large weights and few positions:
-// the weight is read once and as it lies, and nothing is multiplied with padding.
+// Convolution as a matrix product with the windows of the data spelled out, for large weights and few positions: the weight is
+// read, or its gradient written, once and as it lies.
 #pragma once
 #include "kernels/convolution.h"
 
@@ -8,5 +8,6 @@ namespace gluino::kernels {
 bool can_run_gemm(const ConvGeometry& g);
 void convolution_gemm(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch);
 void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
+void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch);
 
 }  // namespace gluino::kernels

@@ -173,19 +173,13 @@ bool can_run_grad_products(const ConvGeometry& g) { return g.rank == 2 && !g.cha
 
 double grad_products_cost(const ConvGeometry& g, int64_t tile) {
   const Layout l(g, tile);
-  double terms = static_cast<double>(l.points * g.batch * l.image_units);
-  if (!tile) {
-    const auto seen_along = [&](size_t axis) {
-      int64_t count = 0;
-      for (int64_t i = 0; i < g.kernel[axis]; ++i) count += seen_outputs(g, axis, i).count();
-      return count;
-    };
-    terms = static_cast<double>(g.batch * seen_along(0) * seen_along(1));
-  }
-  // What it takes to prepare a number of a factor, and to bring a sum into the weight.
-  const double prepare = tile ? 5 : 3, finish = tile ? 5 : 3;
+  const double terms = tile ? static_cast<double>(l.points * g.batch * l.image_units)
+                            : static_cast<double>(l.points * g.batch * g.out_area()) * seen_share(g);
+  // What it takes to prepare a number of a factor, and to bring a strip's sum into the weight.
+  const double prepare = tile ? 5 : 3, finish = 5;
+  const int64_t strips = (g.batch + l.images - 1) / l.images * ((l.images * l.image_units + l.strip - 1) / l.strip);
   const auto rows = static_cast<double>(g.in_channels), columns = static_cast<double>(l.panels * kGradColumns);
-  return terms * (rows * columns + prepare * (rows + columns)) + finish * static_cast<double>(l.points) * rows * columns;
+  return terms * (rows * columns + prepare * (rows + columns)) + finish * static_cast<double>(l.points * strips) * rows * columns;
 }
 
 void products_weight_grad(const ConvGeometry& g, int64_t tile, const float* head, const float* data, float* weight_grad,

@@ -69,8 +69,10 @@ void for_each_plane(const PoolGeometry& g, F&& f) {
   });
 }
 
-// Windows of 2 x 2 side by side in the plain layout, the most common ones.
+// Windows of 2 x 2 side by side in the plain layout, the most common ones; in rows that fill a vector, unless there is nothing else to
+// fill it with.
 bool are_squares(const PoolGeometry& g) {
+  if (g.out[2] < kChannelBlock && g.channels >= kChannelBlock) return false;
   return !g.channels_last && g.kind == PoolKind::max && g.kernel == Spatial{1, 2, 2} && g.stride == Spatial{1, 2, 2} &&
          g.pad == Spatial{0, 0, 0} && 2 * g.out[1] <= g.in[1] && 2 * g.out[2] <= g.in[2];
 }

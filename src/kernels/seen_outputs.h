@@ -17,4 +17,15 @@ inline SeenOutputs seen_outputs(const ConvGeometry& g, size_t axis, int64_t elem
   return {first, std::clamp(room < 0 ? 0 : room / stride + 1, first, g.out[axis]), offset};
 }
 
+// The part of the window's elements, over all outputs, that see data.
+inline double seen_share(const ConvGeometry& g) {
+  double share = 1;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    int64_t seen = 0;
+    for (int64_t i = 0; i < g.kernel[axis]; ++i) seen += seen_outputs(g, axis, i).count();
+    share *= static_cast<double>(seen) / static_cast<double>(g.kernel[axis] * g.out[axis]);
+  }
+  return share;
+}
+
 }  // namespace gluino::kernels

@@ -256,7 +256,7 @@ TEST_P(EveryOptimizer, UpdatesManyParametersAsOneByOne) {
     std::vector<ParameterPtr> all;
     for (int i = 0; i < 5; ++i) {
       const ParameterOptions options{.shape = {2 + i, 3}, .lr_mult = i == 1 ? 0.5 : 1, .wd_mult = i == 2 ? 0.0 : 1};
-      all.push_back(std::make_shared<Parameter>("p" + std::to_string(i), options));
+      all.push_back(std::make_shared<Parameter>(std::string("p").append(std::to_string(i)), options));
       all.back()->set_data(random_tensor({2 + i, 3}, DType::float32, i));
     }
     return all;

@@ -6,6 +6,7 @@
 
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_blocked.h"
+#include "kernels/convolution_elements.h"
 #include "kernels/convolution_gemm.h"
 #include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
@@ -197,6 +198,8 @@ TEST_F(Blocked, PlainLayoutsAndGradients) {
     kernels::narrow_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
     kernels::convolution_weight_grad(g, doubles(head).data(), doubles(data).data(), want_weight.data(), scratch());
     expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight");
+    kernels::gemm_weight_grad(g, head.data(), data.data(), weight_grad.data(), scratch());
+    expect_near(weight_grad, want_weight, g.batch * g.out_area(), "gradient of the weight as a product");
     memory_.clear();
   }
 }
@@ -218,10 +221,10 @@ TEST_F(Blocked, ProductsOfWhatTheWindowSees) {
                  head = numbers(g.batch * g.out_channels * g.out_area()), bias = numbers(g.out_channels);
     Floats out(head.size(), NAN), data_grad(data.size(), NAN);
     std::vector<double> want_out(head.size()), want_data(data.size());
-    kernels::convolution_gemm(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
+    kernels::convolution_elements(g, data.data(), weight.data(), bias.data(), out.data(), scratch());
     kernels::convolution(g, doubles(data).data(), doubles(weight).data(), doubles(bias).data(), want_out.data(), scratch());
     for (size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(static_cast<double>(out[k]), want_out[k], 1e-4) << k;
-    kernels::gemm_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
+    kernels::elements_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
     kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
     for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
     memory_.clear();
@@ -295,8 +298,8 @@ TEST_F(WeightGrad, TakesTheTilesThatNeedFewestProducts) {
   };
   EXPECT_EQ(tile_of(64, 16, 1, 3), 4);
   EXPECT_EQ(tile_of(512, 2, 1, 3), 0) << "most of the window lies in the padding";
-  EXPECT_EQ(tile_of(64, 16, 2, 3), 0);
-  EXPECT_EQ(tile_of(64, 16, 1, 1), 0);
+  EXPECT_EQ(tile_of(256, 8, 2, 3), 0) << "a large weight";
+  EXPECT_EQ(tile_of(64, 56, 1, 1), std::nullopt) << "many places, which a direct sum takes as they are";
   EXPECT_EQ(tile_of(8, 16, 1, 3), std::nullopt);
 }
 
