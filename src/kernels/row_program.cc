@@ -14,7 +14,7 @@
 namespace gluino::kernels {
 namespace {
 
-constexpr int64_t kElementsAtOnce = 2048;  // of each value; a longer row is taken by itself
+constexpr int64_t kElementsAtOnce = 4096;  // of each value; a longer row is taken by itself
 constexpr std::string_view kFunctionNames[] = {"map", "reduce", "softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "layer_norm"};
 constexpr size_t kFunctionArguments[] = {0, 1, 1, 1, 2, 2, 3};
 
