@@ -140,7 +140,9 @@ RowProgram parse_row_program(const std::string& text) {
 RowKernel::RowKernel(const RowProgram& program, std::span<const Shape> inputs, int axes)
     : program_(program), inputs_(static_cast<int>(inputs.size())), whole_(broadcast_shapes(inputs)), narrow_(whole_) {
   if (axes < 1 || axes > whole_.ndim()) raise<ShapeError>("shape {} has no row of {} axes", whole_, axes);
-  for (int i = 0; i < whole_.ndim(); ++i) (i < whole_.ndim() - axes ? rows_ : length_) *= whole_[i];
+  rows_ = whole_.elements(0, whole_.ndim() - axes);
+  length_ = whole_.elements(whole_.ndim() - axes, whole_.ndim());
+  if (length_ == 0) raise<ShapeError>("the rows of shape {} are empty", whole_);
   for (int i = whole_.ndim() - axes; i < whole_.ndim(); ++i) narrow_[i] = 1;
   for (const Shape& s : inputs) {
     bool narrow = true;

@@ -8,6 +8,7 @@
 #include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
+#include "passes/state_updates.h"
 
 namespace gluino {
 namespace {
@@ -17,7 +18,11 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 class Fusion {
  public:
   explicit Fusion(const Graph& graph)
-      : graph_(graph), group_(graph.nodes.size(), -1), readers_(graph.nodes.size()), backward_begins_(count_forward_nodes(graph)) {
+      : graph_(graph),
+        updates_(graph),
+        group_(graph.nodes.size(), -1),
+        readers_(graph.nodes.size()),
+        backward_begins_(count_forward_nodes(graph)) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       types_.push_back(scalar_type(graph, graph.nodes[i]));
       for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
@@ -84,7 +89,7 @@ class Fusion {
   // Its own instructions, and one that a result may need to be of the right dtype.
   int size_of(int n, ComputeType type) const { return program_of(node(n), type).size() + 1; }
   bool belongs(int n, int last) const {
-    if ((n < backward_begins_) != (last < backward_begins_)) return false;
+    if ((n < backward_begins_) != (last < backward_begins_) || updates_.forbid_moving(n, last)) return false;
     if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
     const auto& readers = readers_[static_cast<size_t>(n)];
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[static_cast<size_t>(r)] == last; });
@@ -146,6 +151,7 @@ class Fusion {
   }
 
   const Graph& graph_;
+  const StateUpdates updates_;
   std::vector<std::optional<ComputeType>> types_;  // of the nodes that can be fused
   std::vector<int> group_;                         // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;

@@ -4,6 +4,7 @@
 
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
+#include "passes/state_updates.h"
 
 namespace gluino {
 namespace {
@@ -19,6 +20,7 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
   for (ValueId v : graph.outputs) ++readers[static_cast<size_t>(v.node)];
 
   const int backward_begins = count_forward_nodes(graph);
+  const StateUpdates updates(graph);
   const OpDef& fused = OpRegistry::global().get("_fused_reduce");
   struct Taken {
     int source;
@@ -33,6 +35,7 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
     const int source = node.inputs[0].node;
     if (graph.info(node.inputs[0]).dtype != node.outputs[0].dtype || node.outputs[0].dtype == DType::boolean) continue;
     if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
+    if (updates.forbid_moving(source, n)) continue;
     std::vector<Shape> shapes;
     for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);
     Reduction reduction = node.op->reduction(node.attrs.get(), shapes);

@@ -9,6 +9,7 @@
 #include "op/infer.h"
 #include "passes/differentiate.h"
 #include "passes/scalar_program.h"
+#include "passes/state_updates.h"
 
 namespace gluino {
 namespace {
@@ -47,7 +48,11 @@ struct Rows {
 class RowFusion {
  public:
   explicit RowFusion(const Graph& graph)
-      : graph_(graph), group_(graph.nodes.size(), -1), readers_(graph.nodes.size()), backward_begins_(count_forward_nodes(graph)) {
+      : graph_(graph),
+        updates_(graph),
+        group_(graph.nodes.size(), -1),
+        readers_(graph.nodes.size()),
+        backward_begins_(count_forward_nodes(graph)) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       members_.push_back(classify(graph.nodes[i]));
       for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
@@ -161,9 +166,11 @@ class RowFusion {
   }
   bool is_valid(const Group& group) const {
     const int last = group.nodes.back();
-    for (int n : group.nodes)
+    for (int n : group.nodes) {
+      if (updates_.forbid_moving(n, last)) return false;
       for (int r : readers_[static_cast<size_t>(n)])
         if (r < last && !group.has(r)) return false;
+    }
     return inputs_of(group).size() <= kMostInputs && results_of(group).size() <= Program::kMaxResults &&
            group.nodes.size() * 2 <= kMostStages;
   }
@@ -270,6 +277,7 @@ class RowFusion {
   }
 
   const Graph& graph_;
+  const StateUpdates updates_;
   std::vector<Member> members_;
   std::vector<int> group_;  // the last node of the group that a node is in
   std::map<int, Group> groups_;

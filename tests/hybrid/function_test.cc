@@ -28,6 +28,28 @@ TEST(HybridFunction, RunsTheFunctionOncePerSignature) {
   EXPECT_EQ(runs, 2);
 }
 
+// What a state was before an operator updated it is read before, also where the reader is computed together with later ones.
+TEST(HybridFunction, ReadsAStateBeforeItIsUpdated) {
+  const auto run = [](bool compiled) {
+    const Tensor gamma = ones({4}), beta = zeros({4}), mean = full({4}, 0.5), var = ones({4});
+    const auto body = [=](const Tensor& x) -> Tensors {
+      const Tensor before = broadcast_sub(x, mean), total = (x * mean.reshape({1, 4})).sum(Shape{1}, true);
+      const Tensor y = batch_norm(x, gamma, beta, mean, var);
+      return {tanh(before) * 2 + y, softmax(tanh(before)), broadcast_mul(y, total)};
+    };
+    auto f = hybrid(body);
+    const autograd::Scope training(false, true);
+    const Tensor x = random_tensor({3, 4}, DType::float32, 5);
+    Tensors all;
+    for (int call = 0; call < 2; ++call)
+      for (const Tensor& t : compiled ? f(x) : body(x)) all.push_back(t.copy());
+    all.push_back(mean.copy());
+    return all;
+  };
+  const Tensors eager = run(false), compiled = run(true);
+  for (size_t i = 0; i < eager.size(); ++i) EXPECT_TRUE(same_bits(compiled[i], eager[i])) << "value " << i;
+}
+
 TEST(HybridFunction, GuardsOnlyTheExtentsThatWereRead) {
   int runs = 0;
   auto f = hybrid([&](const Tensor& x) {

@@ -50,6 +50,7 @@ TEST(RowProgram, RefusesWhatDoesNotFit) {
   EXPECT_THROW(fused_rows("f32; sum(0) none; softmax(1) 1; -> 2", {x}), AttrError);
   GLUINO_EXPECT_ERROR(ShapeError, "is not made of rows", fused_rows("f32; softmax(1) 1; -> 2", {x, column}));
   GLUINO_EXPECT_ERROR(ShapeError, "no row of 3 axes", fused_rows("f32; softmax(0) 1; -> 1", {x}, 3));
+  GLUINO_EXPECT_ERROR(ShapeError, "are empty", fused_rows("f32; sum(0) none; -> 1", {ones({3, 0})}));
   GLUINO_EXPECT_ERROR(DTypeError, "not of the type", fused_rows("f32; softmax(0) 1; -> 1", {x.astype(DType::float64)}));
 }
 
