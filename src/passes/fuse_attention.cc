@@ -6,6 +6,7 @@
 #include "kernels/program_text.h"
 #include "passes/eliminate_dead.h"
 #include "passes/scalar_program.h"
+#include "passes/state_updates.h"
 
 namespace gluino {
 namespace {
@@ -17,13 +18,14 @@ struct Attention {
   Shape scores;
   int64_t heads = 0;
   double query_scale = 1, score_scale = 1;
-  int last;                 // the node whose result it gives
-  std::vector<int> inside;  // nodes that it takes the place of
+  int last;                   // the node whose result it gives
+  std::vector<int> inside;    // nodes that it takes the place of
+  std::vector<int> prepared;  // nodes that only prepared the operands; they may have other readers
 };
 
 class AttentionFinder {
  public:
-  explicit AttentionFinder(const Graph& graph) : graph_(graph), readers_(graph.nodes.size()) {
+  explicit AttentionFinder(const Graph& graph) : graph_(graph), updates_(graph), readers_(graph.nodes.size()) {
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
     for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kOutside);
@@ -43,6 +45,9 @@ class AttentionFinder {
     a.key = node(*scores).inputs[1];
     take_scale(a);
     take_heads(n, a);
+    for (const auto& nodes : {a.inside, a.prepared})
+      for (int m : nodes)
+        if (m < a.last && updates_.forbid_moving(m, a.last)) return {};
     return a;
   }
 
@@ -89,13 +94,15 @@ class AttentionFinder {
     const Graph::Node& x = node(n);
     const std::string text = program_text_of(graph_, x);
     if (text.empty() || !is_float32(graph_, x)) return {};
+    const Program program = parse_program(text);
+    if (program.result(0) != program.size() - 1) return {};
     for (size_t i = 0; i < x.inputs.size(); ++i) {
       Attention candidate = a;
       const std::optional<int> scores = inner(x.inputs[i], candidate);
       if (!scores || !is_product(*scores, true) || !(shape(x.inputs[i]) == *x.outputs[0].shape)) continue;
       a = std::move(candidate);
       a.inside.push_back(n);
-      a.program = with_first_input(parse_program(text), static_cast<int>(i));
+      a.program = with_first_input(program, static_cast<int>(i));
       a.scores = *x.outputs[0].shape;
       for (size_t k = 0; k < x.inputs.size(); ++k)
         if (k != i) a.others.push_back(x.inputs[k]);
@@ -118,12 +125,13 @@ class AttentionFinder {
     if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !is_float32(graph_, x)) return;
     constexpr std::string_view kScaled = "multiply(x0, ";
     const std::string text = program_of(x, ComputeType::f32).str();
-    const char *first = text.data() + kScaled.size(), *last = text.data() + text.size() - 1;
     if (!text.starts_with(kScaled)) return;
-    if (const auto [end, error] = std::from_chars(first, last, a.query_scale); error == std::errc() && end == last)
-      a.query = x.inputs[0];
-    else
-      a.query_scale = 1;
+    const char *first = text.data() + kScaled.size(), *last = text.data() + text.size() - 1;
+    double scale = 1;
+    if (const auto [end, error] = std::from_chars(first, last, scale); error != std::errc() || end != last) return;
+    a.query_scale = scale;
+    a.prepared.push_back(a.query.node);
+    a.query = x.inputs[0];
   }
 
   bool swaps_heads(int n) const {
@@ -136,18 +144,21 @@ class AttentionFinder {
   struct Split {
     ValueId from;
     int64_t heads;
+    std::vector<int> nodes;
   };
   // A value (batch, time, heads * depth) that v gives as matrices (batch * heads, time, depth).
   std::optional<Split> split_heads(ValueId v) const {
     const Shape matrices = shape(v);
-    if (is_view(v.node)) v = node(v.node).inputs[0];
+    std::vector<int> nodes{v.node};
+    if (is_view(v.node)) nodes.push_back((v = node(v.node).inputs[0]).node);
     if (!swaps_heads(v.node) || !ends_alike(shape(v), matrices)) return {};
     const ValueId parts = node(v.node).inputs[0];
     if (!is_view(parts.node)) return {};
     const ValueId from = node(parts.node).inputs[0];
     const Shape &whole = shape(from), &cut = shape(parts);
     if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
-    return Split{from, cut[2]};
+    nodes.push_back(parts.node);
+    return Split{from, cut[2], std::move(nodes)};
   }
   static bool ends_alike(const Shape& a, const Shape& b) {
     return b.ndim() > 2 && a.back() == b.back() && a[a.ndim() - 2] == b[b.ndim() - 2];
@@ -179,12 +190,14 @@ class AttentionFinder {
     a.key = key->from;
     a.value = value->from;
     a.heads = query->heads;
+    for (const auto& split : {query, key, value}) a.prepared.insert(a.prepared.end(), split->nodes.begin(), split->nodes.end());
     a.inside.push_back(n);
     a.last = joined.back();
     a.inside.insert(a.inside.end(), joined.begin(), joined.end() - 1);
   }
 
   const Graph& graph_;
+  const StateUpdates updates_;
   std::vector<std::vector<int>> readers_;
 };
 

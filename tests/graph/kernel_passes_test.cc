@@ -267,6 +267,14 @@ TEST(FuseAttention, LeavesWhatOthersReadAndOtherProducts) {
   return y
 }
 )g",
+           R"g(graph(q: float32 (2, 3, 4), k: float32 (2, 5, 4), v: float32 (2, 5, 6), g: float32 (2, 5, 4), m: float32 (2, 5, 4)) {
+  s = batch_dot(q, k) {transpose_b=True}
+  stepped = sgd_mom_update(m, g, k) {lr=0.1}
+  w = softmax(s)
+  y = batch_dot(w, v)
+  return y, stepped
+}
+)g",
            R"g(graph(q: float64 (2, 3, 4), k: float64 (2, 5, 4), v: float64 (2, 5, 6)) {
   s = batch_dot(q, k) {transpose_b=True}
   w = softmax(s)

@@ -1,11 +1,14 @@
 // Derived values on disk: found again whole, or not at all.
 #include "exec/kept_values.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "base/file.h"
 #include "gluino/gluino.h"
 #include "support/support.h"
 
@@ -25,7 +28,7 @@ class Kept : public ::testing::Test {
   Tensor find(const std::string& identity) const { return kept.find(identity, value.shape(), DType::float32); }
   const std::string folder = fs::path(::testing::TempDir()) / ("gluino_kept_" + std::to_string(::getpid()));
   const KeptValues kept{folder, 1 << 20};
-  const Tensor value = random_tensor({7, 11}, DType::float32, 3);
+  const Tensor value = random_tensor({51, 77}, DType::float32, 3);  // several pages
 };
 
 TEST_F(Kept, IsFoundUnderItsIdentityAlone) {
@@ -33,7 +36,7 @@ TEST_F(Kept, IsFoundUnderItsIdentityAlone) {
   kept.put("a", value);
   EXPECT_TRUE(same_bits(find("a"), value));
   EXPECT_FALSE(find("b").defined());
-  EXPECT_FALSE(kept.find("a", {77, 1, 2}, DType::float32).defined());
+  EXPECT_FALSE(kept.find("a", {51, 78}, DType::float32).defined());
 }
 TEST_F(Kept, OutlivesItsFile) {
   kept.put("a", value);
@@ -46,14 +49,24 @@ TEST_F(Kept, DamagedFilesAreNoFiles) {
   kept.put("a", value);
   const fs::path file = only_file();
   const auto size = fs::file_size(file);
-  for (const std::streamoff at : {std::streamoff{0}, std::streamoff{17}, std::streamoff{30}, static_cast<std::streamoff>(size) - 1}) {
-    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-    bytes.seekg(at);
-    const auto good = static_cast<char>(bytes.get());
-    bytes.seekp(at).put(static_cast<char>(good ^ 1)).flush();
-    EXPECT_FALSE(find("a").defined()) << "byte " << at;
-    bytes.seekp(at).put(good).flush();
-    EXPECT_TRUE(find("a").defined()) << "byte " << at;
+  constexpr size_t kPage = 4096;
+  const std::string good = read_file(file);
+  ASSERT_GT(size, 3 * kPage);
+  const auto expect_refused = [&](std::string bytes, const std::string& what) {
+    std::ofstream(file, std::ios::binary) << bytes;
+    EXPECT_FALSE(find("a").defined()) << what;
+    std::ofstream(file, std::ios::binary) << good;
+    EXPECT_TRUE(find("a").defined()) << what;
+  };
+  for (const size_t at : {size_t{0}, size_t{17}, size_t{30}, size - 1}) {
+    std::string bytes = good;
+    bytes[at] ^= 1;
+    expect_refused(bytes, "byte " + std::to_string(at));
+  }
+  for (size_t page = 0; page < size; page += kPage) {  // as a power cut leaves it
+    std::string bytes = good;
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(page), std::min(kPage, size - page), '\0');
+    expect_refused(bytes, "page at " + std::to_string(page));
   }
   fs::resize_file(file, size - 1);
   EXPECT_FALSE(find("a").defined());
