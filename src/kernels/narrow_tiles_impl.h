@@ -15,6 +15,7 @@ void tile(const NarrowRow& r, int64_t first) {
     const float* weight = r.weight + (c * r.kernel_height + r.first_row) * r.kernel_width * kLanes;
     for (int64_t y = r.first_row; y < r.last_row; ++y) {
       const float* at = channel + y * r.row_step;
+#pragma GCC unroll 2
       for (int64_t x = 0; x < r.kernel_width; ++x, at += r.tap_step, weight += kLanes) {
         Lanes w[kBlocks];
         for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * r.weight_block);
