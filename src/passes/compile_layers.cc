@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "passes/readers.h"
 #include "passes/scalar_program.h"
 
 namespace gluino {
@@ -19,16 +20,8 @@ struct Forms {
 class LayerCompiler {
  public:
   explicit LayerCompiler(const Graph& graph)
-      : graph_(graph),
-        forms_(graph.nodes.size()),
-        readers_(graph.nodes.size()),
-        is_output_(graph.nodes.size(), false),
-        done_(graph.nodes.size(), false) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      forms_[i].resize(graph.nodes[i].outputs.size());
-      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-    }
-    for (ValueId v : graph.outputs) is_output_[static_cast<size_t>(v.node)] = true;
+      : graph_(graph), forms_(graph.nodes.size()), readers_(graph), done_(graph.nodes.size(), false) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) forms_[i].resize(graph.nodes[i].outputs.size());
   }
 
   Graph run() {
@@ -104,15 +97,13 @@ class LayerCompiler {
     return apply_one(*n.op, zero, n.attrs).item<float>() == 0;
   }
 
-  // The only node that reads output 0 of n, which nobody else may see.
-  int only_reader(int n) const {
-    const auto k = static_cast<size_t>(n);
-    return readers_[k].size() == 1 && !is_output_[k] ? readers_[k][0] : -1;
-  }
   bool is_read(ValueId v) const {
-    const auto reads = [&](int r) { return std::count(node(r).inputs.begin(), node(r).inputs.end(), v) > 0; };
-    const auto& readers = readers_[static_cast<size_t>(v.node)];
-    return std::any_of(readers.begin(), readers.end(), reads) || std::count(graph_.outputs.begin(), graph_.outputs.end(), v) > 0;
+    const auto reads = [&](int r) {
+      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      return std::count(read.begin(), read.end(), v) > 0;
+    };
+    const auto& readers = readers_.of(v.node);
+    return std::any_of(readers.begin(), readers.end(), reads);
   }
   // What an elementwise node computes, as text; empty for others.
   std::string scalar_function(int n) const {
@@ -146,9 +137,9 @@ class LayerCompiler {
     std::vector<Shape> shapes;
     for (ValueId v : layer.inputs) shapes.push_back(shape(v));
     // The longest run of what follows that the layer can take over.
-    const int first = only_reader(n);
+    const int first = readers_.only_node(n);
     const std::optional<ValueId> other = first >= 0 ? added_by(first, n) : std::nullopt;
-    const int second = other ? only_reader(first) : -1;
+    const int second = other ? readers_.only_node(first) : -1;
     if (auto both = relu_of(second); other && both) {
       both->add = true;
       if (emit(n, shapes, *both, other, {first, second})) return true;
@@ -191,8 +182,8 @@ class LayerCompiler {
   const Graph& graph_;
   Graph result_;
   std::vector<std::vector<Forms>> forms_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<bool> is_output_, done_;
+  const Readers readers_;
+  std::vector<bool> done_;
   std::map<std::string, ValueId> packed_;
 };
 

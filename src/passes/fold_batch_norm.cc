@@ -4,18 +4,14 @@
 
 #include "base/format.h"
 #include "graph/trace.h"
+#include "passes/readers.h"
 
 namespace gluino {
 namespace {
 
 class Folding {
  public:
-  explicit Folding(const Graph& graph)
-      : graph_(graph), readers_(graph.nodes.size(), 0), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {
-    for (const auto& node : graph_.nodes)
-      for (ValueId v : node.inputs) ++readers_[static_cast<size_t>(v.node)];
-    for (ValueId v : graph_.outputs) ++readers_[static_cast<size_t>(v.node)];
-  }
+  explicit Folding(const Graph& graph) : graph_(graph), readers_(graph), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {}
 
   Graph run() {
     std::vector<bool> disappears(graph_.nodes.size(), false);
@@ -44,7 +40,7 @@ class Folding {
     if (!norm.op || !norm.op->channel_affine || norm.inputs[0].index != 0) return false;
     const auto layer_number = static_cast<size_t>(norm.inputs[0].node);
     const auto& layer = node(layer_number);
-    if (!layer.op || !layer.op->fold_affine || readers_[layer_number] != 1) return false;
+    if (!layer.op || !layer.op->fold_affine || readers_.count(norm.inputs[0].node) != 1) return false;
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
       for (ValueId v : node(k).inputs)
         if (v.node == static_cast<int>(i) && v.index != 0) return false;
@@ -103,7 +99,7 @@ class Folding {
   }
 
   const Graph& graph_;
-  std::vector<int> readers_;
+  const Readers readers_;
   std::vector<int> layer_of_;  // the layer that a node is folded into
   Rewriter rewriter_;
   std::map<const GraphNode*, ValueId> stands_for_;

@@ -5,6 +5,7 @@
 
 #include "kernels/program_text.h"
 #include "passes/eliminate_dead.h"
+#include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
 
@@ -25,11 +26,7 @@ struct Attention {
 
 class AttentionFinder {
  public:
-  explicit AttentionFinder(const Graph& graph) : graph_(graph), updates_(graph), readers_(graph.nodes.size()) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
-      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kOutside);
-  }
+  explicit AttentionFinder(const Graph& graph) : graph_(graph), updates_(graph), readers_(graph) {}
 
   // Node n is taken as the product of weights and values.
   std::optional<Attention> ending_at(int n) const {
@@ -52,14 +49,9 @@ class AttentionFinder {
   }
 
  private:
-  static constexpr int kOutside = -1;
   const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
   const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
-  int only_reader(int n) const {
-    const auto& readers = readers_[static_cast<size_t>(n)];
-    return readers.size() == 1 ? readers[0] : kOutside;
-  }
   bool is_product(int n, bool transposed) const {
     const Graph::Node& x = node(n);
     if (!x.op || !x.op->matrix_product || !is_float32(graph_, x)) return false;
@@ -73,7 +65,7 @@ class AttentionFinder {
 
   // The node that computes v, through views; it and the views become part of the attention, so nothing else may read them.
   std::optional<int> inner(ValueId v, Attention& a) const {
-    while (v.index == 0 && node(v.node).op && only_reader(v.node) != kOutside) {
+    while (v.index == 0 && node(v.node).op && readers_.only_node(v.node) >= 0) {
       if (!node(v.node).op->is_view) return v.node;
       a.inside.push_back(v.node);
       v = node(v.node).inputs[0];
@@ -166,16 +158,16 @@ class AttentionFinder {
   // The nodes that join the heads of what n gives; empty when something else follows.
   std::vector<int> join_heads(int n) const {
     std::vector<int> nodes;
-    int next = only_reader(n);
-    if (next != kOutside && is_view(next)) {
+    int next = readers_.only_node(n);
+    if (next >= 0 && is_view(next)) {
       nodes.push_back(next);
-      next = only_reader(next);
+      next = readers_.only_node(next);
     }
-    if (next == kOutside || !swaps_heads(next) || !ends_alike(shape(node(next).inputs[0]), *node(n).outputs[0].shape)) return {};
+    if (next < 0 || !swaps_heads(next) || !ends_alike(shape(node(next).inputs[0]), *node(n).outputs[0].shape)) return {};
     nodes.push_back(next);
     const Shape cut = *node(next).outputs[0].shape;
-    next = only_reader(next);
-    if (next == kOutside || !is_view(next)) return {};
+    next = readers_.only_node(next);
+    if (next < 0 || !is_view(next)) return {};
     const Shape& whole = *node(next).outputs[0].shape;
     if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
     nodes.push_back(next);
@@ -198,7 +190,7 @@ class AttentionFinder {
 
   const Graph& graph_;
   const StateUpdates updates_;
-  std::vector<std::vector<int>> readers_;
+  const Readers readers_;
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "passes/fuse_elementwise.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "kernels/elementwise.h"
 #include "kernels/program_text.h"
 #include "passes/differentiate.h"
+#include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
 
@@ -18,16 +18,8 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 class Fusion {
  public:
   explicit Fusion(const Graph& graph)
-      : graph_(graph),
-        updates_(graph),
-        group_(graph.nodes.size(), -1),
-        readers_(graph.nodes.size()),
-        backward_begins_(count_forward_nodes(graph)) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      types_.push_back(scalar_type(graph, graph.nodes[i]));
-      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-    }
-    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kResult);
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(count_forward_nodes(graph)) {
+    for (const Graph::Node& n : graph.nodes) types_.push_back(scalar_type(graph, n));
   }
 
   Graph run() {
@@ -46,7 +38,6 @@ class Fusion {
   }
 
  private:
-  static constexpr int kResult = std::numeric_limits<int>::max();  // a reader after all nodes: the graph's caller
   const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
 
   // Takes in producers of the same shape that compute in the same type. What others read becomes a result of the group; they must
@@ -91,13 +82,13 @@ class Fusion {
   bool belongs(int n, int last) const {
     if ((n < backward_begins_) != (last < backward_begins_) || updates_.forbid_moving(n, last)) return false;
     if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
-    const auto& readers = readers_[static_cast<size_t>(n)];
+    const auto& readers = readers_.of(n);
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[static_cast<size_t>(r)] == last; });
   }
   // Whether fuse_reductions can take the node over, as long as it has one result.
   bool is_reduced(int n) const {
-    const auto& readers = readers_[static_cast<size_t>(n)];
-    return readers.size() == 1 && readers[0] != kResult && node(readers[0]).op->reduction;
+    const int reader = readers_.only_node(n);
+    return reader >= 0 && node(reader).op->reduction;
   }
   std::vector<ValueId> inputs_of(const std::vector<int>& members, int extra = -1) const {
     std::vector<ValueId> inputs;
@@ -114,7 +105,7 @@ class Fusion {
     std::vector<int> results{last}, all = members;
     if (extra >= 0) all.push_back(extra);
     for (int m : all) {
-      const auto& readers = readers_[static_cast<size_t>(m)];
+      const auto& readers = readers_.of(m);
       const auto is_outside = [&](int r) { return std::find(all.begin(), all.end(), r) == all.end(); };
       if (m != last && std::any_of(readers.begin(), readers.end(), is_outside)) results.push_back(m);
     }
@@ -155,7 +146,7 @@ class Fusion {
   std::vector<std::optional<ComputeType>> types_;  // of the nodes that can be fused
   std::vector<int> group_;                         // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;
-  std::vector<std::vector<int>> readers_;
+  const Readers readers_;
   int backward_begins_;  // a group lies in one of the two passes
 };
 

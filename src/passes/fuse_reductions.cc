@@ -3,6 +3,7 @@
 #include <map>
 
 #include "passes/differentiate.h"
+#include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
 
@@ -14,11 +15,7 @@ using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
 }  // namespace
 
 Graph fuse_reductions(const Graph& graph, const PassContext&) {
-  std::vector<int> readers(graph.nodes.size());
-  for (const Graph::Node& n : graph.nodes)
-    for (ValueId v : n.inputs) ++readers[static_cast<size_t>(v.node)];
-  for (ValueId v : graph.outputs) ++readers[static_cast<size_t>(v.node)];
-
+  const Readers readers(graph);
   const int backward_begins = count_forward_nodes(graph);
   const StateUpdates updates(graph);
   const OpDef& fused = OpRegistry::global().get("_fused_reduce");
@@ -34,7 +31,7 @@ Graph fuse_reductions(const Graph& graph, const PassContext&) {
     if (!node.op || !node.op->reduction || !node.outputs[0].shape) continue;
     const int source = node.inputs[0].node;
     if (graph.info(node.inputs[0]).dtype != node.outputs[0].dtype || node.outputs[0].dtype == DType::boolean) continue;
-    if (readers[static_cast<size_t>(source)] != 1 || (source < backward_begins) != (n < backward_begins)) continue;
+    if (readers.count(source) != 1 || (source < backward_begins) != (n < backward_begins)) continue;
     if (updates.forbid_moving(source, n)) continue;
     std::vector<Shape> shapes;
     for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);

@@ -1,13 +1,13 @@
 #include "passes/fuse_rows.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "kernels/primitives.h"
 #include "kernels/row_program.h"
 #include "op/infer.h"
 #include "passes/differentiate.h"
+#include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
 
@@ -48,16 +48,8 @@ struct Rows {
 class RowFusion {
  public:
   explicit RowFusion(const Graph& graph)
-      : graph_(graph),
-        updates_(graph),
-        group_(graph.nodes.size(), -1),
-        readers_(graph.nodes.size()),
-        backward_begins_(count_forward_nodes(graph)) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      members_.push_back(classify(graph.nodes[i]));
-      for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-    }
-    for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kResult);
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(count_forward_nodes(graph)) {
+    for (const Graph::Node& n : graph.nodes) members_.push_back(classify(n));
   }
 
   Graph run() {
@@ -87,7 +79,6 @@ class RowFusion {
     }
   };
 
-  static constexpr int kResult = std::numeric_limits<int>::max();  // a reader after all nodes: the graph's caller
   const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
   const Member& member(int n) const { return members_[static_cast<size_t>(n)]; }
   const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
@@ -148,8 +139,8 @@ class RowFusion {
     std::vector<int> found;
     for (int n : group.nodes) {
       for (ValueId v : node(n).inputs) found.push_back(v.node);
-      for (int r : readers_[static_cast<size_t>(n)])
-        if (r != kResult) found.push_back(r);
+      for (int r : readers_.of(n))
+        if (r != Readers::kCaller) found.push_back(r);
     }
     std::erase_if(found, [&](int n) { return group.has(n) || group_[static_cast<size_t>(n)] >= 0; });
     return found;
@@ -168,7 +159,7 @@ class RowFusion {
     const int last = group.nodes.back();
     for (int n : group.nodes) {
       if (updates_.forbid_moving(n, last)) return false;
-      for (int r : readers_[static_cast<size_t>(n)])
+      for (int r : readers_.of(n))
         if (r < last && !group.has(r)) return false;
     }
     return inputs_of(group).size() <= kMostInputs && results_of(group).size() <= Program::kMaxResults &&
@@ -203,10 +194,10 @@ class RowFusion {
     return results;
   }
   bool is_read_outside(ValueId v, const Group& group) const {
-    const auto& readers = readers_[static_cast<size_t>(v.node)];
+    const auto& readers = readers_.of(v.node);
     return std::any_of(readers.begin(), readers.end(), [&](int r) {
-      const auto& read = r == kResult ? graph_.outputs : node(r).inputs;
-      return (r == kResult || !group.has(r)) && std::find(read.begin(), read.end(), v) != read.end();
+      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      return (r == Readers::kCaller || !group.has(r)) && std::find(read.begin(), read.end(), v) != read.end();
     });
   }
 
@@ -281,7 +272,7 @@ class RowFusion {
   std::vector<Member> members_;
   std::vector<int> group_;  // the last node of the group that a node is in
   std::map<int, Group> groups_;
-  std::vector<std::vector<int>> readers_;
+  const Readers readers_;
   int backward_begins_;  // a group lies in one of the two passes
 };
 
