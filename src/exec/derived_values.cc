@@ -40,7 +40,17 @@ static Tensor compute(const Plan& plan, const Derived& derived) {
   return made.at(derived.slot);
 }
 
-constexpr uint64_t kWritesOfLoading = 8;  // a parameter that was initialised and loaded has been written no more often
+// Whether another process may need the same value: not that of random numbers, nor of parameters that are being trained or belong
+// to someone else.
+static bool is_worth_keeping(const std::vector<SourceStamp>& sources) {
+  constexpr uint64_t kWritesOfLoading = 8;  // a parameter that was initialised and loaded has been written no more often
+  const SourceStamp* largest = nullptr;
+  for (const SourceStamp& s : sources) {
+    if (s.writes > kWritesOfLoading || s.storage->is_shared_outside()) return false;
+    if (!largest || s.storage->bytes() > largest->storage->bytes()) largest = &s;
+  }
+  return largest && !largest->storage->is_as_initialised();
+}
 
 // Everything that the value depends on.
 static std::string identity_of(const Plan& plan, const Derived& derived) {
@@ -69,13 +79,10 @@ Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vect
   const std::lock_guard lock(mutex_);
   if (!value_.defined() || !is_current(plan, derived, stamps_)) {
     stamps_.clear();
-    bool is_in_training = value_.defined();  // what changes will change again: not worth the disk
-    for (int s : derived.sources) {
-      stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
-      is_in_training = is_in_training || stamps_.back().writes > kWritesOfLoading || stamps_.back().storage->is_shared_outside();
-    }
-    // Fresh memory: a run in another thread may still read the old value.
-    value_ = is_in_training ? compute(plan, derived) : find_or_compute(plan, derived);
+    for (int s : derived.sources) stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
+    // What has changed will change again. Fresh memory: a run in another thread may still read the old value.
+    const bool is_first = !value_.defined();
+    value_ = is_first && is_worth_keeping(stamps_) ? find_or_compute(plan, derived) : compute(plan, derived);
   }
   stamps = stamps_;
   return value_;

@@ -5,6 +5,7 @@
 #include "gluino/autograd.h"
 #include "gluino/block.h"
 #include "graph/trace.h"
+#include "tensor/impl.h"
 
 namespace gluino {
 namespace {
@@ -69,6 +70,7 @@ void Parameter::create(const Shape& shape) {
   deferred_ = false;
   Tensors copies{value};
   for (size_t i = 1; i < devices_.size(); ++i) copies.push_back(value.to(devices_[i]));
+  for (const Tensor& t : copies) impl_of(t).storage->note_initialised();
   replace_copies(std::move(copies));
 }
 
