@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -15,6 +16,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -47,15 +49,20 @@ struct Job {
   }
 };
 
-// How many threads want to run on this machine now, the calling one among them; 0: unknown.
-int count_runnable() {
-  char text[64] = {};
-  const int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
+// The first bytes of a file of the system's; empty: there is none.
+std::string read_start(const char* path) {
+  char text[96] = {};
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
   const ssize_t n = read(file, text, sizeof text - 1);
   close(file);
+  return {text, static_cast<size_t>(std::max<ssize_t>(n, 0))};
+}
+
+// How many threads want to run on this machine now, the calling one among them; 0: unknown.
+int count_runnable() {
   int runnable = 0;
-  return n > 0 && std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : 0;
+  return std::sscanf(read_start("/proc/loadavg").c_str(), "%*s %*s %*s %d/", &runnable) == 1 ? runnable : 0;
 }
 
 // Whether another process wants the core this thread runs on. A thread that is put aside in the middle of a chunk keeps the
@@ -80,15 +87,16 @@ class Contention {
   void watch() {
     watched_ = Clock::now();
     busy_ = processor_time();
+    if (watched_ - read_ > kRead) read_waiting_time();
   }
   // Looks back to the last watch().
   void check() {
     const Clock::time_point now = Clock::now();
     const Clock::duration lost = (now - watched_) - (processor_time() - busy_);
     if (lost < kNoticed) return;
-    const long before = switches_;
-    switches_ = involuntary_switches();
-    if (switches_ == before) return;
+    const Clock::duration before = waited_;
+    read_waiting_time();
+    if (waited_ - before < kNoticed) return;  // the machine itself stood still, as virtual ones do
     const bool again = now - returned_ < kRemembered;
     pause_ = again ? std::min<Clock::duration>(2 * pause_, kLongest) : kShortest;
     returned_ = now + pause_;
@@ -100,6 +108,7 @@ class Contention {
   static constexpr Clock::duration kNoticed = std::chrono::microseconds(700);
   static constexpr Clock::duration kShortest = std::chrono::milliseconds(5), kLongest = std::chrono::milliseconds(100);
   static constexpr Clock::duration kRemembered = std::chrono::milliseconds(100);  // so long after a return a loss is the same trouble
+  static constexpr Clock::duration kRead = std::chrono::milliseconds(20);
   // A helper needs a core for itself, a caller one for a helper too.
   bool cores_are_taken() const {
     static const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -110,16 +119,25 @@ class Contention {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
   }
-  static long involuntary_switches() {
-    rusage usage{};
+  // How long this thread has waited for a core that other threads had.
+  void read_waiting_time() {
+    read_ = Clock::now();
+    long long busy = 0, waited = 0;
+    const std::string text = read_start("/proc/thread-self/schedstat");
+    if (std::sscanf(text.c_str(), "%lld %lld", &busy, &waited) == 2) {
+      waited_ = std::chrono::nanoseconds(waited);
+      return;
+    }
+    rusage usage{};  // where the system does not say, every switch counts
     getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
+    waited_ = usage.ru_nivcsw * kNoticed;
   }
   const bool is_helper_;
   bool is_away_ = false;
   Clock::time_point watched_ = Clock::now(), returned_{};
   Clock::duration busy_ = processor_time(), pause_ = kShortest;
-  long switches_ = involuntary_switches();
+  Clock::time_point read_{};
+  Clock::duration waited_{};
 };
 
 thread_local Contention tls_contention(false);  // of a caller
