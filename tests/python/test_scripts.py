@@ -455,3 +455,18 @@ def test_an_optimizer_of_the_user_sees_the_weight_after_the_update():
     loss.backward()
     trainer.step(1)
     np.testing.assert_allclose(p.data().asnumpy(), [0.25, 0.25])
+
+
+def test_adamw_decays_by_the_learning_rate():
+    """w -= lr * (m / (sqrt(v) + eps) + wd * w), with lr corrected for means that start at 0."""
+    lr, wd, b1, b2, eps = 0.1, 0.2, 0.9, 0.999, 1e-6
+    start, gradients = np.array([1.0, -2.0, 3.0]), [np.array([0.5, 0.1, -0.3]), np.array([-0.2, 0.4, 0.7])]
+    optimizer = mx.optimizer.AdamW(learning_rate=lr, wd=wd, beta1=b1, beta2=b2, epsilon=eps)
+    weight = nd.array(start)
+    state = optimizer.create_state(0, weight)
+    w, m, v = start.copy(), np.zeros(3), np.zeros(3)
+    for t, g in enumerate(gradients, 1):
+        optimizer.update(0, weight, nd.array(g), state)
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        w -= lr * np.sqrt(1 - b2**t) / (1 - b1**t) * (m / (np.sqrt(v) + eps) + wd * w)
+        np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)

@@ -109,9 +109,9 @@ class AdamW(Adam):
         self.correct_bias = correct_bias
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        eta = math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t) if self.correct_bias else 1.0
+        eta = lr * (math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t) if self.correct_bias else 1.0)  # a factor of the decay too
         scale = nd.array([self.rescale_grad], ctx=weight.context)
-        nd.contrib.adamw_update(weight, grad, *state, scale, out=weight, lr=lr, eta=eta, wd=wd, beta1=self.beta1, beta2=self.beta2,
+        nd.contrib.adamw_update(weight, grad, *state, scale, out=weight, lr=1, eta=eta, wd=wd, beta1=self.beta1, beta2=self.beta2,
                                 epsilon=self.epsilon, clip_gradient=self.clip_gradient or -1)
 
 
