@@ -5,6 +5,8 @@
 
 #include "kernels/channel_rows.h"
 #include "kernels/wide_vectors.h"
+// After the header of vectors, which allows them as arguments.
+#include "kernels/channel_formulas.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
@@ -56,12 +58,12 @@ void head_sums(const T* head, const T* x, int64_t n, T mean, T rstd, T* head_sum
     for (int v = 0; v < kVectors; ++v) {
       const Vector<T> h = load<Vector<T>>(head + i + v * kWidth<T>);
       a.vectors[v] += h;
-      b.vectors[v] += h * ((load<Vector<T>>(x + i + v * kWidth<T>) - mean) * rstd);
+      b.vectors[v] += h * normalised(load<Vector<T>>(x + i + v * kWidth<T>), mean, rstd);
     }
   T rest = 0, rest_x = 0;
   for (; i < n; ++i) {
     rest += head[i];
-    rest_x += head[i] * ((x[i] - mean) * rstd);
+    rest_x += head[i] * normalised(x[i], mean, rstd);
   }
   *head_sum = a.total(n, rest);
   *head_x_sum = b.total(n, rest_x);
@@ -70,13 +72,13 @@ void head_sums(const T* head, const T* x, int64_t n, T mean, T rstd, T* head_sum
 template <class T>
 void affine(const T* x, int64_t n, T mean, T scale, T shift, T* out) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale + shift;
+  for (int64_t i = 0; i < n; ++i) out[i] = affine_of(x[i], mean, scale, shift);
 }
 
 template <class T>
 void grad(const T* head, const T* x, int64_t n, T mean, T rstd, T scale, T a, T b, T* out) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = scale * (head[i] - a - (x[i] - mean) * rstd * b);
+  for (int64_t i = 0; i < n; ++i) out[i] = grad_of(head[i], x[i], mean, rstd, scale, a, b);
 }
 
 }  // namespace

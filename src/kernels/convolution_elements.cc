@@ -43,7 +43,7 @@ std::vector<Element> elements_of(const ConvGeometry& g) {
   return elements;
 }
 
-// (channels, positions) of (images, channels, area), and back.
+// (channels, positions) of (images, channels, area).
 void to_positions(int64_t images, int64_t channels, int64_t area, const float* plain, float* positions) {
   for (int64_t n = 0; n < images; ++n)
     for (int64_t c = 0; c < channels; ++c, plain += area)

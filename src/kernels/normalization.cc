@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/channel_formulas.h"
 #include "kernels/channel_rows.h"
 #include "kernels/primitives.h"
 #include "kernels/rows.h"
@@ -81,8 +82,6 @@ Pair<T> row_moments(const T* x, int64_t n, int64_t step) {
   return {mean, var};
 }
 
-int64_t row_grain(int64_t extent) { return 8192 / std::max<int64_t>(extent, 1) + 1; }
-
 }  // namespace
 
 template <class T>
@@ -114,7 +113,7 @@ void channel_moments(const ChannelLayout& l, const T* x, T* mean, T* var) {
 template <class T>
 void channel_affine(const ChannelLayout& l, const T* x, const T* mean, const T* scale, const T* shift, T* out) {
   channel_map(
-      l, out, [&](int64_t i, int64_t c) { return (x[i] - mean[c]) * scale[c] + shift[c]; },
+      l, out, [&](int64_t i, int64_t c) { return affine_of(x[i], mean[c], scale[c], shift[c]); },
       [&, &rows = channel_rows<T>()](int64_t at, int64_t c) { rows.affine(x + at, l.inner, mean[c], scale[c], shift[c], out + at); });
 }
 
@@ -128,7 +127,7 @@ void channel_head_sums(const ChannelLayout& l, const T* head, const T* x, const 
         for (int64_t c = begin; c < end; ++c) {
           const int64_t i = o * l.channels + c;
           a[static_cast<size_t>(c - begin)] += head[i];
-          b[static_cast<size_t>(c - begin)] += head[i] * ((x[i] - mean[c]) * rstd[c]);
+          b[static_cast<size_t>(c - begin)] += head[i] * normalised(x[i], mean[c], rstd[c]);
         }
     } else {
       for (int64_t c = begin; c < end; ++c)
@@ -150,7 +149,7 @@ template <class T>
 void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, const T* scale, const T* a, const T* b,
                   T* out) {
   channel_map(
-      l, out, [&](int64_t i, int64_t c) { return scale[c] * (head[i] - a[c] - (x[i] - mean[c]) * rstd[c] * b[c]); },
+      l, out, [&](int64_t i, int64_t c) { return grad_of(head[i], x[i], mean[c], rstd[c], scale[c], a[c], b[c]); },
       [&, &rows = channel_rows<T>()](int64_t at, int64_t c) {
         rows.grad(head + at, x + at, l.inner, mean[c], rstd[c], scale[c], a[c], b[c], out + at);
       });

@@ -15,8 +15,15 @@ namespace gluino::kernels {
 namespace {
 
 constexpr int64_t kElementsAtOnce = 4096;  // of each value; a longer row is taken by itself
-constexpr std::string_view kFunctionNames[] = {"map", "reduce", "softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "layer_norm"};
-constexpr size_t kFunctionArguments[] = {0, 1, 1, 1, 2, 2, 3};
+// In the order of RowFunction. Maps and reductions have names and results of their own.
+struct FunctionInfo {
+  std::string_view name;
+  size_t arguments = 0;
+  int gives = 1;
+};
+constexpr FunctionInfo kFunctions[] = {
+    {"map"}, {"reduce"}, {"softmax", 1}, {"log_softmax", 1}, {"softmax_grad", 2}, {"log_softmax_grad", 2}, {"layer_norm", 3, 3}};
+const FunctionInfo& info_of(RowFunction f) { return kFunctions[static_cast<size_t>(f)]; }
 
 [[noreturn]] void damaged(const std::string& text) { raise<AttrError>("'{}' is not a row program", text); }
 
@@ -53,16 +60,15 @@ RowStage parse_stage(const std::string& text, std::string_view words) {
     if (arguments.size() != 1) damaged(text);
     return reduction_stage(name, rest, arguments[0]);
   }
-  if (name != kFunctionNames[0]) return function_stage(name, std::move(arguments), parse_number<double>(text, rest));
+  if (name != info_of(RowFunction::map).name) return function_stage(name, std::move(arguments), parse_number<double>(text, rest));
   const Program program = parse_program(std::string(rest));
   check_program(program, arguments.size());
   return map_stage(program, std::move(arguments));
 }
 
 std::string stage_text(const RowStage& s) {
-  const auto f = static_cast<size_t>(s.function);
   const std::string_view name =
-      s.function == RowFunction::reduce ? std::string_view(kReduceNames[static_cast<size_t>(s.how)]) : kFunctionNames[f];
+      s.function == RowFunction::reduce ? std::string_view(kReduceNames[static_cast<size_t>(s.how)]) : info_of(s.function).name;
   const std::string rest = s.function == RowFunction::map      ? program_text(s.loops->program())
                            : s.function == RowFunction::reduce ? kFinishNames[static_cast<size_t>(s.finish)]
                                                                : fmt::format("{}", s.number);
@@ -85,18 +91,16 @@ RowStage reduction_stage(std::string_view how, std::string_view finish, int argu
           .finish = static_cast<ReduceFinish>(f)};
 }
 RowStage function_stage(std::string_view name, std::vector<int> arguments, double number) {
-  const int f = index_of(kFunctionNames, name);
-  const auto function = static_cast<RowFunction>(f);
-  if (f < 0 || function == RowFunction::map || function == RowFunction::reduce) raise<AttrError>("there is no function {} of rows", name);
-  if (arguments.size() != kFunctionArguments[f]) raise<AttrError>("{} of rows reads another number of values", name);
+  const auto* info = std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const FunctionInfo& f) { return f.name == name; });
+  if (info == std::end(kFunctions) || info->arguments == 0) raise<AttrError>("there is no function {} of rows", name);
+  const auto function = static_cast<RowFunction>(info - std::begin(kFunctions));
+  if (arguments.size() != info->arguments) raise<AttrError>("{} of rows reads another number of values", name);
   RowStage stage{.function = function, .arguments = std::move(arguments)};
   stage.number = number;
   return stage;
 }
 
-int RowStage::gives() const {
-  return function == RowFunction::map ? loops->program().num_results() : function == RowFunction::layer_norm ? 3 : 1;
-}
+int RowStage::gives() const { return function == RowFunction::map ? loops->program().num_results() : info_of(function).gives; }
 
 DType RowProgram::result_dtype(int result, int inputs) const {
   int value = results[static_cast<size_t>(result)] - inputs;
@@ -308,8 +312,7 @@ void RowKernel::run(std::span<const Operand> inputs, std::span<const Result> res
     }
     value += static_cast<size_t>(s.gives());
   }
-  parallel_for(rows_, 8192 / std::max<int64_t>(length_, 1) + 1,
-               [&](int64_t begin, int64_t end) { Run(*this, inputs, results, maps).rows(begin, end); });
+  parallel_for(rows_, row_grain(length_), [&](int64_t begin, int64_t end) { Run(*this, inputs, results, maps).rows(begin, end); });
 }
 
 }  // namespace gluino::kernels

@@ -14,6 +14,9 @@ struct RowFunctions {
   // One step of an LSTM with n states: `gates` holds the sums of i, f, g and o, n each, and becomes their activations.
   void (*lstm)(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell);
 };
+// How many rows of so many elements are worth a thread.
+inline int64_t row_grain(int64_t extent) { return 8192 / (extent > 1 ? extent : 1) + 1; }
+
 struct RowTable {
   RowFunctions<float> f32;
   RowFunctions<double> f64;

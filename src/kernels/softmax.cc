@@ -21,7 +21,7 @@ void vector_exp(const T* in, T* out, int64_t n) {
 // Calls f(row, buffer of two rows) for all rows in parallel.
 template <class T, class F>
 void for_each_row(const SoftmaxLayout& l, F&& f) {
-  parallel_for(l.rows(), 8192 / std::max<int64_t>(l.extent, 1) + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(l.rows(), row_grain(l.extent), [&](int64_t begin, int64_t end) {
     std::vector<T> buffer(static_cast<size_t>(2 * l.extent));
     for (int64_t r = begin; r < end; ++r) f(r, buffer.data());
   });

@@ -95,8 +95,11 @@ class Adam(Optimizer):
     def create_state(self, index, weight):
         return _zeros(weight, 2)
 
+    def _bias_correction(self, t):
+        return math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        lr *= math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+        lr *= self._bias_correction(t)
         self._step("_multi_adam_update", weight, grad, *state, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **self._common())
 
 
@@ -109,7 +112,7 @@ class AdamW(Adam):
         self.correct_bias = correct_bias
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        eta = lr * (math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t) if self.correct_bias else 1.0)  # a factor of the decay too
+        eta = lr * (self._bias_correction(t) if self.correct_bias else 1.0)  # a factor of the decay too
         scale = nd.array([self.rescale_grad], ctx=weight.context)
         nd.contrib.adamw_update(weight, grad, *state, scale, out=weight, lr=1, eta=eta, wd=wd, beta1=self.beta1, beta2=self.beta2,
                                 epsilon=self.epsilon, clip_gradient=self.clip_gradient or -1)
