@@ -151,6 +151,17 @@ struct CompiledLayer {
   bool takes_blocked = false, gives_blocked = false;
 };
 
+// One of several calls, each of which reads the result of the one before as its first input.
+struct ChainedCall {
+  const void* attrs;
+  std::vector<Shape> in;
+};
+// The call that computes them all. Its inputs are theirs in order, without the results between them.
+struct JoinedCall {
+  std::string op;
+  Attrs attrs;
+};
+
 struct OpDef {
   std::string name, doc;
   std::vector<std::string> aliases;
@@ -203,6 +214,9 @@ struct OpDef {
   // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
   std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
       compiled_layer;
+
+  // One call instead of a chain of calls of this operator, where that is faster.
+  std::function<std::optional<JoinedCall>(std::span<const ChainedCall> calls)> join;
 
   // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
   std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
@@ -449,6 +463,11 @@ class OpBuilder {
   OpBuilder& compiled_layer(F f) {
     def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) { return f(as(a), in, e, blocked); };
     return *this;
+  }
+  // f(span<const ChainedCall>) -> std::optional<JoinedCall>
+  template <class F>
+  OpBuilder& join(F f) {
+    return def_.join = f, *this;
   }
   // f(attrs, span<const Shape> in) -> Reduction
   template <class F>

@@ -147,7 +147,7 @@ py::object to_numpy(const Tensor& t) {
     const ReleaseLock release(!is_tracing() && shape.elements() > 4096);
     source.copy_to(destination);
   }
-  return std::move(array);
+  return array;
 }
 
 Tensor from_numpy(py::object object, Device device) {

@@ -14,6 +14,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_reductions.h"
 #include "passes/fuse_rows.h"
+#include "passes/join_layers.h"
 #include "passes/raise_shape_reads.h"
 #include "passes/simplify.h"
 
@@ -34,7 +35,8 @@ constexpr Pass kJointPasses[] = {
     {"eliminate_dead (joint)", eliminate_dead},
 };
 // At the end, when nothing will be differentiated any more: from operators to kernels.
-constexpr Pass kLayerPass = {"compile_layers", compile_layers};  // where no backward pass needs the operators' own results
+constexpr Pass kLayerPasses[] = {{"compile_layers", compile_layers},  // where no backward pass needs the operators' own results
+                                 {"join_layers", join_layers}};
 constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise},
                                   {"fuse_attention", fuse_attention},
                                   {"fuse_rows", fuse_rows},
@@ -61,7 +63,8 @@ class Pipeline {
     for (const Pass& pass : kForwardPasses) g = apply_pass(pass, g);
     if (!request_.wanted_gradients.empty()) g = with_backward(g);
     const int64_t operators_bytes = intermediate_bytes(g);
-    if (request_.wanted_gradients.empty()) g = apply_pass(kLayerPass, g);
+    if (request_.wanted_gradients.empty())
+      for (const Pass& pass : kLayerPasses) g = apply_pass(pass, g);
     for (const Pass& pass : kFusionPasses) g = apply_pass(pass, g);
     const int forward_nodes = count_forward_nodes(g);
     result_.after = std::move(g);

@@ -11,15 +11,23 @@ namespace {
 template <int kRows, int kVectors, int kFirst = 0>
 void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step, int64_t panel_step,
                const float* bias, float* c, int64_t c_step, TileStore how) {
-  Lanes sum[kRows][kVectors];
-  for (int i = 0; i < kRows; ++i)
-    for (int h = 0; h < kVectors; ++h)
-      sum[i][h] = how.start == TileStart::zero   ? spread(0.0f)
-                  : how.start == TileStart::bias ? load(bias + h * kLanes)
-                                                 : load(c + i * c_step + h * kLanes);
+  Lanes sum[kRows][kVectors];  // in registers, which they are only where all loops over them are unrolled
+  const auto for_each_sum = [](auto f) __attribute__((always_inline)) {
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+      for (int h = 0; h < kVectors; ++h) f(i, h);
+  };
+  if (how.start == TileStart::zero)
+    for_each_sum([&](int i, int h) { sum[i][h] = spread(0.0f); });
+  else if (how.start == TileStart::bias)
+    for_each_sum([&](int i, int h) { sum[i][h] = load(bias + h * kLanes); });
+  else
+    for_each_sum([&](int i, int h) { sum[i][h] = load(c + i * c_step + h * kLanes); });
 #pragma GCC unroll 2
   for (int64_t p = 0; p < k; ++p) {
     Lanes row[kVectors];
+#pragma GCC unroll 8
     for (int h = 0; h < kVectors; ++h) row[h] = load(b + (kFirst + h) / 2 * panel_step + (kFirst + h) % 2 * kLanes);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
@@ -30,8 +38,8 @@ void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, cons
     a += k_step;
     b += b_step;
   }
-  for (int i = 0; i < kRows; ++i)
-    for (int h = 0; h < kVectors; ++h) store(c + i * c_step + h * kLanes, how.relu ? relu(sum[i][h]) : sum[i][h]);
+  if (how.relu) for_each_sum([&](int i, int h) { sum[i][h] = relu(sum[i][h]); });
+  for_each_sum([&](int i, int h) { store(c + i * c_step + h * kLanes, sum[i][h]); });
 }
 
 template <int kRows>

@@ -6,10 +6,14 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-// The sums of kColumns neighbouring outputs stay in registers.
+// The sums of kColumns neighbouring outputs stay in registers, which they do only where all loops over them are unrolled.
 template <int kBlocks, int kStep, int kColumns>
-void tile(const NarrowRow& r, int64_t first) {
-  Lanes sum[kBlocks][kColumns] = {};
+__attribute__((always_inline)) inline void tile(const NarrowRow& r, int64_t first) {
+  Lanes sum[kBlocks][kColumns];
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; ++b)
+#pragma GCC unroll 12
+    for (int i = 0; i < kColumns; ++i) sum[b][i] = spread(0.0f);
   for (int64_t c = 0; c < r.channels; ++c) {
     const float* channel = r.data + first * kStep + c / kStep * r.plane_step + c % kStep;
     const float* weight = r.weight + (c * r.kernel_height + r.first_row) * r.kernel_width * kLanes;
@@ -18,23 +22,32 @@ void tile(const NarrowRow& r, int64_t first) {
 #pragma GCC unroll 2
       for (int64_t x = 0; x < r.kernel_width; ++x, at += r.tap_step, weight += kLanes) {
         Lanes w[kBlocks];
+#pragma GCC unroll 2
         for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * r.weight_block);
 #pragma GCC unroll 12
         for (int i = 0; i < kColumns; ++i) {
           const Lanes v = spread(at[i * kStep]);
+#pragma GCC unroll 2
           for (int b = 0; b < kBlocks; ++b) sum[b][i] += v * w[b];
         }
       }
     }
   }
-  for (int b = 0; b < kBlocks; ++b)
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; ++b) {
+    const Lanes bias = load(r.bias + b * kLanes);
+    float* to = r.out + b * r.out_block + first * kLanes;
 #pragma GCC unroll 12
-    for (int i = 0; i < kColumns; ++i) {
-      float* to = r.out + b * r.out_block + (first + i) * kLanes;
-      Lanes v = sum[b][i] + load(r.bias + b * kLanes);
-      if (r.accumulate) v += load(to);
-      store(to, r.relu ? relu(v, r.limit) : v);
-    }
+    for (int i = 0; i < kColumns; ++i) sum[b][i] += bias;
+    if (r.accumulate)
+#pragma GCC unroll 12
+      for (int i = 0; i < kColumns; ++i) sum[b][i] += load(to + i * kLanes);
+    if (r.relu)
+#pragma GCC unroll 12
+      for (int i = 0; i < kColumns; ++i) sum[b][i] = relu(sum[b][i], r.limit);
+#pragma GCC unroll 12
+    for (int i = 0; i < kColumns; ++i) store(to + i * kLanes, sum[b][i]);
+  }
 }
 
 // As many columns as are asked for, at most kColumns.
@@ -55,26 +68,36 @@ void row(const NarrowRow& r) {
 // The sums of kRows x kTaps elements of the window stay in registers, for both blocks.
 template <int kBlocks, int kRows, int kTaps>
 void taps(const NarrowGrad& g, int64_t first_row, int64_t first_tap) {
-  Lanes sum[kRows][kTaps][kBlocks] = {};
+  Lanes sum[kRows][kTaps][kBlocks];
+  const auto for_each_sum = [](auto f) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 6
+      for (int t = 0; t < kTaps; ++t)
+#pragma GCC unroll 2
+        for (int b = 0; b < kBlocks; ++b) f(r, t, b);
+  };
+  for_each_sum([&](int r, int t, int b) { sum[r][t][b] = spread(0.0f); });
   for (int64_t y = 0; y < g.rows; ++y) {
     const float *head = g.head + y * g.columns * kLanes, *data = g.data + (y + first_row) * g.data_row + first_tap;
     for (int64_t x = 0; x < g.columns; ++x, head += kLanes, ++data) {
       Lanes h[kBlocks];
+#pragma GCC unroll 2
       for (int b = 0; b < kBlocks; ++b) h[b] = load(head + b * g.head_block);
+#pragma GCC unroll 2
       for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 6
         for (int t = 0; t < kTaps; ++t) {
           const Lanes v = spread(data[r * g.data_row + t]);
+#pragma GCC unroll 2
           for (int b = 0; b < kBlocks; ++b) sum[r][t][b] += v * h[b];
         }
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int t = 0; t < kTaps; ++t)
-      for (int b = 0; b < kBlocks; ++b) {
-        float* to = g.weight_grad + b * g.weight_block + ((first_row + r) * g.kernel_width + first_tap + t) * kLanes;
-        store(to, load(to) + sum[r][t][b]);
-      }
+  for_each_sum([&](int r, int t, int b) {
+    float* to = g.weight_grad + b * g.weight_block + ((first_row + r) * g.kernel_width + first_tap + t) * kLanes;
+    store(to, load(to) + sum[r][t][b]);
+  });
 }
 
 template <int kBlocks, int kRows, int kTaps>
