@@ -1,7 +1,6 @@
 // Convolutions of compiled programs, on blocked activations.
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_blocked.h"
@@ -40,11 +39,14 @@ struct CompiledConvolutionAttrs : ConvolutionAttrs {
         .field("limit", &A::limit, "with relu: what larger results become");
   }
 };
+static void check_blocked(const Shape& data, int64_t channels) {
+  if (data.ndim() != 5 || data[1] != kernels::blocks_of(channels) || data[4] != kernels::kChannelBlock)
+    raise<ShapeError>("data of shape {} does not hold {} channels in blocks of {}", data, channels, kernels::kChannelBlock);
+}
 // The geometry, from data in the layout that the kernel reads.
 static ConvGeometry compiled_geometry(const CompiledConvolutionAttrs& a, const Shape& data) {
   if (data.ndim() == 4) return geometry_of(a, data);
-  if (data.ndim() != 5 || data[1] != kernels::blocks_of(a.in_channels) || data[4] != kernels::kChannelBlock)
-    raise<ShapeError>("data of shape {} does not hold {} channels in blocks of {}", data, a.in_channels, kernels::kChannelBlock);
+  check_blocked(data, a.in_channels);
   return geometry_of(a, {data[0], a.in_channels, data[2], data[3]});
 }
 static Shape blocked_shape(int64_t batch, int64_t channels, const Spatial& extents) {
@@ -107,8 +109,7 @@ static void check_packed(const Shape& given, const ConvGeometry& g) {
 
 static Shape separable_shape(const SeparableAttrs& a, std::span<const Shape> in) {
   const Shape& data = in[0];
-  if (data.ndim() != 5 || data[1] != kernels::blocks_of(a.in_channels) || data[4] != kernels::kChannelBlock)
-    raise<ShapeError>("data of shape {} does not hold {} channels in blocks of {}", data, a.in_channels, kernels::kChannelBlock);
+  check_blocked(data, a.in_channels);
   if (a.limits.size() != a.layers()) raise<AttrError>("{} limits are given for {} layers", a.limits.size(), a.layers());
   const ConvGeometry g = depthwise_geometry(a, data[0], data[2], data[3]);
   size_t next = 1;
@@ -155,19 +156,17 @@ static std::optional<JoinedCall> join_convolutions(std::span<const ChainedCall> 
     if (calls[i].in[0].ndim() != 5 || a.algorithm != kernels::ConvAlgorithm::direct || a.no_bias || (a.add && !is_last)) return {};
     const ConvGeometry g = compiled_geometry(a, calls[i].in[0]);
     if (kernels::can_be_separable_middle(g)) {
-      if (std::exchange(has_depthwise, true)) return {};
-      if (a.add) return {};
+      if (has_depthwise || a.add) return {};
+      has_depthwise = true;
       joined.channels = g.out_channels;
       joined.kernel = a.kernel;
       joined.stride = a.stride;
       joined.pad = a.pad;
-    } else if (kernels::is_pointwise(g)) {
-      if (is_last && !has_depthwise) return {};
-      if (!is_last && i > 0) return {};
-      (has_depthwise ? joined.project : joined.expand) = true;
-      weights += g.in_channels * g.out_channels;
     } else {
-      return {};
+      bool& is_there = has_depthwise ? joined.project : joined.expand;
+      if (!kernels::is_pointwise(g) || is_there) return {};
+      is_there = true;
+      weights += g.in_channels * g.out_channels;
     }
     if (i == 0) joined.in_channels = g.in_channels;
     if (!is_last) between += g.out_channels * g.out_area();
