@@ -532,3 +532,18 @@ def test_nadam_clips_what_the_decay_was_added_to():
     now, after = (0.9 * (1 - 0.5 * 0.96 ** (t * 0.004)) for t in (1, 2))
     blended = d * (1 - now) / (1 - now) + after * 0.1 * d / (1 - now * after)
     np.testing.assert_allclose(weight.asnumpy(), np.array([3.0, -3.0, 0.1]) - 0.1 * blended / np.abs(d), rtol=1e-5)
+
+
+def test_lars_keeps_the_copies_on_several_devices_the_same():
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    p = mx.gluon.Parameter("p_weight", shape=(2, 3))
+    p.initialize(mx.init.One(), ctx=contexts)
+    trainer = mx.gluon.Trainer([p], "lars", {"learning_rate": 0.1, "momentum": 0.9, "eta": 1.0})
+    for lr in (0.1, 0.4, 0.2):  # a new rate also scales the momentum
+        trainer.set_learning_rate(lr)
+        with mx.autograd.record():
+            losses = [(p.data(ctx) ** 2).sum() for ctx in contexts]
+        mx.autograd.backward(losses)
+        trainer.step(2)
+    np.testing.assert_array_equal(p.data(contexts[0]).asnumpy(), p.data(contexts[1]).asnumpy())
+    assert np.abs(p.data(contexts[0]).asnumpy() - 1).max() > 0.01
