@@ -151,6 +151,27 @@ PyObject* compose(const Given& g, Flavour flavour) {
   return wrap_call(sym::apply(op.name, inputs, attrs, call_name(g.name, g.self), named), flavour);
 }
 
+// What mx.profiler asked for: operator, start and end in nanoseconds of the steady clock.
+struct Timed {
+  const OpDef* op;
+  int64_t begin, end;
+};
+bool profiling = false;  // guarded by the interpreter's lock, like the list
+std::vector<Timed> timed;
+
+class ProfileScope {
+ public:
+  explicit ProfileScope(const OpDef& op) : op_(profiling ? &op : nullptr), begin_(op_ ? now() : 0) {}
+  ~ProfileScope() {
+    if (op_) timed.push_back({op_, begin_, now()});
+  }
+
+ private:
+  static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  const OpDef* op_;
+  int64_t begin_;
+};
+
 // ---- tensors
 
 bool is_heavy(std::span<const Tensor> inputs) {
@@ -168,6 +189,7 @@ Tensors output_targets(PyObject* out) {
 
 // Writes results into existing arrays; directly where the operator may work in place.
 PyObject* call_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, PyObject* out) {
+  const ProfileScope profile(op);
   Tensors targets = output_targets(out);
   const bool direct =
       targets.size() == 1 && !mode().recording && !is_tracing() && std::any_of(op.inplace.begin(), op.inplace.end(), [&](auto pair) {
@@ -313,27 +335,6 @@ py::dict describe(const std::string& op_name) {
   d["variadic"] = op.is_variadic;
   return d;
 }
-
-// What mx.profiler asked for: operator, start and end in nanoseconds of the steady clock.
-struct Timed {
-  const OpDef* op;
-  int64_t begin, end;
-};
-bool profiling = false;  // guarded by the interpreter's lock, like the list
-std::vector<Timed> timed;
-
-class ProfileScope {
- public:
-  explicit ProfileScope(const OpDef& op) : op_(profiling ? &op : nullptr), begin_(op_ ? now() : 0) {}
-  ~ProfileScope() {
-    if (op_) timed.push_back({op_, begin_, now()});
-  }
-
- private:
-  static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  const OpDef* op_;
-  int64_t begin_;
-};
 
 }  // namespace
 

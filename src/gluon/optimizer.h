@@ -1,5 +1,6 @@
 // How an optimizer is defined: its options' fields, its states and its step, in one place of optimizers.cc.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -16,21 +17,21 @@ void set_fields(const std::string& who, const std::vector<AttrField>& fields, vo
 
 using StepAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
 
-// Steps that exist as operators over many weights. Those that differ in nothing but the rate and the decay become one call.
+// Steps are operators over many weights. Those that differ in nothing but the numbers of each weight become one call.
 class Steps {
  public:
-  // The operator takes (weight, grad, the first `states` states) of each weight.
-  void add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common);
+  // The operator takes (weight, grad, the first `states` states) of each weight, its rate and decay, and `more` lists of one number
+  // for each weight.
+  void add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common,
+           const std::vector<std::pair<std::string_view, double>>& more = {});
   void run();
 
  private:
   struct Call {
     std::string_view op;
-    DType dtype;
-    Device device;
     StepAttrs common;
     Tensors inputs, outputs;
-    Floats lrs, wds;
+    std::map<std::string_view, Floats> numbers;
   };
   std::vector<Call> calls_;
 };
@@ -40,7 +41,7 @@ struct Definition {
   std::string name;
   void (*fields)(AttrFields<O>&);  // those of its own, besides the common ones
   Tensors (*state)(const O&, const Tensor& weight);
-  void (*update)(const O&, Update&, Steps&);  // at once, or through Steps
+  void (*update)(const O&, Update&, Steps&);
 };
 
 template <class O>
@@ -55,13 +56,18 @@ class Defined final : public Optimizer {
   }
   std::string name() const override { return definition_.name; }
   Tensors create_state(const Tensor& weight) const override { return definition_.state(options_, weight); }
+  // The weights of every device by themselves: an operator runs on one. They keep their order, in which random streams are handed out.
   void update(std::span<Update> updates) const override {
-    Steps steps;
-    for (Update& u : updates) {
-      const DeviceScope device(u.weight.device());
-      definition_.update(options_, u, steps);
+    std::vector<Device> devices;
+    for (const Update& u : updates)
+      if (std::find(devices.begin(), devices.end(), u.weight.device()) == devices.end()) devices.push_back(u.weight.device());
+    for (const Device& device : devices) {
+      const DeviceScope scope(device);
+      Steps steps;
+      for (Update& u : updates)
+        if (u.weight.device() == device) definition_.update(options_, u, steps);
+      steps.run();
     }
-    steps.run();
   }
 
  private:

@@ -1,9 +1,9 @@
-// The optimizers. Steps that exist as operators call them; the others are written with operators.
+// The optimizers. Every step is an operator over many weights.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/format.h"
-#include "gluino/random.h"
 #include "gluon/optimizer.h"
 
 namespace gluino::optimizer {
@@ -37,24 +37,22 @@ void Optimizer::set_learning_rate(double lr) {
   learning_rate_ = lr;
 }
 
-void detail::Steps::add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common) {
-  const DType dtype = u.weight.dtype();
-  const Device device = u.weight.device();
-  auto call = std::find_if(calls_.begin(), calls_.end(),
-                           [&](const Call& c) { return c.op == op && c.dtype == dtype && c.device == device && c.common == common; });
-  if (call == calls_.end()) call = calls_.insert(call, {op, dtype, device, std::move(common), {}, {}, {}, {}});
+void detail::Steps::add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common,
+                        const std::vector<std::pair<std::string_view, double>>& more) {
+  auto call = std::find_if(calls_.begin(), calls_.end(), [&](const Call& c) { return c.op == op && c.common == common; });
+  if (call == calls_.end()) call = calls_.insert(call, {op, std::move(common), {}, {}, {}});
   call->inputs.insert(call->inputs.end(), {u.weight, u.grad});
   call->inputs.insert(call->inputs.end(), u.state.begin(), u.state.begin() + static_cast<ptrdiff_t>(states));
   call->outputs.push_back(u.weight);
-  call->lrs.push_back(lr);
-  call->wds.push_back(u.wd);
+  call->numbers["lrs"].push_back(lr);
+  call->numbers["wds"].push_back(u.wd);
+  for (const auto& [name, number] : more) call->numbers[name].push_back(number);
 }
 void detail::Steps::run() {
   for (Call& call : calls_) {
     const OpDef& op = OpRegistry::global().get(call.op);
-    const auto count = static_cast<int64_t>(call.outputs.size());
-    call.common.insert(call.common.end(), {{"lrs", std::move(call.lrs)}, {"wds", std::move(call.wds)}, {"num_weights", count}});
-    const DeviceScope device(call.device);
+    for (auto& [name, list] : call.numbers) call.common.emplace_back(name, std::move(list));
+    call.common.emplace_back("num_weights", static_cast<int64_t>(call.outputs.size()));
     apply_into(op, call.inputs, op.make_attrs(call.common), call.outputs);
   }
 }
@@ -73,10 +71,9 @@ StepAttrs with(StepAttrs attrs, const StepAttrs& more) {
   return attrs;
 }
 
-Tensor clipped(const Tensor& x, double bound) { return bound < 0 ? x : call("clip", {x}, {{"a_min", -bound}, {"a_max", bound}}); }
-Tensor root(const Tensor& x) { return call("sqrt", {x}); }
-Tensor squared(const Tensor& x) { return call("square", {x}); }
-double norm_of(const Tensor& x) { return call("norm", {x.astype(DType::float32)}).item<double>(); }
+// A state that is one number of the optimizer's own: it is read and written here, not by an operator.
+Tensor number_state(const Tensor& weight, double value) { return full({1}, value, {DType::float64, weight.device()}); }
+double& number_in(Tensor& state) { return *state.mutable_data<double>(); }
 
 template <int N, class O>
 Tensors zero_states(const O&, const Tensor& weight) {
@@ -101,12 +98,11 @@ void moment_fields(AttrFields<O>& f) {
       .field("epsilon", &O::epsilon, "added to the standard deviation");
 }
 
-template <class O>
-void sgd_step(const O& o, Update& u, Steps& steps, double lr, double momentum) {
-  if (u.state.empty())
-    steps.add("multi_sgd_update", u, 0, lr, common(o, u));
-  else
-    steps.add("multi_sgd_mom_update", u, 1, lr, with(common(o, u), {{"momentum", momentum}}));
+// A step with momentum where there is a state for it.
+void sgd_step(std::string_view plain, std::string_view with_momentum, const Update& u, Steps& steps, const StepAttrs& attrs,
+              double momentum) {
+  if (u.state.empty()) return steps.add(plain, u, 0, u.lr, attrs);
+  steps.add(with_momentum, u, 1, u.lr, with(attrs, {{"momentum", momentum}}));
 }
 
 template <class O>
@@ -122,12 +118,12 @@ double corrected(double lr, double beta1, double beta2, int64_t t) {
 
 }  // namespace
 
-GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state,
-                 [](const SGDOptions& o, Update& u, Steps& steps) { sgd_step(o, u, steps, u.lr, o.momentum); })
+GLUINO_OPTIMIZER(sgd, SGDOptions, momentum_field, momentum_state, [](const SGDOptions& o, Update& u, Steps& steps) {
+  sgd_step("multi_sgd_update", "multi_sgd_mom_update", u, steps, common(o, u), o.momentum);
+})
 
 GLUINO_OPTIMIZER(nag, NAGOptions, momentum_field, momentum_state, [](const NAGOptions& o, Update& u, Steps& steps) {
-  if (u.state.empty()) return steps.add("multi_sgd_update", u, 0, u.lr, common(o, u));
-  steps.add("_multi_nag_mom_update", u, 1, u.lr, with(common(o, u), {{"momentum", o.momentum}}));
+  sgd_step("multi_sgd_update", "_multi_nag_mom_update", u, steps, common(o, u), o.momentum);
 })
 
 GLUINO_OPTIMIZER(adam, AdamOptions, moment_fields, zero_states<2>, [](const AdamOptions& o, Update& u, Steps& steps) {
@@ -160,12 +156,8 @@ GLUINO_OPTIMIZER(
           .field("epsilon", &AdaDeltaOptions::epsilon, "added under the square roots");
     },
     zero_states<2>,
-    [](const AdaDeltaOptions& o, Update& u, Steps&) {
-      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
-      u.state[0].assign(u.state[0] * o.rho + squared(g) * (1 - o.rho));
-      const Tensor delta = root(u.state[1] + o.epsilon) / root(u.state[0] + o.epsilon) * g;
-      u.state[1].assign(u.state[1] * o.rho + squared(delta) * (1 - o.rho));
-      u.weight -= delta + u.weight * u.wd;
+    [](const AdaDeltaOptions& o, Update& u, Steps& steps) {
+      steps.add("_multi_adadelta_update", u, 2, u.lr, with(common(o, u), {{"rho", o.rho}, {"epsilon", o.epsilon}}));
     })
 
 GLUINO_OPTIMIZER(
@@ -195,11 +187,9 @@ GLUINO_OPTIMIZER(
       steps.add("_multi_ftrl_update", u, 2, u.lr, with(common(o, u), {{"lamda1", o.lamda1}, {"beta", o.beta}}));
     })
 
-GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u, Steps&) {
-  const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
-  u.state[0].assign(u.state[0] * o.beta1 + g * (1 - o.beta1));
-  u.state[1].assign(call("broadcast_maximum", {u.state[1] * o.beta2, call("abs", {g})}));
-  u.weight -= u.state[0] * (u.lr / (1 - std::pow(o.beta1, static_cast<double>(u.t)))) / (u.state[1] + o.epsilon);
+GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const AdamaxOptions& o, Update& u, Steps& steps) {
+  const double corrected_lr = u.lr / (1 - std::pow(o.beta1, static_cast<double>(u.t)));
+  steps.add("_multi_adamax_update", u, 2, corrected_lr, with(common(o, u), moments(o)));
 })
 
 // The third state is the product of the momenta so far.
@@ -211,20 +201,14 @@ GLUINO_OPTIMIZER(
     },
     [](const NadamOptions& o, const Tensor& w) {
       Tensors states = zero_states<2>(o, w);
-      states.push_back(ones({1}, {DType::float64, w.device()}));
+      states.push_back(number_state(w, 1));
       return states;
     },
-    [](const NadamOptions& o, Update& u, Steps&) {
-      const Tensor g = clipped(u.grad * u.rescale_grad + u.weight * u.wd, o.clip_gradient);
-      auto momentum_at = [&](int64_t t) { return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay)); };
-      const double momentum = momentum_at(u.t), next = momentum_at(u.t + 1);
-      const double schedule = u.state[2].item<double>() * momentum;
-      u.state[2].assign(schedule);
-      u.state[0].assign(u.state[0] * o.beta1 + g * (1 - o.beta1));
-      u.state[1].assign(u.state[1] * o.beta2 + squared(g) * (1 - o.beta2));
-      const Tensor mean = g * ((1 - momentum) / (1 - schedule)) + u.state[0] * (next / (1 - schedule * next));
-      const Tensor variance = u.state[1] / (1 - std::pow(o.beta2, static_cast<double>(u.t)));
-      u.weight -= mean * u.lr / (root(variance) + o.epsilon);
+    [](const NadamOptions& o, Update& u, Steps& steps) {
+      const auto momentum_at = [&](int64_t t) { return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay)); };
+      const double momentum = momentum_at(u.t), next = momentum_at(u.t + 1), schedule = number_in(u.state[2]) *= momentum;
+      steps.add("_multi_nadam_update", u, 2, u.lr * next / (1 - schedule * next), with(with(common(o, u), moments(o)), {{"t", u.t}}),
+                {{"gradient_lrs", u.lr * (1 - momentum) / (1 - schedule)}});
     })
 
 GLUINO_OPTIMIZER(ftml, FTMLOptions, moment_fields, zero_states<3>, [](const FTMLOptions& o, Update& u, Steps& steps) {
@@ -241,18 +225,10 @@ GLUINO_OPTIMIZER(
           .field("bias_correction", &LAMBOptions::bias_correction, "make up for means that start at 0");
     },
     zero_states<2>,
-    [](const LAMBOptions& o, Update& u, Steps&) {
-      const Tensor direction = call("lamb_update_phase1", {u.weight, u.grad, u.state[0], u.state[1]},
-                                    {{"t", u.t},
-                                     {"wd", u.wd},
-                                     {"beta1", o.beta1},
-                                     {"beta2", o.beta2},
-                                     {"epsilon", o.epsilon},
-                                     {"bias_correction", o.bias_correction},
-                                     {"rescale_grad", u.rescale_grad},
-                                     {"clip_gradient", o.clip_gradient}});
-      u.weight.assign(call("lamb_update_phase2", {u.weight, direction, call("norm", {u.weight}), call("norm", {direction})},
-                           {{"lr", u.lr}, {"lower_bound", o.lower_bound}, {"upper_bound", o.upper_bound}}));
+    [](const LAMBOptions& o, Update& u, Steps& steps) {
+      const StepAttrs own{
+          {"t", u.t}, {"bias_correction", o.bias_correction}, {"lower_bound", o.lower_bound}, {"upper_bound", o.upper_bound}};
+      steps.add("_multi_lamb_update", u, 2, u.lr, with(with(common(o, u), moments(o)), own));
     })
 
 // The last state is the learning rate of the step before.
@@ -265,22 +241,18 @@ GLUINO_OPTIMIZER(
           .field("momentum_correction", &LARSOptions::momentum_correction, "a new learning rate also scales the momentum");
     },
     [](const LARSOptions& o, const Tensor& w) {
-      return o.momentum != 0 ? Tensors{zeros_like(w), zeros({1}, {DType::float64, w.device()})} : Tensors{};
+      return o.momentum != 0 ? Tensors{zeros_like(w), number_state(w, 0)} : Tensors{};
     },
     [](const LARSOptions& o, Update& u, Steps& steps) {
-      double ratio = 1;
-      const bool is_scaled = !u.name.ends_with("gamma") && !u.name.ends_with("beta") && !u.name.ends_with("bias");
-      if (is_scaled) {
-        const double weight = norm_of(u.weight), gradient = norm_of(u.grad) * u.rescale_grad;
-        if (weight > 0 && gradient > 0) ratio = o.eta * weight / (gradient + u.wd * weight + o.eps);
-      }
       double momentum = o.momentum;
       if (!u.state.empty()) {
-        const double last = u.state[1].item<double>();
+        const double last = std::exchange(number_in(u.state[1]), u.lr);
         if (o.momentum_correction && last != 0) momentum *= u.lr / last;
-        u.state[1].assign(u.lr);
       }
-      sgd_step(o, u, steps, u.lr * ratio, momentum);
+      const bool is_scaled = !u.name.ends_with("gamma") && !u.name.ends_with("beta") && !u.name.ends_with("bias");
+      if (!is_scaled) return sgd_step("multi_sgd_update", "multi_sgd_mom_update", u, steps, common(o, u), momentum);
+      const StepAttrs attrs = with(common(o, u), {{"eta", o.eta}, {"eps", o.eps}});
+      sgd_step("_multi_lars_update", "_multi_lars_mom_update", u, steps, attrs, momentum);
     })
 
 GLUINO_OPTIMIZER(
@@ -307,21 +279,12 @@ GLUINO_OPTIMIZER(
       states.push_back(w.copy());
       return states;
     },
-    [](const DCASGDOptions& o, Update& u, Steps&) {
-      const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
-      Tensor step = (g + u.weight * u.wd + g * g * (u.weight - u.state.back()) * o.lamda) * -u.lr;
-      if (o.momentum != 0) {
-        step = u.state[0] * o.momentum + step;
-        u.state[0].assign(step);
-      }
-      u.state.back().assign(u.weight);
-      u.weight += step;
+    [](const DCASGDOptions& o, Update& u, Steps& steps) {
+      const StepAttrs attrs = with(common(o, u), {{"momentum", o.momentum}, {"lamda", o.lamda}});
+      steps.add(o.momentum != 0 ? "_multi_dcasgd_mom_update" : "_multi_dcasgd_update", u, u.state.size(), u.lr, attrs);
     })
 
-GLUINO_OPTIMIZER(sgld, SGLDOptions, no_fields, zero_states<0>, [](const SGLDOptions& o, Update& u, Steps&) {
-  const Tensor g = clipped(u.grad * u.rescale_grad, o.clip_gradient);
-  const Tensor noise = random::normal(0, std::sqrt(u.lr), u.weight.shape(), {u.weight.dtype(), u.weight.device()});
-  u.weight += noise - (g + u.weight * u.wd) * (u.lr / 2);
-})
+GLUINO_OPTIMIZER(sgld, SGLDOptions, no_fields, zero_states<0>,
+                 [](const SGLDOptions& o, Update& u, Steps& steps) { steps.add("_multi_sgld_update", u, 0, u.lr, common(o, u)); })
 
 }  // namespace gluino::optimizer

@@ -7,6 +7,7 @@
 #include "gluino/autograd.h"
 #include "gluino/io.h"
 #include "gluino/op.h"
+#include "tensor/impl.h"
 
 namespace gluino {
 
@@ -45,6 +46,14 @@ void Trainer::check_fresh(const Parameter& p) const {
           p.name(), copy.device().str());
 }
 
+// Converts all tensors in one call.
+static void convert_all(const Tensors& from, Tensors to) {
+  if (from.empty()) return;
+  const OpDef& op = OpRegistry::global().get("amp_multicast");
+  const std::pair<std::string_view, AttrValue> attrs[] = {{"num_outputs", static_cast<int64_t>(from.size())}};
+  apply_into(op, from, op.make_attrs(attrs), to);
+}
+
 void Trainer::update(double batch_size, bool ignore_stale_grad) {
   if (!(batch_size > 0)) raise<UserError>("Trainer: batch_size is {}, a positive number is needed", batch_size);
   if (!ignore_stale_grad)
@@ -52,19 +61,24 @@ void Trainer::update(double batch_size, bool ignore_stale_grad) {
   const autograd::Scope scope(false, std::nullopt);
   ++num_update_;
   std::vector<optimizer::Update> updates;
-  std::vector<Tensor> narrow;  // 16-bit weights, whose float32 copies the updates are about; undefined for the others
+  Tensors narrow, wide, narrow_grads, wide_grads;  // 16-bit weights, and the float32 copies that the updates are about
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensors& copies = parameters_[i]->list_data();
     states_[i].resize(copies.size());
     for (size_t c = 0; c < copies.size(); ++c) {
       if (!autograd::has_fresh_grad(copies[c])) continue;
-      updates.push_back(update_of(*parameters_[i], states_[i][c], copies[c], optimizer_->rescale_grad() / batch_size));
-      narrow.push_back(has_master(copies[c]) ? copies[c].detach() : Tensor());
+      optimizer::Update& u =
+          updates.emplace_back(update_of(*parameters_[i], states_[i][c], copies[c], optimizer_->rescale_grad() / batch_size));
+      if (!has_master(copies[c])) continue;
+      narrow.push_back(copies[c].detach());
+      wide.push_back(u.weight);
+      narrow_grads.push_back(std::exchange(u.grad, make_tensor(u.grad.shape(), DType::float32, u.grad.device())));
+      wide_grads.push_back(u.grad);
     }
   }
+  convert_all(narrow_grads, wide_grads);
   optimizer_->update(updates);
-  for (size_t i = 0; i < updates.size(); ++i)
-    if (narrow[i].defined()) narrow[i].assign(updates[i].weight.astype(narrow[i].dtype()));
+  convert_all(wide, narrow);
   for (const ParameterPtr& p : parameters_)
     for (const Tensor& copy : p->list_data()) autograd::set_fresh_grad(copy, false);
 }
@@ -85,7 +99,7 @@ optimizer::Update Trainer::update_of(const Parameter& p, State& state, const Ten
   }
   return {p.name(),
           from_master ? state.tensors.back() : weight,
-          from_master ? grad.astype(DType::float32) : grad,
+          grad,
           std::span(state.tensors).first(state.tensors.size() - from_master),
           optimizer_->learning_rate(num_update_) * p.lr_mult(),
           optimizer_->wd() * p.wd_mult(),

@@ -1,5 +1,6 @@
 // How one random number of each distribution is drawn. The parameters are those of the operators.
 #pragma once
+#include "gluino/tensor.h"
 #include "op/random.h"
 
 namespace gluino::ops {
@@ -25,6 +26,9 @@ struct NegativeBinomial {
 struct GeneralizedNegativeBinomial {
   static double draw(double mean, double alpha, ElementRandom& r);
 };
+
+// Fills a tensor from the next stream of its device, as the operator random_normal does.
+void fill_normal(Tensor& out, double mean, double deviation);
 
 // log(|gamma(x)|), safe to call from several threads.
 double log_gamma(double x);

@@ -1,52 +1,58 @@
 // Optimizer steps that look at whole tensors: LAMB, LARS.
 #include <cmath>
-#include <limits>
 
+#include "kernels/reduce.h"
 #include "ops/optimizer_steps.h"
 
 namespace gluino::ops {
-namespace {
 
-template <class T>
-static T clipped(T x, double bound) {
-  const T b = bound < 0 ? std::numeric_limits<T>::infinity() : static_cast<T>(bound);
-  return x > b ? b : x < -b ? -b : x;
+double norm_of(const Tensor& x) {
+  constexpr bool kAll[] = {true};
+  double norm = 0;
+  kernels::reduce(kernels::ReduceOp::sum_square, kernels::ReduceFinish::sqrt, bytes_of(x), x.dtype(), Shape{x.size()}, kAll, &norm,
+                  DType::float64);
+  return norm;
 }
+
+namespace {
 
 // ---- LAMB
 struct LambPhase1Attrs {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0, rescale_grad = 1, clip_gradient = -1;
   int64_t t = 1;
   bool bias_correction = true;
-  static void fields(AttrFields<LambPhase1Attrs>& f) {
-    f.field("beta1", &LambPhase1Attrs::beta1, "how much of the mean is kept")
-        .field("beta2", &LambPhase1Attrs::beta2, "how much of the variance is kept")
-        .field("epsilon", &LambPhase1Attrs::epsilon, "added to the standard deviation")
-        .required("t", &LambPhase1Attrs::t, "number of this step, from 1 on")
+  template <class Fields>
+  static void fields(Fields& f) {
+    f.AVERAGES(LambPhase1Attrs)
+        .STEP_NUMBER(LambPhase1Attrs)
         .field("bias_correction", &LambPhase1Attrs::bias_correction, "correct mean and variance for their start at 0")
         .required("wd", &LambPhase1Attrs::wd, "weight decay")
-        .field("rescale_grad", &LambPhase1Attrs::rescale_grad, "factor of the gradient")
-        .field("clip_gradient", &LambPhase1Attrs::clip_gradient, "bound of the gradient; negative for none");
+        .RESCALED_GRADIENT(LambPhase1Attrs);
   }
 };
+static auto lamb_direction = [](const LambPhase1Attrs& a, auto zero) {
+  using T = decltype(zero);
+  const auto correction = [&](double beta) { return static_cast<T>(a.bias_correction ? 1 - std::pow(beta, static_cast<double>(a.t)) : 1); };
+  return [wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2),
+          eps = static_cast<T>(a.epsilon), c1 = correction(a.beta1), c2 = correction(a.beta2),
+          clip = Clip<T>(a.clip_gradient)](T w, T g, T& mean, T& var) {
+    const T d = clip(scale * g);
+    mean = b1 * mean + (1 - b1) * d;
+    var = b2 * var + (1 - b2) * d * d;
+    return mean / c1 / (std::sqrt(var / c2) + eps) + wd * w;
+  };
+};
 static void lamb_phase1_kernel(const LambPhase1Attrs& a, KernelContext& k) {
-  Tensor mean_state = k.state(2), var_state = k.state(3);
+  Tensor mean = k.state(2), var = k.state(3);
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    const T *weight = k.data<T>(k.num_inputs() == 5 ? 4 : 0), *grad = k.data<T>(1);
-    T *mean = mean_state.mutable_data<T>(), *var = var_state.mutable_data<T>(), *out = k.out_data<T>();
-    const double step = static_cast<double>(a.t);
-    const T b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2), scale = static_cast<T>(a.rescale_grad),
-            eps = static_cast<T>(a.epsilon), wd = static_cast<T>(a.wd);
-    const T c1 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta1, step)) : T(1),
-            c2 = a.bias_correction ? static_cast<T>(1 - std::pow(a.beta2, step)) : T(1);
-    parallel_for(k.out().size(), kParallelGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T g = clipped(scale * grad[i], a.clip_gradient);
-        mean[i] = b1 * mean[i] + (1 - b1) * g;
-        var[i] = b2 * var[i] + (1 - b2) * g * g;
-        out[i] = mean[i] / c1 / (std::sqrt(var[i] / c2) + eps) + wd * weight[i];
-      }
-    });
+    const auto rule = lamb_direction(a, T());
+    using P = Piece<T, 2, std::remove_const_t<decltype(rule)>>;
+    update_pieces(std::vector<P>{{k.out().size(),
+                                  k.data<T>(k.num_inputs() == 5 ? 4 : 0),
+                                  k.data<T>(1),
+                                  {mean.mutable_data<T>(), var.mutable_data<T>()},
+                                  k.out_data<T>(),
+                                  rule}});
   });
 }
 static OpBuilder<LambPhase1Attrs>& define_phase1(OpBuilder<LambPhase1Attrs>& op) {
@@ -70,27 +76,38 @@ GLUINO_OP(mp_lamb_update_phase1, LambPhase1Attrs) {
       .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}}, {.wd = 0.1, .t = 2});
 }
 
+#define NORM_BOUNDS(A)                                                                 \
+  field("lower_bound", &A::lower_bound, "least norm of the weight; negative for none") \
+      .field("upper_bound", &A::upper_bound, "largest norm of the weight; negative for none")
 struct LambPhase2Attrs {
   double lr = 0, lower_bound = -1, upper_bound = -1;
-  static void fields(AttrFields<LambPhase2Attrs>& f) {
-    f.required("lr", &LambPhase2Attrs::lr, "learning rate")
-        .field("lower_bound", &LambPhase2Attrs::lower_bound, "least norm of the weight; negative for none")
-        .field("upper_bound", &LambPhase2Attrs::upper_bound, "largest norm of the weight; negative for none");
+  template <class Fields>
+  static void fields(Fields& f) {
+    RATE(LambPhase2Attrs).NORM_BOUNDS(LambPhase2Attrs);
   }
 };
-static void lamb_phase2_kernel(const LambPhase2Attrs& a, KernelContext& k) {
-  double r1 = k.in(2).item<double>();
-  const double r2 = k.in(3).item<double>();
+// The rate of a weight with norm r1 along a direction with norm r2.
+template <class A>
+static double lamb_rate(const A& a, double r1, double r2) {
   if (a.lower_bound >= 0) r1 = std::max(r1, a.lower_bound);
   if (a.upper_bound >= 0) r1 = std::min(r1, a.upper_bound);
-  const double lr = r1 == 0 || r2 == 0 ? a.lr : a.lr * r1 / r2;
+  return r1 == 0 || r2 == 0 ? a.lr : a.lr * r1 / r2;
+}
+static auto along = [](double rate, auto zero) {
+  using T = decltype(zero);
+  return [rate = static_cast<T>(rate)](T w, T direction) { return w - rate * direction; };
+};
+static void lamb_phase2_kernel(const LambPhase2Attrs& a, KernelContext& k) {
+  const double rate = lamb_rate(a, k.in(2).item<double>(), k.in(3).item<double>());
   visit_real(k.out().dtype(), [&]<class T>(T*) {
-    const T* direction = k.data<T>(1);
+    const auto rule = along(rate, T());
+    using P = Piece<T, 0, std::remove_const_t<decltype(rule)>>;
     const bool has_master = k.num_inputs() == 5;
     Tensor master = has_master ? k.state(4) : Tensor();
     const T* weight = has_master ? master.data<T>() : k.data<T>(0);
-    T *out = k.out_data<T>(), *copy = has_master ? master.mutable_data<T>() : out;
-    for (int64_t i = 0; i < k.out().size(); ++i) out[i] = copy[i] = weight[i] - static_cast<T>(lr) * direction[i];
+    T *out = k.out_data<T>(), *target = has_master ? master.mutable_data<T>() : out;
+    update_pieces(std::vector<P>{{k.out().size(), weight, k.data<T>(1), {}, target, rule}});
+    if (has_master) std::copy_n(target, k.out().size(), out);
   });
 }
 static OpBuilder<LambPhase2Attrs>& define_phase2(OpBuilder<LambPhase2Attrs>& op) {
@@ -114,6 +131,30 @@ GLUINO_OP(mp_lamb_update_phase2, LambPhase2Attrs) {
       .state("weight32")
       .dtype([](const LambPhase2Attrs&, std::span<const DType> in, DType) { return in[0]; })
       .sample({{3, 4}, {3, 4}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2), {3, 4}}, {.lr = 0.1});
+}
+
+struct LambAttrs : LambPhase1Attrs {
+  double lr = 0, lower_bound = -1, upper_bound = -1;
+  template <class Fields>
+  static void fields(Fields& f) {
+    LambPhase1Attrs::fields(f);
+    RATE(LambAttrs).NORM_BOUNDS(LambAttrs);
+  }
+};
+GLUINO_OP(_multi_lamb_update, Many<LambAttrs>) {
+  op.doc("LAMB on many weights: inputs are (weight, grad, mean, var) for each.");
+  define_updates_by<2, LambAttrs>(op, false, [](const Many<LambAttrs>& a, Groups<2>& groups) {
+    Groups<2> directed = groups;
+    for (Group<2>& g : directed) g.out = make_tensor(g.weight.shape(), g.weight.dtype(), g.weight.device());
+    sweep(directed, [&](size_t w, auto zero) { return lamb_direction(a.of(w), zero); });
+    Groups<0> moved;
+    std::vector<double> rates;
+    for (const Group<2>& g : directed) {
+      rates.push_back(lamb_rate(a.of(moved.size()), norm_of(g.weight), norm_of(g.out)));
+      moved.push_back({g.weight, g.out, groups[moved.size()].out, {}});
+    }
+    sweep(moved, [&](size_t w, auto zero) { return along(rates[w], zero); });
+  });
 }
 
 // ---- LARS

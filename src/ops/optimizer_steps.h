@@ -2,14 +2,49 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/primitives.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
 
 inline constexpr const char* kNoGradient = "an optimizer's step is not differentiated";
+
+using Names1 = std::array<const char*, 1>;
+using Names2 = std::array<const char*, 2>;
+using Names3 = std::array<const char*, 3>;
+
+// Keeps x within -bound and bound; a negative bound means none.
+template <class T>
+struct Clip {
+  explicit Clip(double b) : bound(b < 0 ? std::numeric_limits<T>::infinity() : static_cast<T>(b)) {}
+  T operator()(T x) const { return x > bound ? bound : x < -bound ? -bound : x; }
+  T bound;
+};
+
+double norm_of(const Tensor& x);  // the root of the sum of squares, in double whatever the dtype
+
+template <class T>
+T sign_of(T x) {
+  return static_cast<T>((x > 0) - (x < 0));
+}
+
+// Attributes stand in MXNet's order, because they may be given by position: the rate, what is the optimizer's own, the rest.
+#define RATE(A) f.required("lr", &A::lr, "learning rate")
+#define MOMENTUM(A) field("momentum", &A::momentum, "how much of the last step is kept")
+#define AVERAGES(A)                                                  \
+  field("beta1", &A::beta1, "how much of the mean is kept")          \
+      .field("beta2", &A::beta2, "how much of the variance is kept") \
+      .field("epsilon", &A::epsilon, "added to the standard deviation")
+#define STEP_NUMBER(A) required("t", &A::t, "number of this step, from 1 on")
+#define RESCALED_GRADIENT(A)                                        \
+  field("rescale_grad", &A::rescale_grad, "factor of the gradient") \
+      .field("clip_gradient", &A::clip_gradient, "bound of the gradient; negative for none")
+#define LAZY_UPDATE(A) field("lazy_update", &A::lazy_update, "for gradients of few rows, which are dense here: no effect")
+#define DECAY_AND_GRADIENT(A) field("wd", &A::wd, "weight decay").RESCALED_GRADIENT(A)
 
 // One weight of a step: out[i] = rule(weight[i], gradient[i], states[0][i], ...), where the rule also updates the states.
 template <class T, size_t States, class Rule>
@@ -77,103 +112,131 @@ OpBuilder<A>& define_update(OpBuilder<A>& op, const std::array<const char*, Stat
 
 // ---- the same step on many weights in one call
 
+// A step in which every weight has one more rate of its own, that of the gradient beside that of its mean.
+template <class A>
+concept HasGradientRate = requires(A a) {
+  a.gradient_lr;
+};
+
 // Every weight has a rate and a decay of its own; the other attributes are those of the step on one weight.
 template <class A>
 struct Many : A {
-  Floats lrs, wds;
+  Floats lrs, wds, gradient_lrs;
   int64_t num_weights = 1;
   A of(size_t weight) const {
     A one = *this;
     one.lr = lrs[weight];
     one.wd = wds[weight];
+    if constexpr (HasGradientRate<A>) one.gradient_lr = gradient_lrs[weight];
     return one;
+  }
+  void check_lists() const {
+    const auto check = [&](const char* name, const Floats& list) {
+      if (static_cast<int64_t>(list.size()) != num_weights)
+        raise<AttrError>("there are {} {} for num_weights = {}", list.size(), name, num_weights);
+    };
+    check("lrs", lrs);
+    check("wds", wds);
+    if (HasGradientRate<A>) check("gradient_lrs", gradient_lrs);
   }
   // Takes the place of AttrFields<A>.
   struct Others {
     AttrFields<Many>& fields;
-    template <class M>
-    Others& field(const std::string& name, M A::*member, const std::string& doc) {
-      const bool is_listed = name == "lr" || name == "wd", is_without_effect = name == "lazy_update";
+    template <class M, class B>
+    Others& field(const std::string& name, M B::*member, const std::string& doc) {
+      const bool is_listed = name == "lr" || name == "wd" || name == "gradient_lr", is_without_effect = name == "lazy_update";
       if (!is_listed && !is_without_effect) fields.field(name, static_cast<M Many::*>(member), doc);
       return *this;
     }
-    template <class M>
-    Others& required(const std::string& name, M A::*member, const std::string& doc) {
+    template <class M, class B>
+    Others& required(const std::string& name, M B::*member, const std::string& doc) {
       return field(name, member, doc);
     }
   };
   static void fields(AttrFields<Many>& f) {
     f.required("lrs", &Many::lrs, "learning rate of each weight").required("wds", &Many::wds, "weight decay of each weight");
+    if (HasGradientRate<A>) f.required("gradient_lrs", &Many::gradient_lrs, "learning rate of each weight for its gradient itself");
     Others others{f};
     A::fields(others);
     f.field("num_weights", &Many::num_weights, "number of weights");
   }
 };
 
-// The tensors of one weight: itself, its gradient, its states and the master copy, all in the dtype of the computation.
+// The tensors of one weight, all in the dtype of the computation.
 template <size_t States>
 struct Group {
-  static constexpr int size(bool has_master) { return 2 + static_cast<int>(States) + has_master; }
   Tensor weight, grad, out;
   std::array<Tensor, States> states;
-
-  Group(KernelContext& k, int number, bool has_master) : first_(number * size(has_master)), number_(number), has_master_(has_master) {
-    weight = has_master ? k.state(first_ + size(true) - 1) : k.in(first_);
-    const DType dtype = weight.dtype() == DType::float64 ? DType::float64 : DType::float32;
-    weight = with_dtype(weight, dtype);
-    grad = with_dtype(k.in(first_ + 1), dtype);
-    for (size_t i = 0; i < States; ++i) states[i] = with_dtype(k.state(first_ + 2 + static_cast<int>(i)), dtype);
-    out = has_master ? weight : k.out(number).dtype() == dtype ? k.out(number) : make_tensor(weight.shape(), dtype, weight.device());
-  }
-  // Brings what was converted to where the caller has it.
-  void store(KernelContext& k) const {
-    const auto bring = [](const Tensor& from, Tensor to) {
-      if (!to.is_same(from)) from.copy_to(to);
-    };
-    for (size_t i = 0; i < States; ++i) bring(states[i], k.state(first_ + 2 + static_cast<int>(i)));
-    if (has_master_) bring(out, k.state(first_ + size(true) - 1));
-    bring(out, k.out(number_));
-  }
   template <class T, class Rule>
   Piece<T, States, Rule> piece(const Rule& rule) {
     std::array<T*, States> data;
     for (size_t i = 0; i < States; ++i) data[i] = states[i].template mutable_data<T>();
     return {weight.size(), weight.data<T>(), grad.data<T>(), data, out.mutable_data<T>(), rule};
   }
-
- private:
-  int first_, number_;
-  bool has_master_;
 };
+template <size_t States>
+using Groups = std::vector<Group<States>>;
 
-template <size_t States, class A, class Make>
-void run_updates(const Many<A>& a, KernelContext& k, bool has_master, const Make& make) {
-  std::vector<Group<States>> groups;
-  for (int w = 0; w < a.num_weights; ++w) groups.emplace_back(k, w, has_master);
+// rule_of(number of the weight, T()) gives the rule of its elements.
+template <size_t States, class RuleOf>
+void sweep(Groups<States>& groups, const RuleOf& rule_of) {
   for (const DType dtype : real_dtypes())
     visit_real(dtype, [&]<class T>(T*) {
-      std::vector<Piece<T, States, decltype(make(a.of(0), T()))>> pieces;
+      std::vector<Piece<T, States, decltype(rule_of(size_t{0}, T()))>> pieces;
       for (size_t w = 0; w < groups.size(); ++w)
-        if (groups[w].weight.dtype() == dtype) pieces.push_back(groups[w].template piece<T>(make(a.of(w), T())));
+        if (groups[w].weight.dtype() == dtype) pieces.push_back(groups[w].template piece<T>(rule_of(w, T())));
       update_pieces(pieces);
     });
-  for (const auto& group : groups) group.store(k);
 }
 
-// For each weight the inputs are those of the step on one weight.
-template <size_t States, class A, class Make>
-void define_updates(OpBuilder<Many<A>>& op, bool has_master, Make make, Many<A> sample = {}) {
-  constexpr auto group_size = &Group<States>::size;
+// Where the tensors of each weight stand among the inputs: itself, its gradient, its states and the master copy.
+template <size_t States>
+struct GroupLayout {
+  bool has_master;
+  int size() const { return 2 + static_cast<int>(States) + has_master; }
+
+  Groups<States> gather(KernelContext& k, int64_t count) const {
+    Groups<States> groups;
+    for (int w = 0; w < count; ++w) {
+      const int first = w * size();
+      const Tensor weight = has_master ? k.state(first + size() - 1) : k.in(first);
+      const DType dtype = weight.dtype() == DType::float64 ? DType::float64 : DType::float32;
+      Group<States> g{with_dtype(weight, dtype), with_dtype(k.in(first + 1), dtype), {}, {}};
+      for (size_t i = 0; i < States; ++i) g.states[i] = with_dtype(k.state(first + 2 + static_cast<int>(i)), dtype);
+      g.out = has_master ? g.weight : k.out(w).dtype() == dtype ? k.out(w) : make_tensor(weight.shape(), dtype, weight.device());
+      groups.push_back(std::move(g));
+    }
+    return groups;
+  }
+  // Brings what was converted to where the caller has it.
+  void store(KernelContext& k, const Groups<States>& groups) const {
+    const auto bring = [](const Tensor& from, const Tensor& to) {
+      if (to.is_same(from)) return;
+      kernels::convert(bytes_of(from), from.dtype(), bytes_of(to), to.dtype(), to.size());
+      impl_of(to).storage->note_write();
+    };
+    for (int w = 0; w < static_cast<int>(groups.size()); ++w) {
+      const Group<States>& g = groups[static_cast<size_t>(w)];
+      for (size_t i = 0; i < States; ++i) bring(g.states[i], k.state(w * size() + 2 + static_cast<int>(i)));
+      if (has_master) bring(g.out, k.state(w * size() + size() - 1));
+      bring(g.out, k.out(w));
+    }
+  }
+};
+
+// For each weight the inputs are those of the step on one weight. run(attrs, groups) updates them all, in one sweep or more.
+template <size_t States, class A, class Run>
+OpBuilder<Many<A>>& define_updates_by(OpBuilder<Many<A>>& op, bool has_master, Run run) {
+  const GroupLayout<States> layout{has_master};
   op.variadic("data")
       .own_dtype()
       .num_outputs([](const Many<A>& a) { return a.num_weights; })
       .not_differentiable(kNoGradient)
-      .shape([has_master](const Many<A>& a, std::span<const Shape> in) {
-        const auto n = static_cast<size_t>(a.num_weights), size = static_cast<size_t>(group_size(has_master));
+      .shape([layout](const Many<A>& a, std::span<const Shape> in) {
+        const auto n = static_cast<size_t>(a.num_weights), size = static_cast<size_t>(layout.size());
         if (in.size() != n * size)
           raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", in.size(), size, n);
-        if (a.lrs.size() != n || a.wds.size() != n)
-          raise<AttrError>("there are {} lrs and {} wds for num_weights = {}", a.lrs.size(), a.wds.size(), n);
+        a.check_lists();
         std::vector<Shape> out;
         for (size_t i = 0; i < in.size(); ++i) {
           const Shape& weight = in[i / size * size];
@@ -182,19 +245,33 @@ void define_updates(OpBuilder<Many<A>>& op, bool has_master, Make make, Many<A> 
         }
         return out;
       })
-      .dtype([has_master](const Many<A>& a, std::span<const DType> in, DType) {
+      .dtype([layout](const Many<A>& a, std::span<const DType> in, DType) {
         std::vector<DType> out;
-        for (int i = 0; i < a.num_weights; ++i) out.push_back(in[static_cast<size_t>(i * group_size(has_master))]);
+        for (int i = 0; i < a.num_weights; ++i) out.push_back(in[static_cast<size_t>(i * layout.size())]);
         return out;
       })
-      .kernel([make, has_master](const Many<A>& a, KernelContext& k) { run_updates<States>(a, k, has_master, make); });
+      .kernel([layout, run](const Many<A>& a, KernelContext& k) {
+        Groups<States> groups = layout.gather(k, a.num_weights);
+        run(a, groups);
+        layout.store(k, groups);
+      });
   std::vector<SampleInput> inputs;
   for (int w = 0; w < 2; ++w)
-    for (int i = 0; i < group_size(has_master); ++i) inputs.push_back(i < 2 ? SampleInput{2 + w, 3} : uniform_sample({2 + w, 3}, 0.5, 0.7));
+    for (int i = 0; i < layout.size(); ++i) inputs.push_back(i < 2 ? SampleInput{2 + w, 3} : uniform_sample({2 + w, 3}, 0.5, 0.7));
+  Many<A> sample;
   sample.lrs = {0.1, 0.2};
   sample.wds = {0, 0.1};
+  if (HasGradientRate<A>) sample.gradient_lrs = {0.05, 0.02};
   sample.num_weights = 2;
-  op.sample(inputs, sample);
+  return op.sample(inputs, sample);
+}
+
+// The rule of the step on one weight, in one sweep over all.
+template <size_t States, class A, class Make>
+OpBuilder<Many<A>>& define_updates(OpBuilder<Many<A>>& op, bool has_master, Make make) {
+  return define_updates_by<States, A>(op, has_master, [make](const Many<A>& a, Groups<States>& groups) {
+    sweep(groups, [&](size_t w, auto zero) { return make(a.of(w), zero); });
+  });
 }
 
 }  // namespace gluino::ops

@@ -327,4 +327,7 @@ GLUINO_OP(Dropout, DropoutAttrs) {
 }
 
 }  // namespace
+
+void fill_normal(Tensor& out, double mean, double deviation) { fill_distribution<Normal>(out, mean, deviation); }
+
 }  // namespace gluino::ops

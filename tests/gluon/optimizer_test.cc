@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "gluino/gluino.h"
 #include "support/support.h"
@@ -251,35 +252,116 @@ TEST(StepsOnManyWeights, MayHaveWeightsOfSeveralDTypes) {
   EXPECT_TRUE(same_bits(result[1], (narrow.astype(DType::float32) * 0.75).astype(DType::float16)));
 }
 
-TEST_P(EveryOptimizer, UpdatesManyParametersAsOneByOne) {
-  const auto parameters = [] {
-    std::vector<ParameterPtr> all;
-    for (int i = 0; i < 5; ++i) {
-      const ParameterOptions options{.shape = {2 + i, 3}, .lr_mult = i == 1 ? 0.5 : 1, .wd_mult = i == 2 ? 0.0 : 1};
-      all.push_back(std::make_shared<Parameter>(std::string("p").append(std::to_string(i)), options));
-      all.back()->set_data(random_tensor({2 + i, 3}, DType::float32, i));
-    }
-    return all;
-  };
-  const std::vector<ParameterPtr> apart = parameters(), together = parameters();
+// Parameters of several sizes and dtypes; some have rates of their own, and LARS treats a bias in its own way.
+std::vector<ParameterPtr> many_parameters(int count) {
+  std::vector<ParameterPtr> all;
+  for (int i = 0; i < count; ++i) {
+    constexpr DType kDTypes[] = {DType::float32, DType::float32, DType::float64, DType::float16};
+    const Shape shape{i % 5 == 4 ? 20000 : 2 + i, 3};
+    const ParameterOptions options{
+        .shape = shape, .dtype = kDTypes[i % 4], .lr_mult = i % 3 == 1 ? 0.5 : 1, .wd_mult = i % 4 == 2 ? 0.0 : 1};
+    all.push_back(std::make_shared<Parameter>(std::to_string(i).append(i % 3 == 2 ? "bias" : "weight"), options));
+    all.back()->set_data(random_tensor(shape, options.dtype, i));
+  }
+  return all;
+}
+void set_gradients(const std::vector<ParameterPtr>& parameters, int step) {
+  for (const ParameterPtr& p : parameters) set_gradient(*p, random_tensor(p->shape(), p->data().dtype(), 20 + step));
+}
+Trainer trainer_of(const std::vector<ParameterPtr>& parameters, const std::string& name, const optimizer::NamedOptions& options) {
   ParameterDict dict;
-  for (const ParameterPtr& p : together) dict.add(p->name(), p);
-  Trainer all(dict, GetParam(), options_);
-  std::vector<Trainer> each;
-  for (const ParameterPtr& p : apart) {
-    ParameterDict one;
-    one.add(p->name(), p);
-    each.emplace_back(one, GetParam(), options_);
+  for (const ParameterPtr& p : parameters) dict.add(p->name(), p);
+  return {dict, name, options};
+}
+// The common options, and with each further one that this optimizer has: they choose among its operators.
+std::vector<optimizer::NamedOptions> variants_of(const std::string& name, const optimizer::NamedOptions& common) {
+  const optimizer::NamedOptions further{{"clip_gradient", 0.01}, {"multi_precision", true},  {"momentum", 0.0},       {"momentum", 0.9},
+                                        {"centered", true},      {"bias_correction", false}, {"correct_bias", false}, {"upper_bound", 0.5}};
+  std::vector<optimizer::NamedOptions> all{common};
+  for (const auto& option : further) {
+    optimizer::NamedOptions options = common;
+    options.push_back(option);
+    try {
+      optimizer::create(name, options);
+      all.push_back(options);
+    } catch (const UserError&) {  // it has no such option
+    }
   }
-  for (int step = 0; step < 3; ++step) {
-    for (size_t i = 0; i < apart.size(); ++i)
-      for (const ParameterPtr& p : {apart[i], together[i]}) set_gradient(*p, random_tensor(p->shape(), DType::float32, 20 + step));
-    seed(step);
-    all.step(2);
-    seed(step);
-    for (Trainer& t : each) t.step(2);
+  return all;
+}
+
+TEST_P(EveryOptimizer, UpdatesManyParametersAsOneByOne) {
+  for (const optimizer::NamedOptions& options : variants_of(GetParam(), options_)) {
+    SCOPED_TRACE(options.back().first);
+    const std::vector<ParameterPtr> apart = many_parameters(10), together = many_parameters(10);
+    Trainer all = trainer_of(together, GetParam(), options);
+    std::vector<Trainer> each;
+    for (const ParameterPtr& p : apart) each.push_back(trainer_of({p}, GetParam(), options));
+    for (int step = 0; step < 3; ++step) {
+      set_gradients(apart, step);
+      set_gradients(together, step);
+      seed(step);
+      all.set_learning_rate(0.003 * (step + 1));
+      all.step(2);
+      seed(step);
+      for (Trainer& t : each) {
+        t.set_learning_rate(0.003 * (step + 1));
+        t.step(2);
+      }
+    }
+    for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(same_bits(together[i]->data(), apart[i]->data())) << i;
   }
-  for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(same_bits(together[i]->data(), apart[i]->data())) << i;
+}
+
+// Counts the calls that run an operator, for as long as it lives.
+class CallCount {
+ public:
+  CallCount() {
+    for (const auto& op : OpRegistry::global().all()) {
+      originals_.emplace_back(op->kernel, op->expression);
+      if (op->kernel)
+        op->kernel = [this, run = op->kernel](const void* attrs, KernelContext& k) {
+          ++count_;
+          run(attrs, k);
+        };
+      else if (op->expression)
+        op->expression = [this, run = op->expression](const void* attrs, std::span<const Expr> x) {
+          ++count_;
+          return run(attrs, x);
+        };
+    }
+  }
+  ~CallCount() {
+    const auto& ops = OpRegistry::global().all();
+    for (size_t i = 0; i < ops.size(); ++i) std::tie(ops[i]->kernel, ops[i]->expression) = originals_[i];
+  }
+  CallCount(const CallCount&) = delete;
+  CallCount& operator=(const CallCount&) = delete;
+  int count() const { return count_; }
+
+ private:
+  std::vector<std::pair<decltype(OpDef::kernel), decltype(OpDef::expression)>> originals_;
+  int count_ = 0;
+};
+
+TEST_P(EveryOptimizer, CallsAsManyOperatorsForFewWeightsAsForMany) {
+  for (const optimizer::NamedOptions& options : variants_of(GetParam(), options_)) {
+    SCOPED_TRACE(options.back().first);
+    const auto calls_of_a_step = [&](int weights) {
+      const std::vector<ParameterPtr> parameters = many_parameters(weights);
+      Trainer trainer = trainer_of(parameters, GetParam(), options);
+      set_gradients(parameters, 0);
+      trainer.step(2);  // makes the states
+      set_gradients(parameters, 1);
+      const CallCount calls;
+      trainer.step(2);
+      return calls.count();
+    };
+    const int few = calls_of_a_step(4);
+    EXPECT_EQ(calls_of_a_step(24), few);
+    EXPECT_GE(few, 1);
+    EXPECT_LE(few, 4);  // a step, another for what LARS does not scale, and conversions of 16-bit gradients and weights
+  }
 }
 
 TEST(Optimizers, TheRegistryHoldsAllThatTheHeaderDeclares) {

@@ -1,4 +1,5 @@
 """Short scripts in the style users wrote for MXNet 1.x."""
+import json
 import logging
 
 import numpy as np
@@ -421,14 +422,65 @@ def test_the_zoo_has_the_published_sizes():
     assert gluon.model_zoo.vision.inception_v3(classes=10)(mx.sym.var("data")).infer_shape(data=(1, 3, 299, 299))[1] == [(1, 10)]
 
 
-@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "rmsprop", "ftrl", "ftml", "signum", "adamw", "lars"])
-def test_trainer_updates_many_parameters_as_one_by_one(name):
+OWN_OPTIMIZERS = [name for name, klass in mx.optimizer.Optimizer.opt_registry.items() if klass.__module__.endswith("optimizer.optimizers")]
+
+
+def _optimizers(name):
+    """One for each option that chooses among an optimizer's operators, if it has it."""
+    common = {"learning_rate": 0.01, "wd": 0.1, "rescale_grad": 0.5, "param_idx2name": {i: f"{i}_{'bias' if i % 3 == 2 else 'weight'}" for i in range(24)}}
+    for option in ({}, {"momentum": 0.9}, {"centered": True}, {"clip_gradient": 0.01}, {"multi_precision": True}, {"correct_bias": False}):
+        try:
+            yield option, mx.optimizer.create(name, **common, **option)
+        except TypeError:  # it has no such option
+            assert option.keys() != {"clip_gradient"}
+
+
+def _weights(count):
+    return [nd.array(np.random.RandomState(i).randn(i % 5 + 2, 3), dtype=("float32", "float32", "float64", "float16")[i % 4]) for i in range(count)]
+
+
+@pytest.mark.parametrize("name", OWN_OPTIMIZERS)
+def test_many_weights_are_updated_as_one_by_one(name):
+    for (option, together), (_, apart) in zip(_optimizers(name), _optimizers(name)):
+        results = []
+        for optimizer, size in ((together, 8), (apart, 1)):
+            updater, weights = mx.optimizer.get_updater(optimizer), _weights(8)
+            mx.random.seed(3)
+            for step in range(3):
+                optimizer.set_learning_rate(0.01 * (step + 1))
+                gradients = [w * 0.3 + step for w in weights]
+                for i in range(0, 8, size):
+                    updater(list(range(i, i + size)), gradients[i:i + size], weights[i:i + size])
+            results.append([w.asnumpy() for w in weights])
+        for i, (got, want) in enumerate(zip(*results)):
+            np.testing.assert_array_equal(got, want, err_msg=f"{option}, weight {i}")
+
+
+@pytest.mark.parametrize("name", OWN_OPTIMIZERS)
+def test_an_update_of_many_weights_calls_few_operators(name):
+    def calls_of_an_update(optimizer, count):
+        updater, weights = mx.optimizer.get_updater(optimizer), _weights(count)
+        for _ in range(2):  # the first makes the states
+            gradients = [w * 0.3 for w in weights]
+            mx.profiler.dumps(reset=True)
+            mx.profiler.set_state("run")
+            updater(list(range(count)), gradients, weights)
+            mx.profiler.set_state("stop")
+        return sum(row["Count"] for row in json.loads(mx.profiler.dumps(reset=True, format="json")).values())
+
+    for (option, few), (_, many) in zip(_optimizers(name), _optimizers(name)):
+        calls = calls_of_an_update(few, 4)
+        assert calls_of_an_update(many, 24) == calls, option
+        assert 1 <= calls <= 3, option  # a step, another for what LARS does not scale, and one for copies of float16 weights
+
+
+def test_the_trainer_updates_many_parameters_as_one_by_one():
     def run(together):
         params = [mx.gluon.Parameter(f"p{i}_weight", shape=(i + 2, 3), lr_mult=0.5 if i == 1 else 1.0) for i in range(4)]
         for i, p in enumerate(params):
             p.initialize(mx.init.Constant(0.1 * (i + 1)))
         groups = [params] if together else [[p] for p in params]
-        trainers = [mx.gluon.Trainer(group, name, {"learning_rate": 0.01, "wd": 0.1}) for group in groups]
+        trainers = [mx.gluon.Trainer(group, "adam", {"learning_rate": 0.01, "wd": 0.1}) for group in groups]
         for _ in range(3):
             with mx.autograd.record():
                 loss = sum((p.data() ** 2).sum() for p in params)
@@ -470,3 +522,28 @@ def test_adamw_decays_by_the_learning_rate():
         m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
         w -= lr * np.sqrt(1 - b2**t) / (1 - b1**t) * (m / (np.sqrt(v) + eps) + wd * w)
         np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)
+
+
+def test_nadam_clips_what_the_decay_was_added_to():
+    weight = nd.array([3.0, -3.0, 0.1])
+    optimizer = mx.optimizer.Nadam(learning_rate=0.1, wd=1.0, clip_gradient=0.5, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004)
+    optimizer.update(0, weight, nd.array([0.2, 0.2, 0.2]), optimizer.create_state(0, weight))
+    d = np.array([0.5, -0.5, 0.3])  # of 3.2, -2.8 and 0.3
+    now, after = (0.9 * (1 - 0.5 * 0.96 ** (t * 0.004)) for t in (1, 2))
+    blended = d * (1 - now) / (1 - now) + after * 0.1 * d / (1 - now * after)
+    np.testing.assert_allclose(weight.asnumpy(), np.array([3.0, -3.0, 0.1]) - 0.1 * blended / np.abs(d), rtol=1e-5)
+
+
+def test_lars_keeps_the_copies_on_several_devices_the_same():
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    p = mx.gluon.Parameter("p_weight", shape=(2, 3))
+    p.initialize(mx.init.One(), ctx=contexts)
+    trainer = mx.gluon.Trainer([p], "lars", {"learning_rate": 0.1, "momentum": 0.9, "eta": 1.0})
+    for lr in (0.1, 0.4, 0.2):  # a new rate also scales the momentum
+        trainer.set_learning_rate(lr)
+        with mx.autograd.record():
+            losses = [(p.data(ctx) ** 2).sum() for ctx in contexts]
+        mx.autograd.backward(losses)
+        trainer.step(2)
+    np.testing.assert_array_equal(p.data(contexts[0]).asnumpy(), p.data(contexts[1]).asnumpy())
+    assert np.abs(p.data(contexts[0]).asnumpy() - 1).max() > 0.01

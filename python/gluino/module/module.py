@@ -151,9 +151,8 @@ class Module(BaseModule):
     def update(self):
         """Updates parameters with their gradients."""
         self._need(True, True, True)
-        for i, name in enumerate(self._param_names):
-            if self._exec.grad_dict.get(name) is not None:
-                self._updater(i, self._exec.grad_dict[name], self._exec.arg_dict[name])
+        reached = [(i, name) for i, name in enumerate(self._param_names) if self._exec.grad_dict.get(name) is not None]
+        self._updater([i for i, _ in reached], [self._exec.grad_dict[name] for _, name in reached], [self._exec.arg_dict[name] for _, name in reached])
 
     def get_outputs(self, merge_multi_context=True):
         """Outputs of the last forward."""

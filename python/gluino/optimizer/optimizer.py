@@ -104,43 +104,44 @@ class Optimizer:
         """Attributes that every update operator takes."""
         return {"rescale_grad": self.rescale_grad, **({"clip_gradient": self.clip_gradient} if self.clip_gradient else {})}
 
-    def _prepared(self, grad):
-        """The gradient rescaled and clipped, for updates written with several operators."""
-        grad = grad * self.rescale_grad
-        return grad if self.clip_gradient is None else nd.clip(grad, -self.clip_gradient, self.clip_gradient)
-
     # ---- update operators over many weights
 
     _calls = None  # those that wait for other weights
+    _narrow = ()  # float16 weights and their float32 copies, which these calls change
 
-    def _step(self, operator, weight, grad, *states, lr, wd, **attrs):
-        """Changes a weight by an operator over many; within _together() with all weights for which nothing but lr and wd differs."""
+    def _step(self, operator, weight, grad, *states, lr, wd, each=None, **attrs):
+        """Changes a weight by an operator over many; within _together() with all weights for which the attributes are the same.
+
+        Beside lr and wd, the operator may take further lists of one number for each weight: `each` has this weight's, by the list's name.
+        """
         calls = {} if self._calls is None else self._calls
-        key = operator, str(weight.dtype), weight.context, tuple(sorted(attrs.items()))
-        data, out, lrs, wds = calls.setdefault(key, ([], [], [], []))
+        data, out, numbers = calls.setdefault((operator, weight.context, tuple(sorted(attrs.items()))), ([], [], {}))
         data += [weight, grad, *states]
         out.append(weight)
-        lrs.append(lr)
-        wds.append(wd)
+        for name, number in {"lrs": lr, "wds": wd, **(each or {})}.items():
+            numbers.setdefault(name, []).append(number)
         if self._calls is None:
             self._run(calls)
 
     @staticmethod
     def _run(calls):
-        for (operator, _, _, attrs), (data, out, lrs, wds) in calls.items():
-            getattr(nd._internal, operator)(*data, out=out, lrs=lrs, wds=wds, num_weights=len(out), **dict(attrs))
+        for (operator, _, attrs), (data, out, numbers) in calls.items():
+            getattr(nd._internal, operator)(*data, out=out, num_weights=len(out), **numbers, **dict(attrs))
 
     @contextlib.contextmanager
     def _together(self):
         """Update operators run at the end; at once for a class of the user, who may read the weight after an update."""
         own = all(getattr(type(self), name).__module__.startswith(__package__) for name in ("step_one", "update", "update_multi_precision"))
-        self._calls = {} if own else None
+        self._calls, self._narrow = ({} if own else None), []
         try:
             yield
             calls, self._calls = self._calls, None
             self._run(calls or {})
+            if self._narrow:
+                weights, copies = zip(*self._narrow)
+                nd.amp_multicast(*copies, out=list(weights), num_outputs=len(copies))
         finally:
-            self._calls = None
+            self._calls, self._narrow = None, ()
 
     # ---- updates
 
@@ -176,10 +177,12 @@ class Optimizer:
             return
         if self.multi_precision and weight.dtype == _np.float16:
             copy, inner = state
-            waiting, self._calls = self._calls, None
-            self.update(index, copy, grad.astype("float32"), inner)
-            self._calls = waiting
-            weight[:] = copy.astype("float16")
+            if self._calls is None:
+                self.update(index, copy, grad.astype("float32"), inner)
+                weight[:] = copy.astype("float16")
+            else:
+                self.update(index, copy, grad, inner)  # the operators convert the gradient
+                self._narrow.append((weight, copy))
         else:
             self.update(index, weight, grad, state)
 
@@ -201,7 +204,7 @@ class Test(Optimizer):
         return nd.zeros(weight.shape, weight.context)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        weight[:] = weight + grad * self.rescale_grad
+        weight[:] = weight + grad.astype(weight.dtype) * self.rescale_grad
         state[:] = weight
 
 

@@ -1,7 +1,5 @@
-"""The optimizers: each names its update operator, or writes the update with operators."""
+"""The optimizers: each names its update operator over many weights, and the numbers of one weight."""
 import math
-
-import numpy as _np
 
 from .. import ndarray as nd
 from .optimizer import Optimizer, register
@@ -95,12 +93,15 @@ class Adam(Optimizer):
     def create_state(self, index, weight):
         return _zeros(weight, 2)
 
+    def _moments(self):
+        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+
     def _bias_correction(self, t):
         return math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         lr *= self._bias_correction(t)
-        self._step("_multi_adam_update", weight, grad, *state, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **self._common())
+        self._step("_multi_adam_update", weight, grad, *state, lr=lr, wd=wd, **self._moments(), **self._common())
 
 
 @register
@@ -112,10 +113,10 @@ class AdamW(Adam):
         self.correct_bias = correct_bias
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        eta = lr * (self._bias_correction(t) if self.correct_bias else 1.0)  # a factor of the decay too
-        scale = nd.array([self.rescale_grad], ctx=weight.context)
-        nd.contrib.adamw_update(weight, grad, *state, scale, out=weight, lr=1, eta=eta, wd=wd, beta1=self.beta1, beta2=self.beta2,
-                                epsilon=self.epsilon, clip_gradient=self.clip_gradient or -1)
+        if not math.isfinite(self.rescale_grad) or self.rescale_grad == 0:
+            return  # an overflow was seen
+        lr *= self._bias_correction(t) if self.correct_bias else 1.0  # a factor of the decay too
+        self._step("_multi_adamw_step", weight, grad, *state, lr=lr, wd=wd, **self._moments(), **self._common())
 
 
 @register
@@ -130,9 +131,7 @@ class AdaGrad(Optimizer):
         return _zeros(weight)
 
     def step_one(self, index, weight, grad, history, lr, wd, t):
-        grad = self._prepared(grad)
-        history[:] += nd.square(grad)
-        weight[:] -= lr * (grad / nd.sqrt(history + self.float_stable_eps) + wd * weight)
+        self._step("_multi_adagrad_update", weight, grad, history, lr=lr, wd=wd, epsilon=self.float_stable_eps, **self._common())
 
 
 @register
@@ -147,11 +146,7 @@ class AdaDelta(Optimizer):
         return _zeros(weight, 2)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        grad, (squares, deltas) = self._prepared(grad), state
-        squares[:] = self.rho * squares + (1 - self.rho) * nd.square(grad)
-        delta = nd.sqrt(deltas + self.epsilon) / nd.sqrt(squares + self.epsilon) * grad
-        deltas[:] = self.rho * deltas + (1 - self.rho) * nd.square(delta)
-        weight[:] -= delta + wd * weight
+        self._step("_multi_adadelta_update", weight, grad, *state, lr=lr, wd=wd, rho=self.rho, epsilon=self.epsilon, **self._common())
 
 
 @register
@@ -166,34 +161,24 @@ class Adamax(Optimizer):
         return _zeros(weight, 2)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        mean, norm = state
-        grad = self._prepared(grad + wd * weight / self.rescale_grad)
-        mean[:] = self.beta1 * mean + (1 - self.beta1) * grad
-        norm[:] = nd.maximum(self.beta2 * norm, nd.abs(grad))
-        weight[:] -= lr / (1 - self.beta1**t) * mean / (norm + 1e-8)
+        lr /= 1 - self.beta1**t
+        self._step("_multi_adamax_update", weight, grad, *state, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, **self._common())
 
 
 @register
-class Nadam(Optimizer):
+class Nadam(Adam):
     """Adam with Nesterov's momentum (Dozat, 2016)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1, self.beta2, self.epsilon, self.schedule_decay = beta1, beta2, epsilon, schedule_decay
-        self.m_schedule = 1.0
-
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
+        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        self.schedule_decay = schedule_decay
+        self.m_schedule = 1.0  # the product of the momenta so far, over all weights as in MXNet
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        mean, var = state
-        grad = self._prepared(grad) + wd * weight
         now, after = (self.beta1 * (1.0 - 0.5 * 0.96 ** (step * self.schedule_decay)) for step in (t, t + 1))
         self.m_schedule *= now
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        var[:] = self.beta2 * var + (1.0 - self.beta2) * nd.square(grad)
-        blended = (1.0 - now) * grad / (1.0 - self.m_schedule) + after * mean / (1.0 - self.m_schedule * after)
-        weight[:] -= lr * blended / (nd.sqrt(var / (1.0 - self.beta2**t)) + self.epsilon)
+        self._step("_multi_nadam_update", weight, grad, *state, lr=lr * after / (1.0 - self.m_schedule * after), wd=wd, t=t,
+                   each={"gradient_lrs": lr * (1.0 - now) / (1.0 - self.m_schedule)}, **self._moments(), **self._common())
 
 
 @register
@@ -245,11 +230,7 @@ class FTML(Optimizer):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         self._step("_multi_ftml_update", weight, grad, *state, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
-                       rescale_grad=self.rescale_grad, clip_grad=self.clip_gradient or -1)
-
-
-def _norm(x):
-    return float(nd.sqrt(nd.sum(nd.square(x.astype("float32")))).asscalar())
+                   rescale_grad=self.rescale_grad, clip_grad=self.clip_gradient or -1)
 
 
 @register
@@ -261,36 +242,33 @@ class LARS(SGD):
         self.eta, self.eps, self.momentum_correction, self._last_lr = eta, eps, momentum_correction, {}
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        momentum, last = self.momentum, self._last_lr.get(index)
+        momentum, copy = self.momentum, (index, weight.context)
+        last = self._last_lr.get(copy)
         if self.momentum_correction and last:
             momentum *= lr / last
-        self._last_lr[index] = lr
-        if not self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias")):
-            w, g = _norm(weight), _norm(grad) * self.rescale_grad
-            if w > 0 and g > 0:
-                lr *= self.eta * w / (g + wd * w + self.eps)
-        if state is None:
-            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
+        self._last_lr[copy] = lr
+        if self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias")):
+            names, attrs = ("multi_sgd_update", "multi_sgd_mom_update"), {}
         else:
-            self._step("multi_sgd_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=momentum, **self._common())
+            names, attrs = ("_multi_lars_update", "_multi_lars_mom_update"), {"eta": self.eta, "eps": self.eps}
+        if state is None:
+            self._step(names[0], weight, grad, lr=lr, wd=wd, **attrs, **self._common())
+        else:
+            self._step(names[1], weight, grad, state, lr=lr, wd=wd, momentum=momentum, **attrs, **self._common())
 
 
 @register
-class LAMB(Optimizer):
+class LAMB(Adam):
     """Adam with rates by the ratio of norms (You et al., 2019)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, lower_bound=None, upper_bound=None, bias_correction=True, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1, self.beta2, self.epsilon, self.bias_correction = beta1, beta2, epsilon, bias_correction
+        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        self.bias_correction = bias_correction
         self.bounds = {"lower_bound": -1 if lower_bound is None else lower_bound, "upper_bound": -1 if upper_bound is None else upper_bound}
 
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
-
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        g = nd.lamb_update_phase1(weight, grad, *state, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
-                                  bias_correction=self.bias_correction, wd=wd, **self._common())
-        nd.lamb_update_phase2(weight, g, weight.norm(), g.norm(), lr=lr, out=weight, **self.bounds)
+        self._step("_multi_lamb_update", weight, grad, *state, lr=lr, wd=wd, t=t, bias_correction=self.bias_correction, **self.bounds,
+                   **self._moments(), **self._common())
 
 
 @register
@@ -298,8 +276,7 @@ class SGLD(Optimizer):
     """Langevin dynamics: noise in every update."""
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        noise = nd.random.normal(0, math.sqrt(lr), shape=weight.shape, dtype=_np.dtype(weight.dtype).name, ctx=weight.context)
-        weight[:] += -lr / 2 * (self._prepared(grad) + wd * weight) + noise
+        self._step("_multi_sgld_update", weight, grad, lr=lr, wd=wd, **self._common())
 
 
 @register
@@ -315,10 +292,8 @@ class DCASGD(Optimizer):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         momentum, previous = state
-        grad = self._prepared(grad)
-        step = -lr * (grad + wd * weight + self.lamda * grad * grad * (weight - previous))
-        if momentum is not None:
-            momentum[:] = self.momentum * momentum + step
-            step = momentum
-        previous[:] = weight
-        weight[:] += step
+        more = {"momentum": self.momentum, "lamda": self.lamda, **self._common()}
+        if momentum is None:
+            self._step("_multi_dcasgd_update", weight, grad, previous, lr=lr, wd=wd, **more)
+        else:
+            self._step("_multi_dcasgd_mom_update", weight, grad, momentum, previous, lr=lr, wd=wd, **more)

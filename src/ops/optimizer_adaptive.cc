@@ -1,175 +1,12 @@
-// Optimizer steps: every element of a weight and of its states is updated in one pass.
-#include <array>
+// Optimizer steps that divide by averages of the gradient: every element of a weight and of its states is updated in one pass.
 #include <cmath>
-#include <limits>
 
 #include "ops/optimizer_steps.h"
 
 namespace gluino::ops {
 namespace {
 
-using Names1 = std::array<const char*, 1>;
-using Names2 = std::array<const char*, 2>;
-using Names3 = std::array<const char*, 3>;
-
-// Keeps x within -bound and bound; a negative bound means none.
-template <class T>
-struct Clip {
-  explicit Clip(double b) : bound(b < 0 ? std::numeric_limits<T>::infinity() : static_cast<T>(b)) {}
-  T operator()(T x) const { return x > bound ? bound : x < -bound ? -bound : x; }
-  T bound;
-};
-template <class T>
-static T sign_of(T x) {
-  return static_cast<T>((x > 0) - (x < 0));
-}
-
-// Attributes stand in MXNet's order, because they may be given by position: the rate, what is the optimizer's own, the rest.
-#define RATE(A) f.required("lr", &A::lr, "learning rate")
-#define MOMENTUM(A) field("momentum", &A::momentum, "how much of the last step is kept")
-#define DECAY_AND_GRADIENT(A)                                            \
-  field("wd", &A::wd, "weight decay")                                    \
-      .field("rescale_grad", &A::rescale_grad, "factor of the gradient") \
-      .field("clip_gradient", &A::clip_gradient, "bound of the gradient; negative for none")
-#define LAZY_UPDATE(A) field("lazy_update", &A::lazy_update, "for gradients of few rows, which are dense here: no effect")
-
-// ---- SGD
-struct SGDAttrs {
-  double lr = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  bool lazy_update = true;
-  template <class Fields>
-  static void fields(Fields& f) {
-    RATE(SGDAttrs).DECAY_AND_GRADIENT(SGDAttrs).LAZY_UPDATE(SGDAttrs);
-  }
-};
-struct MomentumAttrs {
-  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  bool lazy_update = true;
-  template <class Fields>
-  static void fields(Fields& f) {
-    RATE(MomentumAttrs).MOMENTUM(MomentumAttrs).DECAY_AND_GRADIENT(MomentumAttrs).LAZY_UPDATE(MomentumAttrs);
-  }
-};
-struct NesterovAttrs {
-  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  template <class Fields>
-  static void fields(Fields& f) {
-    RATE(NesterovAttrs).MOMENTUM(NesterovAttrs).DECAY_AND_GRADIENT(NesterovAttrs);
-  }
-};
-static auto sgd_step = [](const SGDAttrs& a, auto zero) {
-  using T = decltype(zero);
-  return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), clip = Clip<T>(a.clip_gradient)](
-             T w, T g) { return w - lr * (clip(scale * g) + wd * w); };
-};
-static auto sgd_momentum_step = [](const MomentumAttrs& a, auto zero) {
-  using T = decltype(zero);
-  return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum),
-          clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
-    mom = keep * mom - lr * (clip(scale * g) + wd * w);
-    return w + mom;
-  };
-};
-static auto nesterov_step = [](const NesterovAttrs& a, auto zero) {
-  using T = decltype(zero);
-  return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum),
-          clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
-    const T d = clip(scale * g) + wd * w;
-    mom = keep * mom - lr * d;
-    return w + (keep * mom - lr * d);
-  };
-};
-GLUINO_OP(sgd_update, SGDAttrs) {
-  define_update<0>(op.doc("weight - lr * (grad + wd * weight)."), {}, false, sgd_step).sample({{3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01});
-}
-GLUINO_OP(sgd_mom_update, MomentumAttrs) {
-  define_update<1>(op.doc("SGD with momentum."), Names1{"mom"}, false, sgd_momentum_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9, .wd = 0.01});
-}
-GLUINO_OP(nag_mom_update, NesterovAttrs) {
-  define_update<1>(op.doc("SGD with Nesterov's momentum."), Names1{"mom"}, false, nesterov_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
-}
-GLUINO_OP(mp_sgd_update, SGDAttrs) {
-  define_update<0>(op.doc("SGD on a float32 copy of the weight."), {}, true, sgd_step).sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1});
-}
-GLUINO_OP(mp_sgd_mom_update, MomentumAttrs) {
-  define_update<1>(op.doc("SGD with momentum on a float32 copy of the weight."), Names1{"mom"}, true, sgd_momentum_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
-}
-GLUINO_OP(mp_nag_mom_update, NesterovAttrs) {
-  define_update<1>(op.doc("SGD with Nesterov's momentum on a float32 copy of the weight."), Names1{"mom"}, true, nesterov_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9});
-}
-
-GLUINO_OP(multi_sgd_update, Many<SGDAttrs>) {
-  define_updates<0>(op.doc("SGD on many weights: inputs are (weight, grad) for each."), false, sgd_step);
-}
-GLUINO_OP(multi_sgd_mom_update, Many<MomentumAttrs>) {
-  define_updates<1>(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom) for each."), false, sgd_momentum_step);
-}
-GLUINO_OP(multi_mp_sgd_update, Many<SGDAttrs>) {
-  define_updates<0>(op.doc("SGD on many weights: inputs are (weight, grad, weight32) for each."), true, sgd_step);
-}
-GLUINO_OP(multi_mp_sgd_mom_update, Many<MomentumAttrs>) {
-  define_updates<1>(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom, weight32) for each."), true,
-                    sgd_momentum_step);
-}
-GLUINO_OP(_multi_nag_mom_update, Many<NesterovAttrs>) {
-  define_updates<1>(op.doc("SGD with Nesterov's momentum on many weights: inputs are (weight, grad, mom) for each."), false, nesterov_step);
-}
-
-struct SignSGDAttrs {
-  double lr = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  template <class Fields>
-  static void fields(Fields& f) {
-    RATE(SignSGDAttrs).DECAY_AND_GRADIENT(SignSGDAttrs);
-  }
-};
-struct SignumAttrs {
-  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1, wd_lh = 0;
-  template <class Fields>
-  static void fields(Fields& f) {
-    RATE(SignumAttrs)
-        .MOMENTUM(SignumAttrs)
-        .DECAY_AND_GRADIENT(SignumAttrs)
-        .field("wd_lh", &SignumAttrs::wd_lh, "weight decay outside of the momentum");
-  }
-};
-static auto sign_step = [](const SignSGDAttrs& a, auto zero) {
-  using T = decltype(zero);
-  return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd)](T w, T g) { return (1 - lr * wd) * w - lr * sign_of(g); };
-};
-GLUINO_OP(signsgd_update, SignSGDAttrs) {
-  define_update<0>(op.doc("SGD with the sign of the gradient only."), {}, false, sign_step)
-      .sample({{3, 4}, {3, 4}}, {.lr = 0.1, .wd = 0.01});
-}
-GLUINO_OP(_multi_signsgd_update, Many<SignSGDAttrs>) {
-  define_updates<0>(op.doc("SGD with the sign of the gradient only on many weights: inputs are (weight, grad) for each."), false,
-                    sign_step);
-}
-static auto sign_momentum_step = [](const SignumAttrs& a, auto zero) {
-  using T = decltype(zero);
-  return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), outer = static_cast<T>(a.wd_lh), scale = static_cast<T>(a.rescale_grad),
-          keep = static_cast<T>(a.momentum), clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
-    mom = keep * mom - (1 - keep) * (clip(scale * g) + wd * w);
-    return (1 - lr * outer) * w + lr * sign_of(mom);
-  };
-};
-GLUINO_OP(signum_update, SignumAttrs) {
-  define_update<1>(op.doc("SGD with the sign of the momentum only."), Names1{"mom"}, false, sign_momentum_step)
-      .sample({{3, 4}, {3, 4}, {3, 4}}, {.lr = 0.1, .momentum = 0.9, .wd = 0.01});
-}
-GLUINO_OP(_multi_signum_update, Many<SignumAttrs>) {
-  define_updates<1>(op.doc("SGD with the sign of the momentum only on many weights: inputs are (weight, grad, mom) for each."), false,
-                    sign_momentum_step);
-}
-
 // ---- Adam
-#define AVERAGES(A)                                                  \
-  field("beta1", &A::beta1, "how much of the mean is kept")          \
-      .field("beta2", &A::beta2, "how much of the variance is kept") \
-      .field("epsilon", &A::epsilon, "added to the standard deviation")
 struct AdamAttrs {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1;
   bool lazy_update = true;
@@ -261,7 +98,60 @@ GLUINO_OP(_mp_adamw_update, AdamWAttrs) {
       .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}, {1}}, {.lr = 0.1, .eta = 1});
 }
 
-// ---- RMSProp, AdaGrad
+// ---- Adam's relatives
+struct AdamaxAttrs {
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  template <class Fields>
+  static void fields(Fields& f) {
+    RATE(AdamaxAttrs).AVERAGES(AdamaxAttrs).DECAY_AND_GRADIENT(AdamaxAttrs);
+  }
+};
+GLUINO_OP(_multi_adamax_update, Many<AdamaxAttrs>) {
+  op.doc(
+      "Adam with the largest gradient instead of the variance on many weights; the caller corrects the bias in lrs. Inputs are (weight, "
+      "grad, mean, largest) for each.");
+  define_updates<2>(op, false, [](const AdamaxAttrs& a, auto zero) {
+    using T = decltype(zero);
+    return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), b1 = static_cast<T>(a.beta1),
+            share = static_cast<T>(1 - a.beta1), b2 = static_cast<T>(a.beta2), eps = static_cast<T>(a.epsilon),
+            clip = Clip<T>(a.clip_gradient)](T w, T g, T& mean, T& largest) {
+      const T d = clip(scale * g + wd * w), faded = b2 * largest, size = std::abs(d);
+      mean = b1 * mean + share * d;
+      largest = faded > size ? faded : size;
+      return w - lr * mean / (largest + eps);
+    };
+  });
+}
+
+struct NadamAttrs {
+  double lr = 0, gradient_lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  int64_t t = 1;
+  double wd = 0, rescale_grad = 1, clip_gradient = -1;
+  template <class Fields>
+  static void fields(Fields& f) {
+    RATE(NadamAttrs).AVERAGES(NadamAttrs).STEP_NUMBER(NadamAttrs).DECAY_AND_GRADIENT(NadamAttrs);
+  }
+};
+GLUINO_OP(_multi_nadam_update, Many<NadamAttrs>) {
+  op.doc(
+      "Adam with Nesterov's momentum on many weights: lrs are the rates of the mean, gradient_lrs those of the gradient, which the caller "
+      "takes from the schedule of the momentum. Inputs are (weight, grad, mean, var) for each.");
+  define_updates<2>(op, false, [](const NadamAttrs& a, auto zero) {
+    using T = decltype(zero);
+    return [lr = static_cast<T>(a.lr), gradient_lr = static_cast<T>(a.gradient_lr), wd = static_cast<T>(a.wd),
+            scale = static_cast<T>(a.rescale_grad), b1 = static_cast<T>(a.beta1), share1 = static_cast<T>(1 - a.beta1),
+            b2 = static_cast<T>(a.beta2), share2 = static_cast<T>(1 - a.beta2), eps = static_cast<T>(a.epsilon),
+            correction = static_cast<T>(1 - std::pow(a.beta2, static_cast<double>(a.t))),
+            clip = Clip<T>(a.clip_gradient)](T w, T g, T& mean, T& var) {
+      const T d = clip(scale * g + wd * w);
+      mean = b1 * mean + share1 * d;
+      var = b2 * var + share2 * d * d;
+      return w - (gradient_lr * d + lr * mean) / (std::sqrt(var / correction) + eps);
+    };
+  });
+}
+
+// ---- RMSProp, AdaGrad, AdaDelta
 #define EPSILON_UNDER_ROOT(A) field("epsilon", &A::epsilon, "added under the square root")
 #define KEPT_AVERAGES(A) field("gamma1", &A::gamma1, "how much of the averages is kept")
 #define CLIP_WEIGHTS(A) field("clip_weights", &A::clip_weights, "bound of the weights; negative for none")
@@ -348,6 +238,34 @@ GLUINO_OP(_multi_adagrad_update, Many<AdaGradAttrs>) {
   define_updates<1>(op.doc("AdaGrad on many weights: inputs are (weight, grad, history) for each."), false, adagrad_step);
 }
 
+struct AdaDeltaAttrs {
+  double lr = 0, rho = 0.9, epsilon = 1e-5, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  template <class Fields>
+  static void fields(Fields& f) {
+    RATE(AdaDeltaAttrs)
+        .field("rho", &AdaDeltaAttrs::rho, "how much of the averages is kept")
+        .field("epsilon", &AdaDeltaAttrs::epsilon, "added under the square roots")
+        .DECAY_AND_GRADIENT(AdaDeltaAttrs);
+  }
+};
+GLUINO_OP(_multi_adadelta_update, Many<AdaDeltaAttrs>) {
+  op.doc(
+      "AdaDelta on many weights, whose steps are as large as the steps before: lrs have no effect. Inputs are (weight, grad, squares of "
+      "gradients, squares of steps) for each.");
+  define_updates<2>(op, false, [](const AdaDeltaAttrs& a, auto zero) {
+    using T = decltype(zero);
+    return
+        [wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.rho), share = static_cast<T>(1 - a.rho),
+         eps = static_cast<T>(a.epsilon), clip = Clip<T>(a.clip_gradient)](T w, T g, T& gradients, T& steps) {
+          const T d = clip(scale * g);
+          gradients = keep * gradients + share * d * d;
+          const T step = std::sqrt(steps + eps) / std::sqrt(gradients + eps) * d;
+          steps = keep * steps + share * step * step;
+          return w - (step + wd * w);
+        };
+  });
+}
+
 // ---- follow the leader
 struct FtrlAttrs {
   double lr = 0, lamda1 = 0.01, beta = 1, wd = 0, rescale_grad = 1, clip_gradient = -1;
@@ -385,7 +303,7 @@ struct FtmlAttrs {
   static void fields(Fields& f) {
     RATE(FtmlAttrs)
         .AVERAGES(FtmlAttrs)
-        .required("t", &FtmlAttrs::t, "number of this step, from 1 on")
+        .STEP_NUMBER(FtmlAttrs)
         .field("wd", &FtmlAttrs::wd, "weight decay")
         .field("rescale_grad", &FtmlAttrs::rescale_grad, "factor of the gradient")
         .field("clip_grad", &FtmlAttrs::clip_grad, "bound of the gradient; negative for none");
