@@ -69,27 +69,26 @@ RowStage parse_stage(const std::string& text, std::string_view words) {
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) damaged(text);
   const std::string_view name = words.substr(0, open), rest = words.substr(close + 2);
   std::vector<int> arguments = parse_values(text, words.substr(open + 1, close - open - 1));
-  if (index_of(kReduceNames, name) >= 0) {
-    if (arguments.size() != 1) damaged(text);
+  if (name != signature_of(RowFunction::map).name) {
     const size_t space = rest.find(' ');
-    const DType dtype = space == std::string_view::npos ? DType::float32 : parse_dtype(std::string(rest.substr(space + 1)));
-    return reduction_stage(name, rest.substr(0, space), arguments[0], dtype);
+    const std::string_view first = rest.substr(0, space);
+    const DType dtype = space == std::string_view::npos ? DType::float32 : parse_dtype(rest.substr(space + 1));
+    if (index_of(kReduceNames, name) < 0) return function_stage(name, std::move(arguments), parse_number<double>(text, first), dtype);
+    if (arguments.size() != 1) damaged(text);
+    return reduction_stage(name, first, arguments[0], dtype);
   }
-  if (name != signature_of(RowFunction::map).name) return function_stage(name, std::move(arguments), parse_number<double>(text, rest));
   const Program program = parse_program(std::string(rest));
   check_program(program, arguments.size());
   return map_stage(program, std::move(arguments));
 }
 
-std::string reduction_text(const RowStage& s) {
-  return kFinishNames[static_cast<size_t>(s.finish)] + (s.dtype ? " " + std::string(dtype_name(*s.dtype)) : "");
-}
 std::string stage_text(const RowStage& s) {
   const std::string_view name =
       s.function == RowFunction::reduce ? std::string_view(kReduceNames[static_cast<size_t>(s.how)]) : signature_of(s.function).name;
-  const std::string rest = s.function == RowFunction::map      ? program_text(s.loops->program())
-                           : s.function == RowFunction::reduce ? reduction_text(s)
-                                                               : fmt::format("{}", s.number);
+  std::string rest = s.function == RowFunction::map      ? program_text(s.loops->program())
+                     : s.function == RowFunction::reduce ? kFinishNames[static_cast<size_t>(s.finish)]
+                                                         : fmt::format("{}", s.number);
+  if (s.dtype) rest += fmt::format(" {}", dtype_name(*s.dtype));
   return fmt::format("{}({}) {}", name, fmt::join(s.arguments, ","), rest);
 }
 
@@ -99,6 +98,7 @@ RowStage map_stage(const Program& program, std::vector<int> arguments) {
   RowStage stage{.function = RowFunction::map, .arguments = std::move(arguments), .loops = CompiledLoops::of(program)};
   return stage;
 }
+static std::optional<DType> if_narrow(DType dtype) { return dtype_bytes(dtype) == 2 ? std::optional(dtype) : std::nullopt; }
 RowStage reduction_stage(std::string_view how, std::string_view finish, int argument, DType dtype) {
   const int h = index_of(kReduceNames, how), f = index_of(kFinishNames, finish);
   if (h < 0 || f < 0) raise<AttrError>("there is no reduction {} {} of rows", how, finish);
@@ -107,13 +107,14 @@ RowStage reduction_stage(std::string_view how, std::string_view finish, int argu
           .loops = {},
           .how = static_cast<ReduceOp>(h),
           .finish = static_cast<ReduceFinish>(f),
-          .dtype = dtype_bytes(dtype) == 2 ? std::optional(dtype) : std::nullopt};
+          .dtype = if_narrow(dtype)};
 }
-RowStage function_stage(std::string_view name, std::vector<int> arguments, double number) {
+RowStage function_stage(std::string_view name, std::vector<int> arguments, double number, DType dtype) {
   const RowFunction function = function_named(name);
   if (arguments.size() != signature_of(function).arguments.size()) raise<AttrError>("{} of rows reads another number of values", name);
   RowStage stage{.function = function, .arguments = std::move(arguments)};
   stage.number = number;
+  stage.dtype = if_narrow(dtype);
   return stage;
 }
 
@@ -137,7 +138,10 @@ DType RowProgram::result_dtype(int result, int inputs) const {
   for (const RowStage& s : stages) {
     if (value >= 0 && value < s.gives() && s.function == RowFunction::map)
       return dtype_of_value(s.loops->program(), s.loops->program().result(value));
-    if (value == 0 && s.dtype) return *s.dtype;
+    if (value >= 0 && value < s.gives() && s.dtype) {
+      const RowValue kind = signature_of(s.function).results[static_cast<size_t>(value)];
+      if (s.function == RowFunction::reduce || kind == RowValue::sum) return *s.dtype;
+    }
     value -= s.gives();
   }
   return storage_of(type);
@@ -164,6 +168,7 @@ RowProgram parse_row_program(const std::string& text) {
       program.stages.push_back(parse_stage(text, words));
       const RowStage& s = program.stages.back();
       if (s.loops && s.loops->program().type() != program.type) damaged(text);
+      if (s.dtype && program.type != ComputeType::f32) damaged(text);
     }
     if ((end == std::string_view::npos) != !program.results.empty()) damaged(text);
     if (end != std::string_view::npos) rest.remove_prefix(end + 2);
@@ -444,11 +449,14 @@ void RowKernel::run_with_sums(std::span<const Operand> inputs, std::span<const R
     const auto v = program_.results[i];
     if (kinds_[static_cast<size_t>(v)] != RowValue::sum) continue;
     const char* first = memory.data() + std::count(kinds_.begin(), kinds_.begin() + v, RowValue::sum) * length_ * width;
-    const auto add = [&]<class T>(T* out) { parts.add(reinterpret_cast<const T*>(first), sums * length_, length_, out); };
+    const auto add = [&]<class T>(std::vector<T> total) {
+      parts.add(reinterpret_cast<const T*>(first), sums * length_, length_, total.data());
+      convert(total.data(), type, results[i].data, results[i].dtype, length_);
+    };
     if (type == DType::float64)
-      add(static_cast<double*>(results[i].data));
+      add(std::vector<double>(static_cast<size_t>(length_)));
     else
-      add(static_cast<float*>(results[i].data));
+      add(std::vector<float>(static_cast<size_t>(length_)));
   }
 }
 

@@ -46,14 +46,15 @@ struct RowStage {
   std::shared_ptr<CompiledLoops> loops;  // of a map
   ReduceOp how = ReduceOp::sum;
   ReduceFinish finish = ReduceFinish::none;
-  std::optional<DType> dtype;  // of a reduction of 16-bit floats
+  std::optional<DType> dtype;  // of a reduction of 16-bit floats, and what sums over rows are rounded to
   double number = 0;
   int gives() const;  // how many values
 };
 RowStage map_stage(const Program& program, std::vector<int> arguments);
 // dtype: of the array that the row would be.
 RowStage reduction_stage(std::string_view how, std::string_view finish, int argument, DType dtype);
-RowStage function_stage(std::string_view function, std::vector<int> arguments, double number);
+// dtype: of sums over rows.
+RowStage function_stage(std::string_view function, std::vector<int> arguments, double number, DType dtype = DType::float32);
 
 struct RowProgram {
   ComputeType type = ComputeType::f32;

@@ -51,6 +51,7 @@ class ReductionFusion {
     if (!r.op || !r.op->reduction || !r.outputs[0].shape) return std::nullopt;
     const ValueId from = r.inputs[0];
     if (graph_.info(from).dtype != r.outputs[0].dtype || r.outputs[0].dtype == DType::boolean) return std::nullopt;
+    if (is_read_by_others(from, n)) return std::nullopt;  // must be written down anyway, and is soon read back: nothing is gained
     if (taken_.contains(from.node) || (from.node < backward_begins_) != (n < backward_begins_)) return std::nullopt;
     std::vector<Shape> shapes;
     for (ValueId v : r.inputs) shapes.push_back(*graph_.info(v).shape);

@@ -1,5 +1,5 @@
-// A reduction takes over the elementwise node that it reads: what is summed need not be read back from memory and, where nobody else
-// reads it, not be written down. What others read are further outputs.
+// A reduction takes over the elementwise node whose result only it reads: what is summed need not be written down first. Other results of
+// the node are further outputs.
 #pragma once
 #include "passes/pass.h"
 

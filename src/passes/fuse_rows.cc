@@ -175,12 +175,8 @@ class RowFusion {
       if (!is_value_of(rows, arguments[i], info)) return false;
       if (arguments[i] == RowValue::number && *info.shape == rows.flat && *info.dtype != kernels::storage_of(member(n).type)) return false;
     }
-    for (size_t i = 0; i < results.size(); ++i) {
-      // Sums are not rounded by a further stage.
-      const OutputInfo& info = node(n).outputs[i];
-      if (!is_value_of(rows, results[i], info)) return false;
-      if (results[i] == RowValue::sum && *info.dtype != kernels::storage_of(member(n).type)) return false;
-    }
+    for (size_t i = 0; i < results.size(); ++i)
+      if (!is_value_of(rows, results[i], node(n).outputs[i])) return false;
     return true;
   }
   static bool is_value_of(const Rows& rows, RowValue kind, const OutputInfo& info) {
@@ -318,12 +314,15 @@ class RowFusion {
       } else if (m.reduction) {
         first = add(kernels::reduction_stage(m.reduction->how, m.reduction->finish, arguments[0], *node(n).outputs[0].dtype));
       } else {
-        first = add(kernels::function_stage(m.call->function, arguments, m.call->number));
+        const auto& kinds = m.signature->results;
+        const auto sum = std::find(kinds.begin(), kinds.end(), RowValue::sum);
+        const DType dtype = sum == kinds.end() ? DType::float32 : *node(n).outputs[static_cast<size_t>(sum - kinds.begin())].dtype;
+        first = add(kernels::function_stage(m.call->function, arguments, m.call->number, dtype));
       }
       for (int i = 0; i < static_cast<int>(node(n).outputs.size()); ++i) {
         int value = first + i;
         const DType dtype = *node(n).outputs[static_cast<size_t>(i)].dtype;
-        if (m.kind == Member::Kind::call && dtype != kernels::storage_of(group.type)) {
+        if (m.kind == Member::Kind::call && !is_sum({n, i}) && dtype != kernels::storage_of(group.type)) {
           Program rounding(group.type);
           rounded(Expr::input(rounding, 0), dtype);
           value = add_map(rounding, {value});

@@ -86,6 +86,19 @@ TEST(FuseRows, GradientOfLayerNormWithSumsOverRows) {
 }
 )g");
 }
+TEST(FuseRows, RoundsSumsOverRows) {
+  EXPECT_EQ(after(both, R"g(graph(h: float16 (4, 8), x: float16 (4, 8), gamma: float16 (8,), mean: float16 (4, 1), std: float16 (4, 1)) {
+  n = negative(h)
+  g = _layer_norm_grad(n, x, gamma, mean, std)
+  return g[0], g[2]
+}
+)g"),
+            R"g(graph(h, x, gamma, mean, std) {
+  g = _fused_rows(h, x, gamma, mean, std) {program="f32; map(0) f32 x0 negative(0) to_float16(1); map(1) f32 x0; map(2) f32 x0; map(3) f32 x0; map(4) f32 x0; layer_norm_grad(5,6,7,8,9) 0 float16; map(10) f32 x0 to_float16(0); -> 13,12"}
+  return g[0], g[1]
+}
+)g");
+}
 TEST(FuseRows, SumsOverRowsAreReadAfterTheGroup) {
   EXPECT_EQ(after(both, R"g(graph(head: float32 (1, 8), x: float32 (1, 8), gamma: float32 (8,), mean: float32 (1, 1), std: float32 (1, 1)) {
   h = _mul_scalar(head) {scalar=2}
@@ -223,9 +236,6 @@ TEST(FuseRows, LeavesWhatDoesNotFit) {
       "  y = tanh(p)\n  return y\n}\n",
       // an index that does not broadcast, and is read as a number, too
       "graph(x: float32 (4, 4), i: float32 (4,)) {\n  y = broadcast_add(x, i)\n  p = pick(y, i) {keepdims=True}\n  return p\n}\n",
-      // sums of 16-bit floats
-      "graph(h: float16 (4, 8), x: float16 (4, 8), w: float16 (8,), m: float16 (4, 1), s: float16 (4, 1)) {\n  n = negative(h)\n"
-      "  g = _layer_norm_grad(n, x, w, m, s)\n  return g[0], g[1]\n}\n",
       // few long rows
       "graph(x: float32 (2, 20000)) {\n  y = tanh(x)\n  s = softmax(y)\n  return s\n}\n"};
   for (const char* text : kTexts) EXPECT_EQ(after(both, text).find("_fused_rows"), std::string::npos) << text;

@@ -57,7 +57,8 @@ TEST(RowProgram, RefusesWhatDoesNotFit) {
   const Tensor x = ones({3, 4}), column = ones({3, 1});
   for (const char* text : {"", "f32", "f32; -> 1", "f32; softmax(0) 1", "f32; softmax(0) 1; -> ", "f32; softmax(0) 1; -> 1; -> 1",
                            "f32; map(0) f64 x0; -> 1", "i32; softmax(0) 1; -> 1", "f32; sum(0) halve; -> 1", "f32; reduce(0) 1; -> 1",
-                           "f32; softmax(0,0) 1; -> 1", "f32; map(0) f32 x1; -> 1", "f32; nothing(0) 1; -> 1", "f32; softmax 1; -> 1"})
+                           "f32; softmax(0,0) 1; -> 1", "f32; sum(0) none float17; -> 1", "f64; sum(0) none float16; -> 1",
+                           "f32; map(0) f32 x1; -> 1", "f32; nothing(0) 1; -> 1", "f32; softmax 1; -> 1"})
     EXPECT_THROW(fused_rows(text, {x}), AttrError) << text;
   EXPECT_THROW(fused_rows("f32; softmax(5) 1; -> 1", {x}), AttrError);
   EXPECT_THROW(fused_rows("f32; softmax(0) 1; -> 7", {x}), AttrError);
