@@ -135,8 +135,8 @@ struct Reduction {
   std::string finish;
   Shape axes;
 };
-// A call that computes every row (of the last axis) by itself, in the type of its first input but at least float32. Inputs have one
-// row per row or one for all; output 0 has the shape of input 0, further ones have one number per row.
+// A call that computes every row (of the last axis) by itself, in the common type of its inputs but at least float32. The function says
+// what inputs and outputs are: a row or a number per row, one row for all, an index; outputs also sums over all rows.
 struct RowCall {
   std::string function;  // one of _fused_rows
   double number;         // its parameter
@@ -382,7 +382,7 @@ class OpBuilder {
   OpBuilder& kernel(F f) {
     return def_.kernel = [f](const void* a, KernelContext& k) { f(as(a), k); }, *this;
   }
-  // f([attrs,] Expr...): what happens to one element. Inputs broadcast unless same_shape() was said.
+  // f([attrs,] Expr...): what happens to one element. Inputs broadcast unless same_shape() was said; beside a kernel, if ranks are equal.
   template <class F>
   OpBuilder& scalar(F f) {
     def_.expression = [f](const void* a, std::span<const Expr> x) -> Expr { return invoke_scalar(f, as(a), x); };

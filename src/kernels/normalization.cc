@@ -182,18 +182,26 @@ void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T
 }
 
 template <class T>
+void layer_norm_grad_row(const T* head, const T* x, int64_t n, const T* gamma, T mean, T std, T* dx, T* dgamma, T* dbeta) {
+  row_functions<T>().normalise_grad(head, x, n, mean, 1 / std, gamma, dx, dgamma, dbeta);
+}
+
+template <class T>
 void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
                      T* dbeta) {
   const int64_t n = l.extent, step = l.inner;
-  // The rows are cut into a fixed number of parts, whose sums are added in order.
-  const int64_t parts = std::clamp<int64_t>(l.rows() / 8, 1, 16);
-  std::vector<T> sums(static_cast<size_t>(parts * 2 * n));
-  parallel_for(parts, row_grain(n * (l.rows() / parts + 1)), [&](int64_t begin, int64_t end) {
+  const RowParts parts(l.rows());
+  std::vector<T> sums(static_cast<size_t>(parts.count * 2 * n));
+  parallel_for(parts.count, parts.grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       T *g = sums.data() + p * 2 * n, *b = g + n;
-      for (int64_t r = l.rows() * p / parts; r < l.rows() * (p + 1) / parts; ++r) {
+      for (int64_t r = parts.begin(p); r < parts.end(p); ++r) {
         const T *h = head + l.base(r), *row = x + l.base(r), m = mean[r], inverse = 1 / std[r];
         T* d = dx + l.base(r);
+        if (step == 1) {
+          layer_norm_grad_row(h, row, n, gamma, m, std[r], d, g, b);
+          continue;
+        }
         const auto [u, v] = row_sums<T>(n, step, [&](int64_t i, int64_t at) {
           const T scaled = h[at] * gamma[i];
           return Pair<T>{scaled, scaled * (row[at] - m) * inverse};
@@ -208,13 +216,8 @@ void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gam
       }
     }
   });
-  std::fill_n(dgamma, n, T(0));
-  std::fill_n(dbeta, n, T(0));
-  for (int64_t p = 0; p < parts; ++p)
-    for (int64_t i = 0; i < n; ++i) {
-      dgamma[i] += sums[static_cast<size_t>(p * 2 * n + i)];
-      dbeta[i] += sums[static_cast<size_t>(p * 2 * n + n + i)];
-    }
+  parts.add(sums.data(), 2 * n, n, dgamma);
+  parts.add(sums.data() + n, 2 * n, n, dbeta);
 }
 
 template <class T>
@@ -273,6 +276,7 @@ void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* g
   template void channel_grad(const ChannelLayout&, const T*, const T*, const T*, const T*, const T*, const T*, const T*, T*); \
   template void layer_norm_row(const T*, int64_t, T, const T*, const T*, T*, T*, T*);                                         \
   template void layer_norm(const RowLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                    \
+  template void layer_norm_grad_row(const T*, const T*, int64_t, const T*, T, T, T*, T*, T*);                                 \
   template void layer_norm_grad(const RowLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);              \
   template void group_norm(const GroupLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                  \
   template void group_norm_grad(const GroupLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);

@@ -311,12 +311,17 @@ void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType t
                        void* out) {
   constexpr bool kIsReduced[] = {false, true};
   const int64_t parts = split_parts(Groups({all_rows, length}, kIsReduced));
+  const bool is_widened = type != DType::float32 && type != DType::float64;
   std::vector<double> totals(static_cast<size_t>(rows));
   const auto run = [&]<class T>(const T* x) {
+    // Arrays of 16-bit floats are added up in shorter blocks.
+    const int64_t block = is_widened ? kWidenedBlock : length;
     for (int64_t r = 0; r < rows; ++r) {
       const auto part = [&](int64_t p) {
         const int64_t from = length * p / parts, to = length * (p + 1) / parts;
-        return reduce_row(op, x + r * length + from, to - from, identity<double>(op));
+        double acc = identity<double>(op);
+        for (int64_t i = from; i < to; i += block) acc = reduce_row(op, x + r * length + i, std::min(block, to - i), acc);
+        return acc;
       };
       double& total = totals[static_cast<size_t>(r)];
       total = part(0);
@@ -327,7 +332,10 @@ void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType t
     run(static_cast<const double*>(in));
   else
     run(static_cast<const float*>(in));
-  finish_into(finish, length, totals.data(), rows, out, type, 0);
+  if (!is_widened) return finish_into(finish, length, totals.data(), rows, out, type, 0);
+  std::vector<uint16_t> narrow(static_cast<size_t>(rows));
+  finish_into(finish, length, totals.data(), rows, narrow.data(), type, 0);
+  convert(narrow.data(), type, out, DType::float32, rows);
 }
 
 }  // namespace gluino::kernels

@@ -26,7 +26,8 @@ using ReadRange = std::function<void(int64_t begin, int64_t end, void* elements)
 void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
                      void* out, DType out_type);
 
-// Some rows of `length` neighbouring elements of float32 or float64, of `all_rows`: what reduce() over the last axes gives for them.
+// Some rows of `length` neighbouring elements, of `all_rows`: what reduce() over the last axes gives for them. 16-bit floats are given, and
+// given back, as float32.
 void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType type, int64_t rows, int64_t length, int64_t all_rows,
                        void* out);
 

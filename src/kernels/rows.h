@@ -11,11 +11,29 @@ struct RowFunctions {
   void (*moments)(const T* x, int64_t n, T* mean, T* variance);
   // out = (x - mean) * factor * gamma + beta, with one gamma and beta per element.
   void (*normalise)(const T* x, int64_t n, T mean, T factor, const T* gamma, const T* beta, T* out);
+  // The gradient of normalise with the row's own mean and factor: out for the data, which may be head or x; what the row adds to the
+  // gradients of gamma and beta is added to gamma_sum and beta_sum.
+  void (*normalise_grad)(const T* head, const T* x, int64_t n, T mean, T factor, const T* gamma, T* out, T* gamma_sum, T* beta_sum);
   // One step of an LSTM with n states: `gates` holds the sums of i, f, g and o, n each, and becomes their activations.
   void (*lstm)(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell);
 };
 // How many rows of so many elements are worth a thread.
 inline int64_t row_grain(int64_t extent) { return 8192 / (extent > 1 ? extent : 1) + 1; }
+// Sums over rows are taken in a number of parts that only depends on the number of rows; then the parts are added in order.
+struct RowParts {
+  int64_t rows, count;
+  explicit RowParts(int64_t all) : rows(all), count(all / 8 < 1 ? 1 : all / 8 > 16 ? 16 : all / 8) {}
+  int64_t begin(int64_t part) const { return rows * part / count; }
+  int64_t end(int64_t part) const { return begin(part + 1); }
+  int64_t grain(int64_t extent) const { return row_grain(extent * (rows / count + 1)); }
+  // out[i] = the sum of sums[p * step + i] over the parts p.
+  template <class T>
+  void add(const T* sums, int64_t step, int64_t n, T* out) const {
+    for (int64_t i = 0; i < n; ++i) out[i] = 0;
+    for (int64_t p = 0; p < count; ++p)
+      for (int64_t i = 0; i < n; ++i) out[i] += sums[p * step + i];
+  }
+};
 
 struct RowTable {
   RowFunctions<float> f32;

@@ -11,19 +11,24 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-// The sum of f(x[i]), where f takes a number or a vector of them.
+// The sum of f(at) over n places, where at(x) reads the element of x, or a vector of them, at the place.
 template <class T, class F>
-inline T sum_row(const T* x, int64_t n, F&& f) {
+inline T sum_places(int64_t n, F&& f) {
   Vector<T> sums[kVectors] = {};
   int64_t i = 0;
   for (; i + kLanes<T> <= n; i += kLanes<T>)
-    for (int v = 0; v < kVectors; ++v) sums[v] += f(load<Vector<T>>(x + i + v * kWidth<T>));
+    for (int v = 0; v < kVectors; ++v) sums[v] += f([&](const T* x) { return load<Vector<T>>(x + i + v * kWidth<T>); });
   T lanes[kLanes<T>];
   memcpy(lanes, &sums, sizeof sums);
-  for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += f(x[i]);
+  for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += f([&](const T* x) { return x[i]; });
   for (int64_t step = kLanes<T> / 2; step; step /= 2)
     for (int64_t l = 0; l < step; ++l) lanes[l] += lanes[l + step];
   return lanes[0];
+}
+// The sum of f(x[i]), where f takes a number or a vector of them.
+template <class T, class F>
+inline T sum_row(const T* x, int64_t n, F&& f) {
+  return sum_places<T>(n, [&](auto&& at) { return f(at(x)); });
 }
 
 // NaN is passed over here; it spreads through the sum.
@@ -77,6 +82,21 @@ void normalise(const T* x, int64_t n, T mean, T factor, const T* gamma, const T*
   for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * factor * gamma[i] + beta[i];
 }
 
+// With y = (x - mean) * factor and h = head * gamma: (h - mean(h) - y * mean(h * y)) * factor.
+template <class T>
+void normalise_grad(const T* head, const T* x, int64_t n, T mean, T factor, const T* gamma, T* out, T* gamma_sum, T* beta_sum) {
+  const T count = static_cast<T>(n);
+  const T offset = sum_places<T>(n, [&](auto&& at) { return at(head) * at(gamma); }) / count;
+  const T slope = sum_places<T>(n, [&](auto&& at) { return at(head) * at(gamma) * ((at(x) - mean) * factor); }) / count;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T up = head[i], y = (x[i] - mean) * factor;
+    out[i] = (up * gamma[i] - offset - y * slope) * factor;
+    gamma_sum[i] += up * y;
+    beta_sum[i] += up;
+  }
+}
+
 template <class T>
 inline T sigmoid(T x) {
   return math::tanh(x * T(0.5)) * T(0.5) + T(0.5);
@@ -99,7 +119,7 @@ void lstm(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell) {
 }  // namespace
 
 extern const RowTable kRowTable;
-const RowTable kRowTable = {{softmax<float>, moments<float>, normalise<float>, lstm<float>},
-                            {softmax<double>, moments<double>, normalise<double>, lstm<double>}};
+const RowTable kRowTable = {{softmax<float>, moments<float>, normalise<float>, normalise_grad<float>, lstm<float>},
+                            {softmax<double>, moments<double>, normalise<double>, normalise_grad<double>, lstm<double>}};
 
 }  // namespace gluino::kernels::GLUINO_ISA

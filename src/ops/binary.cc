@@ -182,6 +182,10 @@ SCALAR_COMPARISON(_logical_xor_scalar, "_LogicalXorScalar", "1 where exactly one
 
 // ---- three and more
 
+// MXNet also takes a vector condition that picks whole rows.
+static bool picks_rows(const Shape& condition, const Shape& x, const Shape& y) {
+  return condition.ndim() == 1 && x.ndim() > 1 && x == y && condition[0] == x[0];
+}
 GLUINO_OP(where, NoAttrs) {
   op.doc("x where condition is not 0, else y.")
       .input("condition")
@@ -191,15 +195,12 @@ GLUINO_OP(where, NoAttrs) {
       .dtypes(DTypeSet::any)
       .inplace(1)
       .inplace(2)
-      .shape([](const NoAttrs&, std::span<const Shape> in) {
-        // MXNet also takes a vector condition that picks whole rows.
-        if (in[0].ndim() == 1 && in[1].ndim() > 1 && in[1] == in[2] && in[0][0] == in[1][0]) return in[1];
-        return broadcast_shapes(in);
-      })
+      .shape([](const NoAttrs&, std::span<const Shape> in) { return picks_rows(in[0], in[1], in[2]) ? in[1] : broadcast_shapes(in); })
+      .scalar([](Expr c, Expr x, Expr y) { return select(c, x, y); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         Tensor condition = k.in(0);
         const Shape& x = k.in(1).shape();
-        if (condition.ndim() == 1 && x.ndim() > 1 && x == k.in(2).shape() && condition.extent(0) == x[0]) {
+        if (picks_rows(condition.shape(), x, k.in(2).shape())) {
           Shape column = Shape::filled(x.ndim(), 1);
           column[0] = x[0];
           condition = condition.reshape(column);

@@ -32,7 +32,7 @@ static std::vector<kernels::Operand> operands_of(KernelContext& k) {
 }
 
 static FusedAttrs program_of(const std::string& text) { return {AttrType<FusedProgram>::parse("", text)}; }
-static FusedAttrs example() { return program_of("f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)"); }
+static const char* const kExample = "f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)";
 
 GLUINO_OP(_fused, FusedAttrs) {
   op.doc("Several elementwise operators in one sweep, with one output for each result of the program.")
@@ -51,8 +51,8 @@ GLUINO_OP(_fused, FusedAttrs) {
                                  k.out().shape(), a.program.loops.get());
       })
       .not_differentiable("it is made after differentiation")
-      .sample({{3, 4}, {3, 4}}, example())
-      .sample({{3, 4}, {4}}, example())
+      .sample({{3, 4}, {3, 4}}, program_of(kExample))
+      .sample({{3, 4}, {4}}, program_of(kExample))
       .sample({{3, 4}, {4}}, program_of("f32 x0 x1 add(0,1) to_float16(2) tanh(3) 0 greater(4,5) to_bool(6) -> 7,3,4,2"));
   for (int in = 0; in < kernels::CompiledLoops::kMostInputs; ++in)
     for (int out = 0; out < Program::kMaxResults; ++out) op.inplace(in, out);
@@ -71,27 +71,29 @@ struct FusedReduceAttrs : FusedAttrs {
         .required("shape", &A::shape, "the shape of the result");
   }
 };
-static FusedReduceAttrs reduce_example(Shape axis, Shape shape) {
+static FusedReduceAttrs reduce_example(Shape axis, Shape shape, const std::string& program = kExample) {
   FusedReduceAttrs a;
-  static_cast<FusedAttrs&>(a) = example();
+  static_cast<FusedAttrs&>(a) = program_of(program);
   a.finish = kernels::ReduceFinish::divide;
   a.axis = std::move(axis);
   a.shape = std::move(shape);
   return a;
 }
 GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
-  op.doc("A reduction of the result of several elementwise operators, which is never written down.")
+  op.doc("A reduction of the first result of several elementwise operators, which is never written down; then the other results.")
       .variadic("data")
       .dtypes(DTypeSet::any)
-      .dtype([](const FusedReduceAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program())[0]; })
+      .num_outputs([](const FusedReduceAttrs& a) { return a.program.program().num_results(); })
+      .dtype([](const FusedReduceAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program()); })
       .shape([](const FusedReduceAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
-        if (a.program.program().num_results() != 1) raise<AttrError>("a program with one result is needed");
         if (result_dtypes(a.program.program())[0] == DType::boolean) raise<AttrError>("truth values cannot be reduced");
         const Shape whole = broadcast_shapes(in);
         const int64_t left = ReducedAxes(whole, a.axis, false).result(whole, false).elements();
         if (a.shape.elements() != left) raise<ShapeError>("shape {} has not the {} elements that are left of {}", a.shape, left, whole);
-        return a.shape;
+        std::vector<Shape> shapes(static_cast<size_t>(a.program.program().num_results()), whole);
+        shapes[0] = a.shape;
+        return shapes;
       })
       .kernel([](const FusedReduceAttrs& a, KernelContext& k) {
         std::vector<Shape> shapes;
@@ -101,15 +103,22 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         const Program& program = a.program.program();
         const kernels::ElementwiseRange range(program, operands, whole, a.program.loops.get());
         const auto read = [&](int64_t begin, int64_t end, void* elements) {
-          const kernels::Result result{elements, kernels::storage_of(program.type())};
-          range.run(begin, end, {&result, 1});
+          std::array<kernels::Result, Program::kMaxResults> results{{{elements, kernels::storage_of(program.type())}}};
+          for (int r = 1; r < k.num_outputs(); ++r) {
+            const DType dtype = k.out(r).dtype();
+            results[static_cast<size_t>(r)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
+          }
+          range.run(begin, end, {results.data(), static_cast<size_t>(k.num_outputs())});
         };
         kernels::reduce_computed(a.how, a.finish, read, k.out().dtype(), whole, ReducedAxes(whole, a.axis, false).flags(),
                                  bytes_of(k.out()), k.out().dtype());
       })
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, reduce_example({1}, {3}))
-      .sample({{3, 4}, {4}}, reduce_example({0}, {1, 4}));
+      .sample({{3, 4}, {4}}, reduce_example({0}, {1, 4}))
+      .sample({{3, 4}, {4}}, reduce_example({0}, {1, 4}, "f32 x0 x1 add(0,1) to_float16(2) tanh(3) -> 4,4,3"));
+  for (int in = 0; in < kernels::CompiledLoops::kMostInputs; ++in)
+    for (int out = 1; out < Program::kMaxResults; ++out) op.inplace(in, out);
 }
 
 }  // namespace

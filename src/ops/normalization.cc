@@ -30,6 +30,9 @@ static kernels::RowLayout row_layout(const LayerNormAttrs& a, const Shape& s) {
   const AxisSplit split(s, normalize_axis(a.axis, s));
   return {split.outer, split.extent, split.inner};
 }
+static std::optional<RowCall> call_of_rows(const LayerNormAttrs& a, const Shape& data, const char* function, double number) {
+  return normalize_axis(a.axis, data) == data.ndim() - 1 ? std::optional(RowCall{function, number}) : std::nullopt;
+}
 GLUINO_OP(LayerNorm, LayerNormAttrs) {
   op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta.")
       .alias("_npx_layer_norm")
@@ -59,10 +62,7 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) {
-        const bool is_last = normalize_axis(a.axis, in[0]) == in[0].ndim() - 1;
-        return is_last ? std::optional(RowCall{"layer_norm", a.eps}) : std::nullopt;
-      })
+      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[0], "layer_norm", a.eps); })
       .gradient({{0, 1}, {1, 2}}, [](const LayerNormAttrs& a, const Gradient& g) { return norm_gradient("_layer_norm_grad", a, g); })
       .sample({{3, 4}, {4}, {4}})
       .sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});
@@ -85,6 +85,9 @@ GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
+      .inplace(0)
+      .inplace(1)
+      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[1], "layer_norm_grad", 0); })
       .not_differentiable("the second derivative of layer normalization is not implemented")
       .sample({{3, 4}, {3, 4}, {4}, {3, 1}, uniform_sample({3, 1}, 0.5, 2)});
 }

@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "kernels/primitives.h"
-#include "kernels/strided.h"
 #include "ops/axes.h"
 #include "tensor/impl.h"
 
@@ -45,6 +43,7 @@ GLUINO_OP(_sum_like, NoAttrs) {
       .identity_if([](const auto&, bool) { return true; })
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_sum_like(in[0], in[1]); })
       .kernel([](const NoAttrs&, KernelContext& k) {
+        if (k.in(0).shape() == k.out().shape()) return k.out().assign(k.in(0));
         run_reduce(ReduceOp::sum, ReduceFinish::none, k.in(0), summed_axes(k.in(0).shape(), k.out().shape()), k.out());
       })
       .reduction([](const NoAttrs&, std::span<const Shape> in) {
@@ -58,50 +57,33 @@ GLUINO_OP(_sum_like, NoAttrs) {
       .sample({{3, 4}, {3, 4}});
 }
 
-struct ExpandAttrs {
+struct RestoreAttrs {
   std::optional<Shape> axis;
-  bool keepdims = false, exclude = false, mean = false;
-  static void fields(AttrFields<ExpandAttrs>& f) {
-    f.field("axis", &ExpandAttrs::axis, "the axes that were reduced; None for all")
-        .field("keepdims", &ExpandAttrs::keepdims, "whether data still has the reduced axes, with extent 1")
-        .field("exclude", &ExpandAttrs::exclude, "whether axis lists the axes that were not reduced")
-        .field("mean", &ExpandAttrs::mean, "divide by the number of elements that were reduced");
+  bool exclude = false;
+  static void fields(AttrFields<RestoreAttrs>& f) {
+    f.field("axis", &RestoreAttrs::axis, "the axes that were reduced; None for all")
+        .field("exclude", &RestoreAttrs::exclude, "whether axis lists the axes that were not reduced");
   }
 };
-GLUINO_OP(_expand_reduced, ExpandAttrs) {
-  op.doc("Spreads the result of a reduction over the shape of like: the gradient of sum and mean.")
+GLUINO_OP(_restore_reduced, RestoreAttrs) {
+  op.doc("The result of a reduction of the shape of like, with the axes that were reduced again there with extent 1.")
       .input("data")
       .input("like")
       .shape_only()
       .dtypes(DTypeSet::any)
-      .shape([](const ExpandAttrs& a, std::span<const Shape> in) {
+      .view()
+      .identity_if([](const auto&, bool) { return true; })
+      .shape([](const RestoreAttrs& a, std::span<const Shape> in) {
         const ReducedAxes axes(in[1], a.axis, a.exclude);
-        if (!(in[0] == axes.result(in[1], a.keepdims))) raise<ShapeError>("data of shape {} is not a reduction of shape {}", in[0], in[1]);
-        return in[1];
-      })
-      .kernel([](const ExpandAttrs& a, KernelContext& k) {
-        const Shape& shape = k.out().shape();
-        const ReducedAxes axes(shape, a.axis, a.exclude);
-        const Shape kept = axes.result(shape, true);
-        const int bytes = dtype_bytes(k.out().dtype());
-        Tensor data = k.in(0);
-        if (a.mean && k.out().size() > 0) {
-          data = make_tensor(k.in(0).shape(), k.out().dtype(), k.out().device());
-          const OpDef& divide = OpRegistry::global().get("_div_scalar");
-          const std::pair<std::string_view, AttrValue> by[] = {{"scalar", static_cast<double>(k.out().size() / k.in(0).size())}};
-          apply_into(divide, {&k.in(0), 1}, divide.make_attrs(by), {&data, 1});
-        }
-        kernels::copy_strided(bytes, shape, bytes_of(data), kernels::broadcast_strides(kept, shape), bytes_of(k.out()),
-                              kernels::row_major_strides(shape));
+        if (!(in[0] == axes.result(in[1], false))) raise<ShapeError>("data of shape {} is not a reduction of shape {}", in[0], in[1]);
+        return axes.result(in[1], true);
       })
       .gradient({},
-                [](const ExpandAttrs& a, const Gradient& g) -> Tensors {
-                  const AttrValue axis = a.axis ? AttrValue(*a.axis) : AttrValue();
-                  return {call(a.mean ? "mean" : "sum", {g.head()}, {{"axis", axis}, {"keepdims", a.keepdims}, {"exclude", a.exclude}}),
-                          Tensor()};
+                [](const Gradient& g) -> Tensors {
+                  return {call("reshape_like", {g.head(), g.like(0)}), Tensor()};
                 })
       .sample({{3}, {2, 3, 4}}, {.axis = Shape{0, 2}})
-      .sample({{2, 1}, {2, 3}}, {.axis = Shape{1}, .keepdims = true, .mean = true});
+      .sample({{2}, {2, 3}}, {.axis = Shape{0}, .exclude = true});
 }
 
 GLUINO_OP(_divide_by_reduced, NoAttrs) {
@@ -137,9 +119,9 @@ struct ReduceAttrs {
 };
 // Spreads t, which has the shape of the reduction's result, over the shape of the input.
 static Tensor expand(const ReduceAttrs& a, const Gradient& g, const Tensor& t, bool mean = false) {
-  if (a.keepdims) return call("broadcast_like", {mean ? call("_divide_by_reduced", {t, g.like(0)}) : t, g.like(0)});
   const AttrValue axis = a.axis ? AttrValue(*a.axis) : AttrValue();
-  return call("_expand_reduced", {t, g.like(0)}, {{"axis", axis}, {"keepdims", a.keepdims}, {"exclude", a.exclude}, {"mean", mean}});
+  const Tensor kept = a.keepdims ? t : call("_restore_reduced", {t, g.like(0)}, {{"axis", axis}, {"exclude", a.exclude}});
+  return call("broadcast_like", {mean ? call("_divide_by_reduced", {kept, g.like(0)}) : kept, g.like(0)});
 }
 static Tensor if_number(const Tensor& x, const Tensor& value) { return call("where", {x == x, value, zeros_like(value)}); }
 

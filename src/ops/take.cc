@@ -178,6 +178,11 @@ static Tensor pick_backward(const Tensor& head, const Tensor& index, const Tenso
   return call("_pick_backward", {head, index, like},
               {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
 }
+// As a function of single rows of the last axis. Where indices wrap or must be in range they stay with the operator.
+static std::optional<RowCall> pick_of_rows(const PickAttrs& a, const Shape& full, const char* function) {
+  const bool is_last = a.axis && normalize_axis(*a.axis, full) == full.ndim() - 1;
+  return is_last && a.mode == IndexMode::clip ? std::optional(RowCall{function, 0}) : std::nullopt;
+}
 static void run_pick(const PickAttrs& a, KernelContext& k) {
   visit_dtype(k.out().dtype(), [&]<class T>(T*) {
     const T* data = k.data<T>(0);
@@ -194,6 +199,7 @@ GLUINO_OP(pick, PickAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) { return pick_shape(a, in[0], in[1]); })
       .kernel(run_pick)
+      .row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[0], "pick"); })
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
                   return {pick_backward(g.head(), g.in(1), g.like(0), a), Tensor()};
@@ -223,6 +229,7 @@ GLUINO_OP(_pick_backward, PickAttrs) {
           visit_picked(a, k.out().shape(), k.in(1), [&](int64_t to, int64_t from) { out[to] = data[from]; });
         });
       })
+      .row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[2], "pick_grad"); })
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
                   const Tensor picked =

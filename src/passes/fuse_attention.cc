@@ -84,9 +84,9 @@ class AttentionFinder {
   // Elementwise operators between scores and softmax; gives the node of the scores.
   std::optional<int> take_program(int n, Attention& a) const {
     const Graph::Node& x = node(n);
-    const std::string text = program_text_of(graph_, x);
-    if (text.empty() || !is_float32(graph_, x)) return {};
-    const Program program = parse_program(text);
+    const std::optional<Program> found = elementwise_program(graph_, x);
+    if (!found || found->num_results() != 1 || !is_float32(graph_, x)) return {};
+    const Program& program = *found;
     if (program.result(0) != program.size() - 1) return {};
     for (size_t i = 0; i < x.inputs.size(); ++i) {
       Attention candidate = a;

@@ -47,16 +47,14 @@ class Fusion {
     members = {last};
     group_[static_cast<size_t>(last)] = last;
     const ComputeType type = *types_[static_cast<size_t>(last)];
-    const bool one_result = is_reduced(last);
     int instructions = size_of(last, type);
     for (size_t k = 0; k < members.size(); ++k)
       for (ValueId v : values_read(members[k])) {
-        if (group_[static_cast<size_t>(v.node)] >= 0 || types_[static_cast<size_t>(v.node)] != type || !belongs(v.node, last)) continue;
+        if (group_[static_cast<size_t>(v.node)] >= 0 || !computes_in(v.node, type, last) || !belongs(v.node, last)) continue;
         const int more = size_of(v.node, type);
         const std::vector<ValueId> inputs = inputs_of(members, v.node);
         if (instructions + more > Program::kMaxInstructions || inputs.size() > kMostInputs || !give_shape(inputs, last)) continue;
-        if (const size_t results = results_of(members, last, v.node).size(); results > 1 && (one_result || results > kMostResults))
-          continue;
+        if (results_of(members, last, v.node).size() > kMostResults) continue;
         instructions += more;
         members.push_back(v.node);
         group_[static_cast<size_t>(v.node)] = last;
@@ -64,6 +62,15 @@ class Fusion {
         break;
       }
     std::sort(members.begin(), members.end());
+  }
+  // Whether node n can be computed in the type of the group. Comparisons of whole numbers can be made among floats; where those cannot
+  // hold the result as its dtype would, nobody else may read it.
+  bool computes_in(int n, ComputeType type, int last) const {
+    if (types_[static_cast<size_t>(n)] == type) return true;
+    if (!compares_alike(graph_, node(n), type)) return false;
+    const auto& readers = readers_.of(n);
+    const auto is_in_group = [&](int r) { return r != Readers::kCaller && group_[static_cast<size_t>(r)] == last; };
+    return holds(type, *node(n).outputs[0].dtype) || std::all_of(readers.begin(), readers.end(), is_in_group);
   }
   // The inputs without those of which only the shape is read.
   std::vector<ValueId> values_read(int n) const {
@@ -84,11 +91,6 @@ class Fusion {
     if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
     const auto& readers = readers_.of(n);
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[static_cast<size_t>(r)] == last; });
-  }
-  // Whether fuse_reductions can take the node over, as long as it has one result.
-  bool is_reduced(int n) const {
-    const int reader = readers_.only_node(n);
-    return reader >= 0 && node(reader).op->reduction;
   }
   std::vector<ValueId> inputs_of(const std::vector<int>& members, int extra = -1) const {
     std::vector<ValueId> inputs;

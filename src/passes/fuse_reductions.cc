@@ -1,62 +1,105 @@
 #include "passes/fuse_reductions.h"
 
+#include <algorithm>
 #include <map>
 
+#include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
-#include "passes/state_updates.h"
 
 namespace gluino {
 namespace {
 
 using AttrList = std::vector<std::pair<std::string_view, AttrValue>>;
 
+// A reduction and the elementwise node that it takes over. It is computed where that node was, so nobody reads anything too early.
+struct Taking {
+  int reduction;
+  Reduction how;
+  Program program;
+  int reduced;              // the result of the program that is reduced
+  std::vector<int> others;  // the results that others read
+};
+
+class ReductionFusion {
+ public:
+  explicit ReductionFusion(const Graph& graph) : graph_(graph), readers_(graph), backward_begins_(count_forward_nodes(graph)) {}
+
+  Graph run() {
+    std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
+      if (auto taking = find(n)) {
+        is_reduction_taken[static_cast<size_t>(n)] = true;
+        taken_.emplace(node(n).inputs[0].node, std::move(*taking));
+      }
+    Rewriter rewriter(graph_);
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      if (const auto found = taken_.find(n); found != taken_.end())
+        emit(n, found->second, rewriter);
+      else if (!is_reduction_taken[static_cast<size_t>(n)])
+        rewriter.keep(n);
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+
+  std::optional<Taking> find(int n) const {
+    const Graph::Node& r = node(n);
+    if (!r.op || !r.op->reduction || !r.outputs[0].shape) return std::nullopt;
+    const ValueId from = r.inputs[0];
+    if (graph_.info(from).dtype != r.outputs[0].dtype || r.outputs[0].dtype == DType::boolean) return std::nullopt;
+    if (is_read_by_others(from, n)) return std::nullopt;  // must be written down anyway, and is soon read back: nothing is gained
+    if (taken_.contains(from.node) || (from.node < backward_begins_) != (n < backward_begins_)) return std::nullopt;
+    std::vector<Shape> shapes;
+    for (ValueId v : r.inputs) shapes.push_back(*graph_.info(v).shape);
+    Reduction how = r.op->reduction(r.attrs.get(), shapes);
+    const auto program = elementwise_program(graph_, node(from.node));
+    if (!program || how.axes.empty()) return std::nullopt;
+    Taking taking{n, std::move(how), *program, from.index, {}};
+    for (int i = 0; i < program->num_results(); ++i)
+      if (is_read_by_others({from.node, i}, n)) taking.others.push_back(i);
+    if (taking.others.size() + 1 > Program::kMaxResults) return std::nullopt;
+    return taking;
+  }
+  bool is_read_by_others(ValueId v, int reduction) const {
+    const auto& readers = readers_.of(v.node);
+    return std::any_of(readers.begin(), readers.end(), [&](int r) {
+      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      return r != reduction && std::find(read.begin(), read.end(), v) != read.end();
+    });
+  }
+
+  void emit(int source, const Taking& taking, Rewriter& rewriter) const {
+    const Graph::Node &from = node(source), &r = node(taking.reduction);
+    Program program(taking.program.type());
+    for (int i = 0; i < taking.program.size(); ++i) program.append(taking.program[i]);
+    if (taking.program.num_results() > 1 || !taking.others.empty()) program.add_result(taking.program.result(taking.reduced));
+    for (int i : taking.others) program.add_result(taking.program.result(i));
+    const OpDef& fused = OpRegistry::global().get("_fused_reduce");
+    const Reduction& how = taking.how;
+    const AttrList attrs{
+        {"program", program_text(program)}, {"how", how.how}, {"finish", how.finish}, {"axis", how.axes}, {"shape", *r.outputs[0].shape}};
+    Graph::Node made{&fused, r.name, fused.make_attrs(attrs), {}, {}, {}, r.outputs};
+    for (ValueId v : from.inputs) made.inputs.push_back(rewriter.mapped(v));
+    for (int i : taking.others) made.outputs.push_back(from.outputs[static_cast<size_t>(i)]);
+    const int number = rewriter.graph().add(std::move(made));
+    std::vector<ValueId> values(from.outputs.size(), {number, 0});
+    for (size_t k = 0; k < taking.others.size(); ++k) values[static_cast<size_t>(taking.others[k])].index = static_cast<int>(k) + 1;
+    rewriter.replace(source, std::move(values));
+    rewriter.replace(taking.reduction, {{number, 0}});
+  }
+
+  const Graph& graph_;
+  const Readers readers_;
+  const int backward_begins_;
+  std::map<int, Taking> taken_;  // by the node that is taken over
+};
+
 }  // namespace
 
-Graph fuse_reductions(const Graph& graph, const PassContext&) {
-  const Readers readers(graph);
-  const int backward_begins = count_forward_nodes(graph);
-  const StateUpdates updates(graph);
-  const OpDef& fused = OpRegistry::global().get("_fused_reduce");
-  struct Taken {
-    int source;
-    std::string program;
-    Reduction reduction;
-  };
-  std::map<int, Taken> taken_by;  // reduction -> what it takes over
-  std::vector<bool> is_taken(graph.nodes.size(), false);
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!node.op || !node.op->reduction || !node.outputs[0].shape) continue;
-    const int source = node.inputs[0].node;
-    if (graph.info(node.inputs[0]).dtype != node.outputs[0].dtype || node.outputs[0].dtype == DType::boolean) continue;
-    if (readers.count(source) != 1 || (source < backward_begins) != (n < backward_begins)) continue;
-    if (updates.forbid_moving(source, n)) continue;
-    std::vector<Shape> shapes;
-    for (ValueId v : node.inputs) shapes.push_back(*graph.info(v).shape);
-    Reduction reduction = node.op->reduction(node.attrs.get(), shapes);
-    std::string program = program_text_of(graph, graph.nodes[static_cast<size_t>(source)]);
-    if (program.empty() || reduction.axes.empty()) continue;
-    is_taken[static_cast<size_t>(source)] = true;
-    taken_by[n] = {source, std::move(program), std::move(reduction)};
-  }
-
-  Rewriter rewriter(graph);
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const auto found = taken_by.find(n);
-    if (found == taken_by.end()) {
-      if (!is_taken[static_cast<size_t>(n)]) rewriter.keep(n);
-      continue;
-    }
-    const auto& [source, program, r] = found->second;
-    const Graph::Node& node = graph.nodes[static_cast<size_t>(n)];
-    const AttrList attrs{{"program", program}, {"how", r.how}, {"finish", r.finish}, {"axis", r.axes}, {"shape", *node.outputs[0].shape}};
-    Graph::Node made{&fused, node.name, fused.make_attrs(attrs), {}, {}, {}, node.outputs};
-    for (ValueId v : graph.nodes[static_cast<size_t>(source)].inputs) made.inputs.push_back(rewriter.mapped(v));
-    rewriter.put(n, std::move(made));
-  }
-  return rewriter.finish();
-}
+Graph fuse_reductions(const Graph& graph, const PassContext&) { return ReductionFusion(graph).run(); }
 
 }  // namespace gluino

@@ -1,4 +1,5 @@
-// A reduction takes over the elementwise node that only it reads: what is summed need not be written down first.
+// A reduction takes over the elementwise node whose result only it reads: what is summed need not be written down first. Other results of
+// the node are further outputs.
 #pragma once
 #include "passes/pass.h"
 

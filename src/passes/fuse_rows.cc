@@ -16,6 +16,7 @@ namespace {
 
 using kernels::RowProgram;
 using kernels::RowStage;
+using kernels::RowValue;
 
 constexpr size_t kMostInputs = 16, kMostStages = 32;
 constexpr int64_t kLongestRow = 32768;             // longer ones leave the cache
@@ -27,18 +28,23 @@ struct Member {
   ComputeType type = ComputeType::f32;
   std::optional<RowCall> call;
   std::optional<Reduction> reduction;
+  const kernels::RowSignature* signature = nullptr;  // of the call
 };
 
 // The rows that a group works on.
 struct Rows {
-  Shape whole, narrow;  // narrow: with one number per row
-  Shape axes;           // of a row
+  Shape whole, narrow, flat;  // narrow, flat: of one number per row, with and without the axes of a row
+  Shape axes;                 // of a row
   int64_t length = 1, count = 1;
+  bool is_number(const Shape& s) const { return s == narrow || s == flat; }
   Rows(const Shape& shape, int row_axes) : whole(shape), narrow(shape) {
     for (int i = 0; i < shape.ndim(); ++i) {
       const bool in_row = i >= shape.ndim() - row_axes;
       (in_row ? length : count) *= shape[i];
-      if (!in_row) continue;
+      if (!in_row) {
+        flat.push_back(shape[i]);
+        continue;
+      }
       narrow[i] = 1;
       axes.push_back(i);
     }
@@ -104,20 +110,20 @@ class RowFusion {
     const ComputeType type = kernels::compute_type(dtype);
     if (!is_real(type)) return {};
     if (n.op->reduction) {
-      // 16-bit floats are summed in another order.
-      if (dtypes[0] != kernels::storage_of(type) || n.outputs[0].dtype != dtypes[0]) return {};
+      if (!holds(type, dtypes[0]) || dtypes[0] == DType::boolean || n.outputs[0].dtype != dtypes[0]) return {};
       return {Member::Kind::reduction, type, {}, n.op->reduction(n.attrs.get(), shapes)};
     }
     const bool all_held = std::all_of(n.outputs.begin(), n.outputs.end(), [&](const OutputInfo& o) { return holds(type, *o.dtype); });
     auto call = n.op->row_call(n.attrs.get(), shapes);
-    return call && all_held ? Member{Member::Kind::call, type, std::move(call), {}} : Member{};
+    if (!call || !all_held) return {};
+    const auto* signature = &kernels::row_signature(call->function);
+    return {Member::Kind::call, type, std::move(call), {}, signature};
   }
 
   // Starts from a node that works on rows and takes in its neighbours as long as everything that others read is read later.
   void grow(int seed) {
     const Member& m = member(seed);
-    const Shape& data = shape(node(seed).inputs[0]);
-    Group group{Rows(data, m.reduction ? m.reduction->axes.ndim() : 1), m.type, {seed}};
+    Group group{Rows(rows_shape(seed), m.reduction ? m.reduction->axes.ndim() : 1), m.type, {seed}};
     const auto& [length, count] = std::pair(group.rows.length, group.rows.count);
     if (length < 2 || length > kLongestRow || (count < kFewRows && length > kLongRow)) return;
     if (!fits(seed, group)) return;
@@ -130,15 +136,20 @@ class RowFusion {
           break;
         }
     }
-    if (!is_worth_it(group)) return;
+    if (!is_worth_it(group) || !gives_shape(group)) return;
     const int last = group.nodes.back();
     for (int n : group.nodes) group_[static_cast<size_t>(n)] = last;
     groups_.emplace(last, std::move(group));
   }
+  // The shape of the rows that a reduction or a call works on.
+  const Shape& rows_shape(int n) const {
+    if (member(n).call && member(n).signature->arguments[0] != RowValue::row) return *node(n).outputs[0].shape;
+    return shape(node(n).inputs[0]);
+  }
   std::vector<int> neighbours(const Group& group) const {
     std::vector<int> found;
     for (int n : group.nodes) {
-      for (ValueId v : node(n).inputs) found.push_back(v.node);
+      for (ValueId v : values_read(n)) found.push_back(v.node);
       for (int r : readers_.of(n))
         if (r != Readers::kCaller) found.push_back(r);
     }
@@ -151,9 +162,33 @@ class RowFusion {
     if ((n < backward_begins_) != (group.nodes[0] < backward_begins_)) return false;
     const Shape& out = *node(n).outputs[0].shape;
     if (m.kind == Member::Kind::map) return out == group.rows.whole || out == group.rows.narrow;
-    if (!(shape(node(n).inputs[0]) == group.rows.whole)) return false;
-    if (m.reduction) return out == group.rows.narrow && m.reduction->axes == group.rows.axes;
-    return out == group.rows.whole && group.rows.axes.ndim() == 1;
+    if (m.reduction)
+      return shape(node(n).inputs[0]) == group.rows.whole && group.rows.is_number(out) && m.reduction->axes == group.rows.axes;
+    return group.rows.axes.ndim() == 1 && has_values_of(group.rows, n);
+  }
+  // Whether inputs and outputs of a call are what its function reads and gives.
+  bool has_values_of(const Rows& rows, int n) const {
+    const auto& [name, arguments, results] = *member(n).signature;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      // A flat number does not broadcast with the rows, so no map can convert it.
+      const OutputInfo& info = graph_.info(node(n).inputs[i]);
+      if (!is_value_of(rows, arguments[i], info)) return false;
+      if (arguments[i] == RowValue::number && *info.shape == rows.flat && *info.dtype != kernels::storage_of(member(n).type)) return false;
+    }
+    for (size_t i = 0; i < results.size(); ++i)
+      if (!is_value_of(rows, results[i], node(n).outputs[i])) return false;
+    return true;
+  }
+  static bool is_value_of(const Rows& rows, RowValue kind, const OutputInfo& info) {
+    const Shape& s = *info.shape;
+    switch (kind) {
+      case RowValue::row: return s == rows.whole;
+      case RowValue::number:
+      case RowValue::index: return rows.is_number(s);
+      case RowValue::shared:
+      case RowValue::sum: return s == Shape{rows.length};
+    }
+    return false;
   }
   bool is_valid(const Group& group) const {
     const int last = group.nodes.back();
@@ -161,25 +196,69 @@ class RowFusion {
       if (updates_.forbid_moving(n, last)) return false;
       for (int r : readers_.of(n))
         if (r < last && !group.has(r)) return false;
+      for (size_t i = 0; i < node(n).inputs.size(); ++i)
+        if (!is_readable(n, i, group)) return false;
     }
     return inputs_of(group).size() <= kMostInputs && results_of(group).size() <= Program::kMaxResults &&
            group.nodes.size() * 2 <= kMostStages;
   }
-  // A reduction that nobody in the group spreads over its row again is left to fuse_reductions.
+  // Sums are known at the end only. What is flat does not broadcast with the rows: it is read as a number of each row, and from outside.
+  bool is_readable(int n, size_t input, const Group& group) const {
+    const ValueId v = node(n).inputs[input];
+    if (group.has(v.node)) return !(shape(v) == group.rows.flat) && !is_sum(v);
+    if (!is_per_row(n, input) || shape(v) == group.rows.narrow) return true;
+    return std::all_of(group.nodes.begin(), group.nodes.end(), [&](int other) {
+      const auto& in = node(other).inputs;
+      for (size_t i = 0; i < in.size(); ++i)
+        if (in[i] == v && !is_per_row(other, i)) return false;
+      return true;
+    });
+  }
+  bool is_sum(ValueId v) const {
+    const auto* signature = member(v.node).signature;
+    return signature && signature->results[static_cast<size_t>(v.index)] == RowValue::sum;
+  }
+  bool is_per_row(int n, size_t input) const {
+    const auto* signature = member(n).signature;
+    if (!signature || input >= signature->arguments.size()) return false;
+    return signature->arguments[input] == RowValue::index || signature->arguments[input] == RowValue::number;
+  }
+  // Something of the rows' shape must be gained: a call on them beside others, or a reduction that is spread over its row again. Other
+  // reductions are left to fuse_reductions.
   bool is_worth_it(const Group& group) const {
     if (group.nodes.size() < 2) return false;
+    const auto is_whole = [&](int n) { return *node(n).outputs[0].shape == group.rows.whole; };
+    const bool has_whole = std::any_of(group.nodes.begin(), group.nodes.end(), is_whole);
     return std::any_of(group.nodes.begin(), group.nodes.end(), [&](int n) {
-      if (member(n).call) return true;
-      if (!(*node(n).outputs[0].shape == group.rows.whole)) return false;
+      if (member(n).call) return has_whole;
+      if (!is_whole(n)) return false;
       const auto& in = node(n).inputs;
       return std::any_of(in.begin(), in.end(), [&](ValueId v) { return group.has(v.node) && shape(v) == group.rows.narrow; });
     });
   }
+  // Whether the inputs say what the rows are.
+  bool gives_shape(const Group& group) const {
+    std::vector<const Shape*> shapes;
+    for (int n : group.nodes)
+      for (size_t i = 0; i < node(n).inputs.size(); ++i)
+        if (const ValueId v = node(n).inputs[i]; !group.has(v.node) && is_read(n, i) && !is_per_row(n, i)) shapes.push_back(&shape(v));
+    return broadcast_to_exactly(shapes, group.rows.whole);
+  }
 
+  // Calls and reductions need nothing of which they only read the shape.
+  bool is_read(int n, size_t input) const {
+    return member(n).kind == Member::Kind::map || !node(n).op->input_spec(node(n).attrs, input).shape_only;
+  }
+  std::vector<ValueId> values_read(int n) const {
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < node(n).inputs.size(); ++i)
+      if (is_read(n, i)) values.push_back(node(n).inputs[i]);
+    return values;
+  }
   std::vector<ValueId> inputs_of(const Group& group) const {
     std::vector<ValueId> inputs;
     for (int n : group.nodes)
-      for (ValueId v : node(n).inputs)
+      for (ValueId v : values_read(n))
         if (!group.has(v.node) && std::find(inputs.begin(), inputs.end(), v) == inputs.end()) inputs.push_back(v);
     return inputs;
   }
@@ -220,24 +299,30 @@ class RowFusion {
     for (int n : group.nodes) {
       const Member& m = member(n);
       std::vector<int> arguments;
-      for (ValueId v : node(n).inputs) {
-        // A map reads any input, others only rows of the computed type.
-        const bool converts = m.kind != Member::Kind::map && values.at(v) < static_cast<int>(inputs.size()) && !is_rows(v, group);
-        arguments.push_back(converts ? add_map(copying, {values.at(v)}) : values.at(v));
+      const std::vector<ValueId> read = values_read(n);
+      for (size_t i = 0; i < read.size(); ++i) {
+        // Maps and indices read any input, others only the computed type.
+        const int value = values.at(read[i]);
+        const bool is_index = m.signature && m.signature->arguments[i] == RowValue::index;
+        const bool is_free = m.kind == Member::Kind::map || is_index || value >= static_cast<int>(inputs.size());
+        arguments.push_back(is_free || graph_.info(read[i]).dtype == kernels::storage_of(group.type) ? value : add_map(copying, {value}));
       }
       int first = 0;
       if (m.kind == Member::Kind::map) {
         const auto fused = fused_program(node(n));
         first = add_map(fused ? *fused : program_of(node(n), group.type), arguments);
       } else if (m.reduction) {
-        first = add(kernels::reduction_stage(m.reduction->how, m.reduction->finish, arguments[0]));
+        first = add(kernels::reduction_stage(m.reduction->how, m.reduction->finish, arguments[0], *node(n).outputs[0].dtype));
       } else {
-        first = add(kernels::function_stage(m.call->function, arguments, m.call->number));
+        const auto& kinds = m.signature->results;
+        const auto sum = std::find(kinds.begin(), kinds.end(), RowValue::sum);
+        const DType dtype = sum == kinds.end() ? DType::float32 : *node(n).outputs[static_cast<size_t>(sum - kinds.begin())].dtype;
+        first = add(kernels::function_stage(m.call->function, arguments, m.call->number, dtype));
       }
       for (int i = 0; i < static_cast<int>(node(n).outputs.size()); ++i) {
         int value = first + i;
         const DType dtype = *node(n).outputs[static_cast<size_t>(i)].dtype;
-        if (m.kind == Member::Kind::call && dtype != kernels::storage_of(group.type)) {
+        if (m.kind == Member::Kind::call && !is_sum({n, i}) && dtype != kernels::storage_of(group.type)) {
           Program rounding(group.type);
           rounded(Expr::input(rounding, 0), dtype);
           value = add_map(rounding, {value});
@@ -247,11 +332,14 @@ class RowFusion {
     }
     const int last = group.nodes.back();
     Graph::Node made{&OpRegistry::global().get("_fused_rows"), node(last).name, {}, {}, {}, {}, {}};
+    Shape flat;
     for (ValueId v : results) {
+      if (shape(v) == group.rows.flat && !is_sum(v)) flat.push_back(static_cast<int64_t>(program.results.size()));
       program.results.push_back(values.at(v));
       made.outputs.push_back(graph_.info(v));
     }
-    const std::pair<std::string_view, AttrValue> attrs[] = {{"program", row_program_text(program)}, {"axes", group.rows.axes.ndim()}};
+    const std::pair<std::string_view, AttrValue> attrs[] = {
+        {"program", row_program_text(program)}, {"axes", group.rows.axes.ndim()}, {"flat", flat}};
     made.attrs = made.op->make_attrs(attrs);
     for (ValueId v : inputs) made.inputs.push_back(rewriter.mapped(v));
     const int number = rewriter.put(last, std::move(made));
@@ -261,10 +349,6 @@ class RowFusion {
         if (results[r].node == n) outputs[static_cast<size_t>(results[r].index)].index = static_cast<int>(r);
       rewriter.replace(n, std::move(outputs));
     }
-  }
-  bool is_rows(ValueId v, const Group& group) const {
-    const OutputInfo& info = graph_.info(v);
-    return *info.dtype == kernels::storage_of(group.type) && (*info.shape == group.rows.whole || *info.shape == Shape{group.rows.length});
   }
 
   const Graph& graph_;

@@ -7,6 +7,9 @@ namespace gluino {
 // The type that an elementwise node computes in; null for other nodes, and where a program in that type cannot hold its result as
 // the node's dtype would. Inputs may have any dtype: reading them converts them.
 std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& node);
+// Whether an elementwise node that compares whole numbers gives the same truth values, 0 or 1, when it reads them as numbers of this
+// floating type.
+bool compares_alike(const Graph& graph, const Graph::Node& node, ComputeType type);
 // Whether a program in this type can hold values of the dtype.
 bool holds(ComputeType type, DType dtype);
 // x as a value of this dtype.
@@ -20,8 +23,8 @@ Program program_of(const Graph::Node& node, ComputeType type);
 // The program of a node that fuse_elementwise has made; null for others.
 std::optional<Program> fused_program(const Graph::Node& node);
 
-// The program of an elementwise node or of one that fuse_elementwise has made; empty: neither.
-std::string program_text_of(const Graph& graph, const Graph::Node& node);
+// The program of an elementwise node or of one that fuse_elementwise has made; null for others.
+std::optional<Program> elementwise_program(const Graph& graph, const Graph::Node& node);
 
 // Whether all inputs and the first output are float32.
 bool is_float32(const Graph& graph, const Graph::Node& node);

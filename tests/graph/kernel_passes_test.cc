@@ -58,7 +58,7 @@ TEST(FuseElementwise, LeavesWhatIsReadOnTheWayAndOtherShapes) {
 }
 )g");
 }
-TEST(FuseElementwise, OneResultWhereAReductionReadsIt) {
+TEST(FuseElementwise, FurtherResultsWhereAReductionReadsOne) {
   EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), b: float32 (3,)) {
   d = broadcast_sub(x, b)
   q = square(d)
@@ -67,12 +67,52 @@ TEST(FuseElementwise, OneResultWhereAReductionReadsIt) {
 }
 )g"),
             R"g(graph(x, b) {
-  d = broadcast_sub(x, b)
-  q = square(d)
-  s = sum(q) {axis="(1,)"}
-  return s, d
+  q = _fused(x, b) {program="f32 x0 x1 subtract(0,1) multiply(2,2) -> 3,2"}
+  s = sum(q[0]) {axis="(1,)"}
+  return s, q[1]
 }
 )g");
+}
+TEST(FuseElementwise, ComparesWholeNumbersAmongFloats) {
+  EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), k: int32 (2, 3), m: uint8 (2, 3), n: uint8 (3,)) {
+  p = _greater_scalar(k) {scalar=0}
+  e = broadcast_equal(m, n)
+  both = broadcast_logical_and(p, e)
+  z = zeros_like(x)
+  y = where(both, x, z)
+  return y
+}
+)g"),
+            R"g(graph(x, k, m, n) {
+  y = _fused(k, m, n, x) {program="f32 x0 x1 x2 x3 0 greater(0,4) equal(1,2) logical_and(5,6) 0 select(7,3,8)"}
+  return y
+}
+)g");
+}
+TEST(FuseElementwise, LeavesComparisonsThatRoundingWouldChange) {
+  EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float32 (2, 3), k: int32 (2, 3), l: int32 (2, 3)) {
+  p = _equal_scalar(k) {scalar=16777217}
+  q = broadcast_equal(k, l)
+  r = _greater_scalar(k) {scalar=3}
+  y = where(p, x, x)
+  z = where(q, y, x)
+  w = where(r, z, x)
+  return w, r
+}
+)g"),
+            R"g(graph(x, k, l) {
+  p = _equal_scalar(k) {scalar=16777217}
+  q = broadcast_equal(k, l)
+  r = _greater_scalar(k) {scalar=3}
+  w = _fused(p, x, q, r) {program="f32 x0 x1 x2 x3 select(0,1,1) select(2,4,1) select(3,5,1)"}
+  return w, r
+}
+)g");
+}
+TEST(FuseElementwise, LeavesConditionsThatPickRows) {
+  const std::string text =
+      "graph(c: float32 (3,), x: float32 (3, 3)) {\n  y = tanh(x)\n  z = where(c, x, y)\n  e = exp(z)\n  return e\n}\n";
+  EXPECT_EQ(after(fuse_elementwise, text).find("_fused"), std::string::npos);
 }
 TEST(FuseElementwise, RoundsHalvesAfterEveryOperator) {
   EXPECT_EQ(after(fuse_elementwise, R"g(graph(x: float16 (2, 3), w: bfloat16 (2, 3)) {
@@ -186,6 +226,19 @@ TEST(FuseReductions, SumsHalvesAndWholeNumbers) {
   m = _fused_reduce(x) {axis="(1,)", finish=divide, program="f32 x0 tanh(0) to_float16(1)", shape="(2,)"}
   s = _fused_reduce(k) {axis="(1,)", program="i32 x0 abs(0)", shape="(2,)"}
   return m, s
+}
+)g");
+}
+TEST(FuseReductions, TakesAnyResultOfAFusedNode) {
+  EXPECT_EQ(after(fuse_reductions, R"g(graph(x: float32 (2, 3)) {
+  f = _fused(x) {program="f32 x0 tanh(0) exp(1) 2 multiply(2,3) -> 4,1,2"}
+  m = max(f[2]) {axis="(0,)"}
+  return m, f[1], f[0]
+}
+)g"),
+            R"g(graph(x) {
+  m = _fused_reduce(x) {axis="(0,)", how=max, program="f32 x0 tanh(0) exp(1) 2 multiply(2,3) -> 2,4,1", shape="(3,)"}
+  return m[0], m[2], m[1]
 }
 )g");
 }
