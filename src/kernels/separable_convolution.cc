@@ -149,8 +149,7 @@ void convolution_separable(const SeparableCall& call, const float* data, float* 
   const ConvGeometry& g = call.depthwise;
   const Bands bands(call, data, out);
   // A band for each thread: at its edges rows are expanded twice.
-  const int64_t threads = std::min<int64_t>(num_threads(), g.out[0]);
-  const int64_t a_image = g.batch >= threads ? 1 : threads, count = g.batch * a_image;
+  const int64_t threads = num_threads(), a_image = g.batch >= threads ? 1 : std::min(threads, g.out[0]), count = g.batch * a_image;
   ScratchBuffers buffers(std::min(threads, count), bands.buffer_elements(), scratch);
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     buffers.use([&](float* buffer) {

@@ -136,6 +136,16 @@ TEST_F(Separable, PassesOverManyBandsOfRows) {
     expect_right(g, 16, 24, true, true);
   }
 }
+// More threads than rows, but not more than images.
+TEST_F(Separable, ThreadsShareImagesOfOneRow) {
+  ConvGeometry g;
+  g.batch = 40;
+  g.in_channels = g.out_channels = g.groups = 64;
+  g.kernel = {3, 3, 1};
+  g.in = {3, 50, 1};
+  g.out = {1, 48, 1};
+  expect_right(g, 32, 32, true, true);
+}
 
 }  // namespace
 }  // namespace gluino::test
