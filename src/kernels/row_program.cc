@@ -245,9 +245,7 @@ const Shape& RowKernel::shape_of(size_t value) const {
 
 // What one thread needs: memory for the values of a few rows, and the maps bound to it.
 struct RowKernel::Run {
-  // sums: where values that all rows are added up in begin, one row after the other.
-  Run(const RowKernel& kernel, std::span<const Operand> inputs, std::span<const Result> results, const std::vector<ElementwiseRange>& maps,
-      char* sums = nullptr)
+  Run(const RowKernel& kernel, std::span<const Operand> inputs, std::span<const Result> results, const std::vector<ElementwiseRange>& maps)
       : k(kernel),
         at_once(std::clamp<int64_t>(kElementsAtOnce / std::max<int64_t>(k.length_, 1), 1, std::max<int64_t>(k.rows_, 1))),
         type(storage_of(k.program_.type)),
@@ -263,11 +261,7 @@ struct RowKernel::Run {
     memory.resize(static_cast<size_t>(bytes + k.length_ * width + 64));
     char* base = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
     exps = base + bytes;
-    for (size_t v = inputs.size(); v < k.kinds_.size(); ++v) {
-      const bool is_sum = k.kinds_[v] == RowValue::sum;
-      values.push_back({is_sum ? sums : base + offsets[v - inputs.size()], type, &k.shape_of(v)});
-      if (is_sum) sums += k.length_ * width;
-    }
+    for (size_t v = inputs.size(); v < k.kinds_.size(); ++v) values.push_back({base + offsets[v - inputs.size()], type, &k.shape_of(v)});
     for (size_t i = 0; i < outputs.size(); ++i) is_direct.push_back(can_write_directly(i));
     indices.resize(static_cast<size_t>(at_once));
     size_t map = 0;
@@ -280,6 +274,14 @@ struct RowKernel::Run {
   int64_t elements(size_t value, int64_t rows) const { return k.kinds_[value] == RowValue::number ? rows : rows * k.length_; }
   void* place(size_t value) const { return const_cast<void*>(values[value].data); }
 
+  // Values that all rows are added up in are kept here, one after the other.
+  void add_to(char* sums) {
+    for (size_t v = 0; v < values.size(); ++v)
+      if (k.kinds_[v] == RowValue::sum) {
+        values[v].data = sums;
+        sums += k.length_ * width;
+      }
+  }
   void rows(int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r += at_once) block(r, std::min(end, r + at_once));
   }
@@ -443,7 +445,11 @@ void RowKernel::run_with_sums(std::span<const Operand> inputs, std::span<const R
   const int64_t width = dtype_bytes(type), bytes = sums * length_ * width;
   std::vector<char> memory(static_cast<size_t>(parts.count * bytes));
   parallel_for(parts.count, parts.grain(length_), [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) Run(*this, inputs, results, maps, memory.data() + p * bytes).rows(parts.begin(p), parts.end(p));
+    Run run(*this, inputs, results, maps);
+    for (int64_t p = begin; p < end; ++p) {
+      run.add_to(memory.data() + p * bytes);
+      run.rows(parts.begin(p), parts.end(p));
+    }
   });
   for (size_t i = 0; i < results.size(); ++i) {
     const auto v = program_.results[i];
