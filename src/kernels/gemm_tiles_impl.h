@@ -24,7 +24,7 @@ void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, cons
     for_each_sum([&](int i, int h) { sum[i][h] = load(bias + h * kLanes); });
   else
     for_each_sum([&](int i, int h) { sum[i][h] = load(c + i * c_step + h * kLanes); });
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int64_t p = 0; p < k; ++p) {
     Lanes row[kVectors];
 #pragma GCC unroll 8

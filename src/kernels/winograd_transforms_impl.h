@@ -203,7 +203,7 @@ void multiply_rows(int64_t rows, int64_t channels, const float* data, const floa
   if constexpr (kRows > 1)
     if (rows < kRows) return multiply_rows<kRows - 1>(rows, channels, data, panel, products, ahead, ahead_step);
   Lanes low[kRows] = {}, high[kRows] = {};
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int64_t c = 0; c < channels; ++c, panel += 2 * kLanes, ahead += ahead_step) {
     __builtin_prefetch(ahead, 0, 2);
     const Lanes left = load(panel), right = load(panel + kLanes);
