@@ -37,7 +37,7 @@ int show_graph(const std::string& path, const std::vector<std::string>& shapes) 
   for (const std::string& text : shapes) {
     const size_t at = text.find('=');
     if (at == std::string::npos) raise<UserError>("--shape {}: a shape is given as name=1,3,224,224", text);
-    known[text.substr(0, at)] = AttrType<Shape>::parse("--shape " + text, "(" + text.substr(at + 1) + ")");
+    known[text.substr(0, at)] = AttrType<Shape>::parse("--shape " + text, fmt::format("({})", text.substr(at + 1)));
   }
   Graph graph = Symbol::load(path).graph();
   infer_graph(graph, known, {});

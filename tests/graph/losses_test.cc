@@ -1,6 +1,7 @@
 // Losses as training programs: what is elementwise, a reduction or a function of rows is computed in a few sweeps.
 #include <regex>
 
+#include "base/format.h"
 #include "gluino/gluino.h"
 #include "support/support.h"
 
@@ -26,7 +27,7 @@ std::string training_plan(L loss, const Tensors& given) {
   const std::regex definition("\\n  ([a-z_0-9]+) = ");
   std::smatch found;
   for (int number = 0; std::regex_search(plan, found, definition); ++number)
-    plan = std::regex_replace(plan, std::regex("\\b" + found[1].str() + "\\b"), "V" + std::to_string(number));
+    plan = std::regex_replace(plan, std::regex(fmt::format("\\b{}\\b", found[1].str())), fmt::format("V{}", number));
   return plan;
 }
 
