@@ -156,7 +156,7 @@ def summary(answers, threads):
     rounds = {clock: [a[clock] for a in answers] for clock in ("wall_us", "processor_us")}
     times = rounds["processor_us" if threads == 1 else "wall_us"]
     median = statistics.median(times)
-    return {**answers[0], **rounds, "us": median, "spread": (max(times) - min(times)) / median}
+    return {**answers[0], **rounds, "us": median, "fastest_us": min(times), "spread": (max(times) - min(times)) / median}
 
 
 def compare(commands, workloads, threads, rounds, seconds, columns):

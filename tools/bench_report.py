@@ -33,8 +33,9 @@ def count(threads):
     return f"{threads} thread" + "s" * (threads != "1")
 
 
-def us(cell):
-    return cell.get("us") if cell else None
+def us(cell, which="us"):
+    """The median of the rounds, or with "fastest_us" the fastest one."""
+    return cell.get(which) if cell else None
 
 
 def number(x):
@@ -47,20 +48,20 @@ def timed(cell):
     return "–" if us(cell) is None else f"{number(cell['us'])} ±{50 * cell['spread']:.0f}%"
 
 
-def torch_time(workload, row):
+def torch_time(workload, row, which):
     """TorchScript's time; of a training step, the better of both ways."""
     columns = ["torch_script", "torch_eager"] if workload.startswith("train_") else ["torch_script"]
-    return min((us(row.get(c)) for c in columns if us(row.get(c))), default=None)
+    return min((us(row.get(c), which) for c in columns if us(row.get(c), which)), default=None)
 
 
-def ratios(workload, row):
+def ratios(workload, row, which="us"):
     """Time of the peer / time of Gluino hybridized, for ONNX Runtime and PyTorch."""
-    mine = us(row.get("gluino"))
-    return [theirs / mine if theirs and mine else None for theirs in (us(row.get("ort")), torch_time(workload, row))]
+    mine = us(row.get("gluino"), which)
+    return [theirs / mine if theirs and mine else None for theirs in (us(row.get("ort"), which), torch_time(workload, row, which))]
 
 
-def ratio_cell(x, wanted):
-    return "–" if x is None else f"{x:.2f}" + (f" (≥ {wanted:g})" if wanted else "")
+def ratio_cell(x, fastest, wanted):
+    return "–" if x is None else f"{x:.2f}, fastest {fastest:.2f}" + (f" (≥ {wanted:g})" if wanted else "")
 
 
 def agreement(row):
@@ -91,7 +92,7 @@ def threads_section(results, threads):
     for w, row in rows.items():
         wanted = WANTED[w] if threads == "1" else (None, None)
         line = [TITLES[w], *(timed(row.get(c)) for c in COLUMNS), number(results["limits"][threads][w])]
-        line += [ratio_cell(r, t) for r, t in zip(ratios(w, row), wanted)] + [agreement(row)]
+        line += [ratio_cell(*cell) for cell in zip(ratios(w, row), ratios(w, row, "fastest_us"), wanted)] + [agreement(row)]
         if many:
             one, now = us(single[w].get("gluino")), us(row.get("gluino"))
             line.append(f"{one / now:.2f}" if one and now else "–")
