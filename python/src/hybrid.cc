@@ -43,14 +43,14 @@ py::object restore(PyObject* like, const Tensors& tensors, size_t& at) {
   if (PyTuple_Check(like) || PyList_Check(like)) {
     py::list items;
     for (py::handle item : py::handle(like)) items.append(restore(item.ptr(), tensors, at));
-    if (!PyTuple_Check(like)) return std::move(items);
+    if (!PyTuple_Check(like)) return items;
     const py::object type = py::type::of(like);
     return py::hasattr(type, "_fields") ? type(*items) : py::object(py::tuple(items));
   }
   if (PyDict_Check(like)) {
     py::dict d;
     for (const auto& [name, value] : py::cast<py::dict>(py::handle(like))) d[name] = restore(value.ptr(), tensors, at);
-    return std::move(d);
+    return d;
   }
   return py::reinterpret_borrow<py::object>(like);
 }

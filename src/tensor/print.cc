@@ -42,11 +42,7 @@ std::string positional(DType dtype, double v, int precision) {
 }
 
 // "1.5e-05" with exactly `digits` after the point; the point stays when there are none.
-std::string scientific(double v, int digits) {
-  std::string s = fmt::format("{:.{}e}", v, digits);
-  if (digits == 0) s.insert(s.find('e'), ".");
-  return s;
-}
+std::string scientific(double v, int digits) { return fmt::format("{:#.{}e}", v, digits); }
 int scientific_digits(DType dtype, double v) {
   const std::string s = scientific(v, std::min(kPrecision, shortest_digits(dtype, v)));
   const size_t point = s.find('.'), last = s.find_last_not_of('0', s.find('e') - 1);

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "base/format.h"
 #include "exec/interpret.h"
 #include "exec/pipeline.h"
 #include "gluino/autograd.h"
@@ -17,8 +18,10 @@ Graph random_graph(std::mt19937_64& engine) {
   std::vector<std::string> values{"x", "y"};
   const int length = 2 + static_cast<int>(engine() % 12);
   for (int i = 0; i < length; ++i) {
-    const std::string a = values[engine() % values.size()], c = values[engine() % values.size()], name = "n" + std::to_string(i);
-    auto line = [&](const std::string& call, const std::string& of = "") { text += "  " + (of.empty() ? name : of) + " = " + call + "\n"; };
+    const std::string a = values[engine() % values.size()], c = values[engine() % values.size()], name = fmt::format("n{}", i);
+    auto line = [&](const std::string& call, const std::string& of = "") {
+      text += fmt::format("  {} = {}\n", of.empty() ? name : of, call);
+    };
     switch (engine() % 11) {
       case 0: line("elemwise_add(" + a + ", " + c + ")"); break;
       case 1: line("elemwise_mul(" + a + ", " + c + ")"); break;
