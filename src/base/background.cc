@@ -3,12 +3,36 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-namespace gluino {
+#include <algorithm>
+#include <vector>
 
-BackgroundQueue::BackgroundQueue() : process_(getpid()) {}
+namespace gluino {
+namespace {
+
+// What is local to the main thread ends before what is static.
+class EndOfMainThread {
+ public:
+  void stop(BackgroundQueue* queue) {
+    if (std::find(queues_.begin(), queues_.end(), queue) == queues_.end()) queues_.push_back(queue);
+  }
+  ~EndOfMainThread() {
+    for (BackgroundQueue* queue : queues_) queue->stop();
+  }
+
+ private:
+  std::vector<BackgroundQueue*> queues_;
+};
+
+}  // namespace
+
+BackgroundQueue::BackgroundQueue(std::chrono::milliseconds grace) : process_(getpid()), grace_(grace) {}
 
 bool BackgroundQueue::push(std::function<void()> job) {
   if (getpid() != process_) return false;
+  if (gettid() == process_) {
+    static thread_local EndOfMainThread end;
+    end.stop(this);
+  }
   const std::lock_guard lock(mutex_);
   if (stopped_) return false;
   if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
@@ -31,12 +55,12 @@ void BackgroundQueue::serve() {
   }
 }
 
-void BackgroundQueue::stop(std::chrono::milliseconds grace) {
+void BackgroundQueue::stop() {
   if (getpid() != process_) return;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    deadline_ = std::chrono::steady_clock::now() + grace;
+    deadline_ = std::chrono::steady_clock::now() + grace_;
     wake_.notify_one();
   }
   if (thread_.joinable()) thread_.join();

@@ -92,8 +92,8 @@ bool write_all(int file, const void* data, size_t bytes) {
 
 BackgroundQueue& writer() {
   static BackgroundQueue* const queue = [] {
-    auto* made = new BackgroundQueue;
-    std::atexit([] { writer().stop(std::chrono::milliseconds(300)); });  // a short process must get on, too
+    auto* made = new BackgroundQueue(std::chrono::milliseconds(300));  // a short process must get on, too
+    std::atexit([] { writer().stop(); });
     return made;
   }();
   return *queue;

@@ -77,7 +77,7 @@ class CompileQueue {
     compile_ = load_compiler();
     if (compile_)
       std::atexit([] {
-        if (CompileQueue* q = get()) q->background_.stop(std::chrono::milliseconds(0));
+        if (CompileQueue* q = get()) q->background_.stop();
       });
   }
 
@@ -85,7 +85,7 @@ class CompileQueue {
   const std::string folder_;
   CompileLoop compile_ = nullptr;
   std::mutex compiling_;
-  BackgroundQueue background_;
+  BackgroundQueue background_{std::chrono::milliseconds(0)};
 };
 
 std::shared_ptr<CompiledLoops> CompiledLoops::of(const Program& program) {
