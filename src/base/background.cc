@@ -12,7 +12,7 @@ namespace {
 // What is local to the main thread ends before what is static.
 class EndOfMainThread {
  public:
-  void stop(BackgroundQueue* queue) {
+  void remember(BackgroundQueue* queue) {
     if (std::find(queues_.begin(), queues_.end(), queue) == queues_.end()) queues_.push_back(queue);
   }
   ~EndOfMainThread() {
@@ -31,7 +31,7 @@ bool BackgroundQueue::push(std::function<void()> job) {
   if (getpid() != process_) return false;
   if (gettid() == process_) {
     static thread_local EndOfMainThread end;
-    end.stop(this);
+    end.remember(this);
   }
   const std::lock_guard lock(mutex_);
   if (stopped_) return false;

@@ -1,6 +1,7 @@
 // The blocked layout of activations: (batch, channels / 8, height, width, 8), with zeros in the padding of the last block.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 namespace gluino::kernels {
 
@@ -10,6 +11,9 @@ inline int64_t blocks_of(int64_t channels) { return (channels + kChannelBlock - 
 // `area` is height * width; the plain layout is (batch, channels, height, width).
 void to_blocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked);
 void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain);
+
+// A bias for all channels of all blocks: zero where there is none, and in the padding of the last block.
+std::vector<float> padded_bias(const float* bias, int64_t channels);
 
 // One block of one image, for `channels` <= 8 that are `area` or plain_step apart in the plain layout, and vectors that are
 // 8 or block_step apart in the block; one table per instruction set.

@@ -21,6 +21,7 @@ struct ConvGeometry {
   int64_t in_area() const { return in[0] * in[1] * in[2]; }
   int64_t out_area() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_area() const { return kernel[0] * kernel[1] * kernel[2]; }
+  bool is_depthwise() const { return groups > 1 && groups == in_channels && groups == out_channels; }  // a window for each channel
 };
 
 // What follows a convolution, done while its output is hot: out = conv(data) + bias [+ what is in out already], then negative

@@ -24,17 +24,15 @@ struct Plan {
   memory::desc src, weights, bias, dst, scratchpad;
 };
 
-bool is_depthwise(const ConvGeometry& g) { return g.groups > 1 && g.groups == g.in_channels && g.groups == g.out_channels; }
-
 memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
   const int64_t height = g.kernel[0], width = g.kernel[1];
-  if (is_depthwise(g)) return {{out_channels, 1, 1, height, width}, memory::data_type::f32, Tag::Goihw8g};
+  if (g.is_depthwise()) return {{out_channels, 1, 1, height, width}, memory::data_type::f32, Tag::Goihw8g};
   return {{out_channels, g.in_channels, height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
 }
 
 std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
   const OneDnnlThread alone;  // a primitive keeps the number of threads it was made for
-  const int64_t in_channels = is_depthwise(g) ? out_channels : g.in_channels;
+  const int64_t in_channels = g.is_depthwise() ? out_channels : g.in_channels;
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
   const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
   const memory::desc weights = weight_desc(g, out_channels), bias({out_channels}, memory::data_type::f32, Tag::a);
@@ -80,7 +78,7 @@ Parts parts_of(const ConvGeometry& g) {
   constexpr int64_t kWorth = 1 << 18, kPlenty = 1 << 24;  // multiply-adds a thread
   constexpr int64_t kDepthwise = 4;                       // so many multiply-adds take as long as one that uses its data once
   const int64_t blocks = blocks_of(g.out_channels), threads = num_threads();
-  const int64_t sums = g.batch * g.out_channels * g.out_area() * (is_depthwise(g) ? kDepthwise : g.in_channels);
+  const int64_t sums = g.batch * g.out_channels * g.out_area() * (g.is_depthwise() ? kDepthwise : g.in_channels);
   const int64_t work = sums * g.kernel_area() / threads;
   if (threads == 1 || work < kWorth) return {g.batch, blocks};
   const int64_t parts = work < kPlenty ? threads : 2 * threads;
@@ -93,7 +91,7 @@ Parts parts_of(const ConvGeometry& g) {
 bool reads_plain_data(const ConvGeometry& g) { return g.groups == 1 && g.in_channels < 4; }
 
 bool can_run_direct(const ConvGeometry& g) {
-  if (g.groups > 1 && (!is_depthwise(g) || g.out_channels % kChannelBlock)) return false;
+  if (g.groups > 1 && (!g.is_depthwise() || g.out_channels % kChannelBlock)) return false;
   try {
     // A reference implementation would be slower than the plain layout.
     const float some_bias = 0;
@@ -109,7 +107,7 @@ int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64
 void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
   const OneDnnlThread alone;
   const memory::desc to = weight_desc(g, g.out_channels);
-  const memory::desc from(to.dims(), memory::data_type::f32, is_depthwise(g) ? Tag::goihw : Tag::oihw);
+  const memory::desc from(to.dims(), memory::data_type::f32, g.is_depthwise() ? Tag::goihw : Tag::oihw);
   memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
   dnnl::reorder(source, target).execute(dnnl_stream(), source, target);
   dnnl_stream().wait();
@@ -139,7 +137,7 @@ void convolution_direct_blocked(const ConvGeometry& g, const float* data, const 
         const int64_t n = t / columns * part.images, b = t % columns * part.blocks;
         const auto plan = plan_at(t / columns, t % columns);
         const auto wrap = [](const memory::desc& d, const float* p) { return memory(d, dnnl_engine(), const_cast<float*>(p)); };
-        std::unordered_map<int, memory> args{{DNNL_ARG_SRC, wrap(plan->src, data + n * image + (is_depthwise(g) ? b * in_block : 0))},
+        std::unordered_map<int, memory> args{{DNNL_ARG_SRC, wrap(plan->src, data + n * image + (g.is_depthwise() ? b * in_block : 0))},
                                              {DNNL_ARG_WEIGHTS, wrap(plan->weights, packed + b * weight_block)},
                                              {DNNL_ARG_DST, wrap(plan->dst, out + (n * blocks + b) * out_block)},
                                              {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[static_cast<size_t>(t)])}};

@@ -47,8 +47,7 @@ Planes planes_of(const ConvGeometry& g, bool plain, const float* data) {
 void run_rows(const ConvGeometry& g, const Planes& planes, const float* packed, const ConvEpilogue& epilogue, float* out) {
   const int64_t blocks = blocks_of(g.out_channels), pairs = (blocks + 1) / 2, out_block = g.out_area() * kChannelBlock;
   const auto& rows = planes.unit == 1 ? narrow_table().plain : narrow_table().blocked;
-  std::vector<float> all_bias(static_cast<size_t>(blocks * kChannelBlock), 0.0f);
-  if (epilogue.bias) std::copy_n(epilogue.bias, g.out_channels, all_bias.data());
+  const std::vector<float> all_bias = padded_bias(epilogue.bias, g.out_channels);
   const int64_t weight_block = narrow_weight_elements(g) / blocks, work = g.out[1] * 2 * weight_block;
   parallel_for(g.batch * pairs * g.out[0], kGrain / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -1,6 +1,7 @@
 #include "kernels/separable_convolution.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/parallel.h"
@@ -34,7 +35,8 @@ class Bands {
     const int64_t at_least = call.expand.weight ? (g_.kernel[0] - g_.stride[0]) * in_row : 0;
     rows_ = std::clamp<int64_t>((kCached - at_least) / std::max<int64_t>(a_row, 1), 1, g_.out[0]);
     slots_ = (rows_ - 1) * g_.stride[0] + g_.kernel[0];
-    for (const SeparableLayer* layer : {&call.expand, &call.middle, &call.project}) biases_.push_back(padded_bias(*layer));
+    biases_ = {padded_bias(call.expand.bias, g_.out_channels), padded_bias(call.middle.bias, g_.out_channels),
+               padded_bias(call.project.bias, call.out_channels)};
   }
 
   int64_t expanded_elements() const { return call_.expand.weight ? slots_ * g_.in[1] * kChannelBlock * blocks_ : 0; }
@@ -65,14 +67,6 @@ class Bands {
   }
 
  private:
-  std::vector<float> padded_bias(const SeparableLayer& layer) const {
-    if (!layer.weight) return {};
-    const int64_t channels = &layer == &call_.project ? call_.out_channels : g_.out_channels;
-    std::vector<float> bias(static_cast<size_t>(blocks_of(channels) * kChannelBlock), 0.0f);
-    if (layer.bias) std::copy_n(layer.bias, channels, bias.data());
-    return bias;
-  }
-
   void expand(const float* image, int64_t begin, int64_t end, const RowRing& to) const {
     for (int64_t y = begin, here; y < end; y += here) {
       here = std::min(end - y, to.slots - y % to.slots);  // rows that follow each other in the ring
@@ -131,7 +125,7 @@ class Bands {
   const float* data_;
   float* out_;
   int64_t blocks_, rows_, slots_;
-  std::vector<std::vector<float>> biases_;
+  std::array<std::vector<float>, 3> biases_;  // of the three layers
 };
 
 }  // namespace
@@ -141,8 +135,8 @@ bool is_pointwise(const ConvGeometry& g) {
 }
 
 bool can_be_separable_middle(const ConvGeometry& g) {
-  return g.rank == 2 && g.groups > 1 && g.groups == g.in_channels && g.groups == g.out_channels && g.groups % kChannelBlock == 0 &&
-         g.dilate[0] == 1 && g.dilate[1] == 1 && g.kernel[0] <= kMostRows && g.pad[0] < g.kernel[0] && g.pad[1] < g.kernel[1];
+  return g.rank == 2 && g.is_depthwise() && g.groups % kChannelBlock == 0 && g.dilate[0] == 1 && g.dilate[1] == 1 &&
+         g.kernel[0] <= kMostRows && g.pad[0] < g.kernel[0] && g.pad[1] < g.kernel[1];
 }
 
 void convolution_separable(const SeparableCall& call, const float* data, float* out, const Scratch& scratch) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "kernels/convolution_algorithms.h"
 #include "kernels/convolution_blocked.h"
@@ -11,32 +10,18 @@
 #include "kernels/convolution_weight_grad.h"
 #include "kernels/narrow_convolution.h"
 #include "kernels/winograd.h"
+#include "unit/kernels/random_data.h"
 
 namespace gluino::test {
 namespace {
 
 using kernels::ConvAlgorithm;
 using kernels::ConvGeometry;
-using Floats = std::vector<float>;
 
-class Blocked : public ::testing::Test {
+class Blocked : public RandomData {
  protected:
-  int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  Floats numbers(int64_t count) {
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    Floats v(static_cast<size_t>(count));
-    for (float& x : v) x = uniform(engine_);
-    return v;
-  }
+  Blocked() : RandomData(7) {}
   static std::vector<double> doubles(const Floats& v) { return {v.begin(), v.end()}; }
-
-  kernels::Scratch scratch() {
-    return [this](int64_t bytes) -> void* {
-      memory_.emplace_back(static_cast<size_t>(bytes / 4 + 16), NAN);
-      const auto address = reinterpret_cast<uintptr_t>(memory_.back().data());
-      return reinterpret_cast<void*>((address + 63) / 64 * 64);  // as the pool aligns it
-    };
-  }
 
   // Extents of the output follow.
   static ConvGeometry complete(ConvGeometry g) {
@@ -81,9 +66,6 @@ class Blocked : public ::testing::Test {
       ASSERT_EQ(out[static_cast<size_t>(((kernels::blocks_of(g.out_channels) - 1) * g.out_area() + i) * 8 + 7)], 0.0f);
     memory_.clear();
   }
-
-  std::mt19937 engine_{7};
-  std::vector<Floats> memory_;
 };
 
 TEST_F(Blocked, WinogradIsAConvolution) {

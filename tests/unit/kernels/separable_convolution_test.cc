@@ -1,37 +1,25 @@
 // Joined convolutions against plain loops in double precision, over random geometries and numbers of threads.
 #include "kernels/separable_convolution.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <optional>
-#include <random>
 
 #include "kernels/blocked_layout.h"
 #include "kernels/convolution_algorithms.h"
 #include "support/support.h"
+#include "unit/kernels/random_data.h"
 
 namespace gluino::test {
 namespace {
 
 using kernels::ConvAlgorithm;
 using kernels::ConvGeometry;
-using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 
-class Separable : public ::testing::Test {
+class Separable : public RandomData {
  protected:
+  Separable() : RandomData(11) {}
   void TearDown() override { set_num_threads(threads_); }
-  int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  Floats numbers(int64_t count) {
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    Floats v(static_cast<size_t>(count));
-    for (float& x : v) x = uniform(engine_);
-    return v;
-  }
-  kernels::Scratch scratch() {
-    return [this](int64_t bytes) -> void* { return memory_.emplace_back(static_cast<size_t>(bytes / 4), NAN).data(); };
-  }
 
   struct Layer {
     ConvGeometry g;
@@ -103,8 +91,6 @@ class Separable : public ::testing::Test {
     memory_.clear();
   }
 
-  std::mt19937 engine_{11};
-  std::vector<Floats> memory_;
   const int threads_ = num_threads();
 };
 
