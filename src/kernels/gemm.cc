@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/parallel.h"
+#include "kernels/cache_distance.h"
 #include "kernels/gemm_tiles.h"
 #include "kernels/primitives.h"
 
@@ -25,6 +26,8 @@ struct Panels {
   const float* data;
   int64_t panel_step, row_step;
   const float* last;  // rows kTileColumns apart, or null: it is like the others
+  bool is_far = false;
+  const float* at(int64_t panel, int64_t row) const { return data + panel * panel_step + row * row_step; }
 };
 
 struct Factors {
@@ -34,6 +37,7 @@ struct Factors {
 };
 
 int64_t panels_of(int64_t n) { return (n + kTileColumns - 1) / kTileColumns; }
+int64_t packed_bytes(int64_t k, int64_t n) { return packed_elements(k, n) * int64_t{sizeof(float)}; }
 
 // Terms are added in blocks of kBlockK; the first block starts from `start`, the others from what is there.
 void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int64_t ldc, const Epilogue& epilogue) {
@@ -47,7 +51,7 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
       const int64_t row_begin = block * kBlockRows, row_end = std::min(f.m, row_begin + kBlockRows), rows_here = row_end - row_begin;
       for (int64_t k0 = 0; k0 < std::max<int64_t>(f.k, 1); k0 += kBlockK) {
         const int64_t depth = std::min(kBlockK, f.k - k0);
-        const TileStore store{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + kBlockK >= f.k};
+        TilePlan plan{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + kBlockK >= f.k};
         int64_t together = 1;
         for (int64_t t = first; t < last; t += together) {
           const int64_t panel = t - block * panels, column = panel * kTileColumns;
@@ -55,9 +59,11 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
           together = panels_at_once(rows_here);
           if (t + together > last || panel + together > whole) together = 1;
           const int64_t columns = std::min(together * kTileColumns, f.n - column), row_step = apart ? kTileColumns : b.row_step;
-          const float* rows = (apart ? b.last : b.data + panel * b.panel_step) + k0 * row_step;
+          const float* rows = apart ? b.last + k0 * kTileColumns : b.at(panel, k0);
+          if (b.is_far)
+            plan.next = t + 1 < last ? b.at(panel + 1, k0) : k0 + kBlockK < f.k ? b.at(first - block * panels, k0 + kBlockK) : nullptr;
           table.columns(rows_here, columns, depth, f.a + row_begin * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows, row_step,
-                        b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + row_begin * ldc + column, ldc, store);
+                        b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + row_begin * ldc + column, ldc, plan);
         }
       }
       first = last;
@@ -91,7 +97,7 @@ void multiply_any(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, c
     return multiply(f, {b, kTileColumns, ldb, ragged ? last.get() : nullptr}, start, c, ldc, epilogue);
   }
   const PackedFactor packed(trans_b, k, n, b, ldb);
-  multiply(f, {packed.data(), k * kTileColumns, kTileColumns, nullptr}, start, c, ldc, epilogue);
+  multiply(f, {packed.data(), k * kTileColumns, kTileColumns, nullptr, outgrows_cache(packed_bytes(k, n))}, start, c, ldc, epilogue);
 }
 
 blasint as_blas(int64_t v) {
@@ -112,7 +118,9 @@ void pack_factor(bool trans_b, int64_t k, int64_t n, const float* b, int64_t ldb
 void gemm_packed(bool trans_a, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, bool accumulate, float* c,
                  int64_t ldc, const Epilogue& epilogue) {
   const TileStart start = accumulate ? TileStart::output : epilogue.bias ? TileStart::bias : TileStart::zero;
-  multiply({m, n, k, a, trans_a ? 1 : lda, trans_a ? lda : 1}, {packed, k * kTileColumns, kTileColumns, nullptr}, start, c, ldc, epilogue);
+  const bool is_far = comes_from_afar(packed, packed_bytes(k, n));
+  multiply({m, n, k, a, trans_a ? 1 : lda, trans_a ? lda : 1}, {packed, k * kTileColumns, kTileColumns, nullptr, is_far}, start, c, ldc,
+           epilogue);
 }
 
 void gemm_with_epilogue(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,

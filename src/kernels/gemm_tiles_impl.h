@@ -10,7 +10,7 @@ namespace {
 // leave the pipelines waiting.
 template <int kRows, int kVectors, int kFirst = 0>
 void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step, int64_t panel_step,
-               const float* bias, float* c, int64_t c_step, TileStore how) {
+               const float* bias, float* c, int64_t c_step, TilePlan how) {
   Lanes sum[kRows][kVectors];  // in registers, which they are only where all loops over them are unrolled
   const auto for_each_sum = [](auto f) __attribute__((always_inline)) {
 #pragma GCC unroll 6
@@ -44,7 +44,7 @@ void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, cons
 
 template <int kRows>
 void full_columns(int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
-                  int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
+                  int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   constexpr int kMost = static_cast<int>(panels_at_once(kRows));
   if (panels != kMost) {
     for (int64_t q = 0; q < panels; ++q)
@@ -61,9 +61,13 @@ void full_columns(int64_t panels, int64_t k, const float* a, int64_t row_step, i
 }
 
 void full_rows(int64_t rows, int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
-               int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
+               int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   const int64_t tiles = tiles_of(rows), least = rows / tiles, larger = rows % tiles;
+  constexpr int64_t kWorthFetching = 4;  // tiles; fewer are done before the lines arrive
+  const float* ahead = tiles < kWorthFetching ? nullptr : how.next;
+  const int64_t lines = (k + tiles - 1) / tiles;  // a row of a panel is a line of the cache
   for (int64_t t = 0; t < tiles; ++t) {
+    for (int64_t i = 0; ahead && i < lines; ++i, ahead += kTileColumns) __builtin_prefetch(ahead, 0, 2);
     const int64_t here = least + (t < larger);
     switch (here) {
       case 1: full_columns<1>(panels, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how); break;
@@ -79,7 +83,7 @@ void full_rows(int64_t rows, int64_t panels, int64_t k, const float* a, int64_t 
 }
 
 void columns_of(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
-                int64_t panel_step, const float* bias, float* c, int64_t c_step, TileStore how) {
+                int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   if (columns % kTileColumns == 0)
     return full_rows(rows, columns / kTileColumns, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
   // At the right edge: whole tiles beside the matrix.
@@ -100,7 +104,7 @@ void columns_of(int64_t rows, int64_t columns, int64_t k, const float* a, int64_
 // Blocks of 8 columns of the result. Their weights lie along k: eight rows are turned into eight columns in registers, so that
 // every sum still adds its terms in their order.
 template <int kBlocks>
-void dot_columns(int64_t columns, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TileStore how) {
+void dot_columns(int64_t columns, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TilePlan how) {
   constexpr int64_t kColumns = kBlocks * kLanes;
   const float* rows[kColumns];
   for (int64_t j = 0; j < kColumns; ++j) rows[j] = w + (j < columns ? j : columns - 1) * w_step;  // those beyond the end are dropped
@@ -122,7 +126,7 @@ void dot_columns(int64_t columns, int64_t k, const float* x, const float* w, int
   for (int64_t j = 0; j < columns; ++j) y[j] = how.relu ? relu(total[j]) : total[j];
 }
 
-void dots(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TileStore how) {
+void dots(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TilePlan how) {
   constexpr int kBlocks = 2;  // rows a power of two apart share few places in the cache: not more than 16 at a time
   for (int64_t i = 0; i < n;) {
     const bool many = n - i >= kBlocks * kLanes;

@@ -1,6 +1,7 @@
 #include "kernels/rnn.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -236,21 +237,36 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
   }
 }
 
-// One layer and direction in the packed parameters: panels of both weights, then the two biases.
+// One layer and direction in the packed parameters: panels of both weights, the two biases, and one number that is not 0 where a state of
+// zeros has no part in the sums. Each begins a line of the cache.
 struct PackedCell {
-  int64_t input_weight, state_weight, input_bias, state_bias, end;
+  int64_t input_weight, state_weight, input_bias, state_bias, vanishes, end;
   PackedCell(const RnnGeometry& g, int64_t layer, int64_t direction) {
+    constexpr int64_t kLine = 16;
     const int64_t rows = g.gates() * g.state, state = packed_elements(g.state, rows);
-    input_weight = 0;
-    for (int64_t l = 0; l < layer; ++l) input_weight += g.directions * (packed_elements(g.layer_input(l), rows) + state + 2 * rows);
-    const int64_t own = packed_elements(g.layer_input(layer), rows);
-    input_weight += direction * (own + state + 2 * rows);
-    state_weight = input_weight + own;
+    const auto whole = [&](int64_t l) { return (packed_elements(g.layer_input(l), rows) + state + 2 * rows + kLine) / kLine * kLine; };
+    input_weight = direction * whole(layer);
+    for (int64_t l = 0; l < layer; ++l) input_weight += g.directions * whole(l);
+    state_weight = input_weight + packed_elements(g.layer_input(layer), rows);
     input_bias = state_weight + state;
     state_bias = input_bias + rows;
-    end = state_bias + rows;
+    vanishes = state_bias + rows;
+    end = input_weight + whole(layer);
   }
 };
+
+// Whether adding the products of zeros and a row of weights to a sum is adding 0, bit for bit: they are all finite, and not all negative,
+// for then a sum of -0 would stay one.
+bool vanishes_at_zero(const float* weight, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r, weight += columns) {
+    const bool finite = std::all_of(weight, weight + columns, [](float w) { return std::isfinite(w); });
+    if (!finite || std::all_of(weight, weight + columns, [](float w) { return std::signbit(w); })) return false;
+  }
+  return true;
+}
+bool is_zero(const float* x, int64_t n) {
+  return std::all_of(x, x + n, [](float v) { return std::bit_cast<uint32_t>(v) == 0; });
+}
 
 constexpr int64_t kPredictedRows = 64;  // rows of gates that one product of the input fills: they stay in the second-level cache
 
@@ -270,9 +286,14 @@ void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, const 
                 rows, {.bias = packed + at.input_bias});
     for (int64_t s = 0; s < steps; ++s) {
       const int64_t t = direction ? first + steps - 1 - s : first + s;
-      float* sums = gates + (t - first) * g.batch * rows;
-      gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, apart ? from_state : sums, rows,
-                  {.bias = apart ? packed + at.state_bias : nullptr});
+      float *sums = gates + (t - first) * g.batch * rows, *with_state = apart ? from_state : sums;
+      if (done + s == 0 && packed[at.vanishes] != 0 && is_zero(hidden, g.batch * size)) {
+        if (apart) fill_rows(from_state, packed + at.state_bias, g.batch, rows);
+        for (int64_t i = 0; i < g.batch * rows; ++i) with_state[i] += 0.0f;
+      } else {
+        gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, with_state, rows,
+                    {.bias = apart ? packed + at.state_bias : nullptr});
+      }
       parallel_for(g.batch, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           float *h = hidden + n * size, *extra = (cell ? cell : unused) + n * size;
@@ -354,6 +375,7 @@ void pack_rnn_parameters(const RnnGeometry& g, const float* parameters, float* p
       pack_factor(true, g.state, rows, from.state_weight, g.state, packed + to.state_weight);
       std::copy_n(from.input_bias, rows, packed + to.input_bias);
       std::copy_n(from.state_bias, rows, packed + to.state_bias);
+      std::fill(packed + to.vanishes, packed + to.end, vanishes_at_zero(from.state_weight, rows, g.state) ? 1.0f : 0.0f);
       for (int64_t i = 0; i < rows && g.mode != RnnMode::gru; ++i) packed[to.input_bias + i] += from.state_bias[i];
     }
 }
