@@ -110,6 +110,7 @@ blasint as_blas(int64_t v) {
 int64_t packed_elements(int64_t k, int64_t n) { return panels_of(n) * kTileColumns * k; }
 
 void pack_factor(bool trans_b, int64_t k, int64_t n, const float* b, int64_t ldb, float* packed) {
+  comes_from_afar(packed, packed_bytes(k, n));  // no longer: a product that follows soon finds it near
   parallel_for(panels_of(n), kGrain / std::max<int64_t>(k, 1) / kTileColumns, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) pack_panel(trans_b, panel, k, n, b, ldb, packed + panel * k * kTileColumns);
   });
