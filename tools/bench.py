@@ -152,11 +152,11 @@ def start(commands, name, threads, environment=None):
 
 
 def summary(answers, threads):
-    """The median round, its clock the processor's at one thread, because other work on the machine does not stop that one."""
-    rounds = {clock: [a[clock] for a in answers] for clock in ("wall_us", "processor_us")}
-    times = rounds["processor_us" if threads == 1 else "wall_us"]
+    """All rounds and their median, the clock the processor's at one thread, because other work on the machine does not stop that one."""
+    clocks = {clock: [a[clock] for a in answers] for clock in ("wall_us", "processor_us")}
+    times = clocks["processor_us" if threads == 1 else "wall_us"]
     median = statistics.median(times)
-    return {**answers[0], **rounds, "us": median, "fastest_us": min(times), "spread": (max(times) - min(times)) / median}
+    return {**answers[0], **clocks, "rounds_us": times, "us": median, "spread": (max(times) - min(times)) / median}
 
 
 def compare(commands, workloads, threads, rounds, seconds, columns):
@@ -166,8 +166,8 @@ def compare(commands, workloads, threads, rounds, seconds, columns):
     for workload in workloads:
         asked = [c for c in columns if COLUMNS[c][0] in runners and not (c == "ort" and is_training(workload))]
         answers, row, spent = {c: [] for c in asked}, {}, dict.fromkeys(asked, 0.0)
-        for _ in range(rounds):
-            for column in asked:
+        for turn in range(rounds):
+            for column in asked[::-1] if turn % 2 else asked:
                 name, mode = COLUMNS[column]
                 if column in row or spent[column] > CELL_SECONDS:
                     continue
@@ -273,8 +273,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.25, help="of each measurement; at least two calls are made")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--seconds", type=float, default=0.15, help="of each measurement; at least two calls are made")
     both = ",".join(map(str, dict.fromkeys([1, cores])))
     parser.add_argument("--threads", default=both, help="numbers of threads (default: %(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")

@@ -1,5 +1,6 @@
 """Turns what tools/bench.py measured into Markdown tables and a plot."""
 import math
+import statistics
 
 TITLES = {
     "mlp_b1": "MLP 512-256-128-2, batch 1",
@@ -33,9 +34,9 @@ def count(threads):
     return f"{threads} thread" + "s" * (threads != "1")
 
 
-def us(cell, which="us"):
-    """The median of the rounds, or with "fastest_us" the fastest one."""
-    return cell.get(which) if cell else None
+def us(cell):
+    """The median of the rounds."""
+    return cell.get("us") if cell else None
 
 
 def number(x):
@@ -48,16 +49,25 @@ def timed(cell):
     return "–" if us(cell) is None else f"{number(cell['us'])} ±{50 * cell['spread']:.0f}%"
 
 
-def torch_time(workload, row, which):
-    """TorchScript's time; of a training step, the better of both ways."""
-    columns = ["torch_script", "torch_eager"] if workload.startswith("train_") else ["torch_script"]
-    return min((us(row.get(c), which) for c in columns if us(row.get(c), which)), default=None)
+def torch_columns(workload):
+    """TorchScript; of a training step, the better of both ways."""
+    return ["torch_script", "torch_eager"] if workload.startswith("train_") else ["torch_script"]
 
 
-def ratios(workload, row, which="us"):
-    """Time of the peer / time of Gluino hybridized, for ONNX Runtime and PyTorch."""
-    mine = us(row.get("gluino"), which)
-    return [theirs / mine if theirs and mine else None for theirs in (us(row.get("ort"), which), torch_time(workload, row, which))]
+def ratios(workload, row, ratio):
+    """Time of the peer / time of Gluino hybridized, for ONNX Runtime and PyTorch; `ratio` makes one of two cells."""
+    mine = row.get("gluino")
+    found = [[ratio(row[c], mine) for c in columns if us(row.get(c)) and us(mine)] for columns in (["ort"], torch_columns(workload))]
+    return [min(of_peer, default=None) for of_peer in found]
+
+
+def by_rounds(theirs, mine):
+    """The median of the ratios within one round: what slows the machine for a while slows both."""
+    return statistics.median(t / m for t, m in zip(theirs["rounds_us"], mine["rounds_us"]))
+
+
+def of_fastest(theirs, mine):
+    return min(theirs["rounds_us"]) / min(mine["rounds_us"])
 
 
 def ratio_cell(x, fastest, wanted):
@@ -92,7 +102,7 @@ def threads_section(results, threads):
     for w, row in rows.items():
         wanted = WANTED[w] if threads == "1" else (None, None)
         line = [TITLES[w], *(timed(row.get(c)) for c in COLUMNS), number(results["limits"][threads][w])]
-        line += [ratio_cell(*cell) for cell in zip(ratios(w, row), ratios(w, row, "fastest_us"), wanted)] + [agreement(row)]
+        line += [ratio_cell(*cell) for cell in zip(ratios(w, row, by_rounds), ratios(w, row, of_fastest), wanted)] + [agreement(row)]
         if many:
             one, now = us(single[w].get("gluino")), us(row.get("gluino"))
             line.append(f"{one / now:.2f}" if one and now else "–")
@@ -170,7 +180,7 @@ def svg(results):
     entries = []
     for w, row in rows.items():
         mine, eager = us(row.get("gluino")), us(row.get("gluino_eager"))
-        entries.append((TITLES[w], [*ratios(w, row), eager / mine if mine and eager else None]))
+        entries.append((TITLES[w], [*ratios(w, row, by_rounds), eager / mine if mine and eager else None]))
     known = [r for _, values in entries for r in values if r]
     low, high = math.floor(math.log2(min([0.5, *known]))), math.ceil(math.log2(max([2, *known])))
 
