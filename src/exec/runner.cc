@@ -27,8 +27,19 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
     for (size_t i = 0; i < step.outputs.size(); ++i)
       places_[static_cast<size_t>(step.outputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), true});
   }
-  for (size_t s = 0; s < plan_.slots.size(); ++s)
-    if (plan_.slots[s].root != static_cast<int>(s)) views_[static_cast<size_t>(plan_.slots[s].root)].push_back(static_cast<int>(s));
+  std::vector<DType> types;
+  for (const Step& step : plan_.steps) {
+    types.clear();
+    for (int s : step.inputs) types.push_back(plan_.slots[static_cast<size_t>(s)].dtype);
+    calls_.push_back(prepare_call(*step.op, step.attrs, types));
+  }
+  for (size_t i = 0; i < plan_.slots.size(); ++i) {
+    const Slot& slot = plan_.slots[i];
+    const auto s = static_cast<int>(i);
+    if (slot.root != s) views_[static_cast<size_t>(slot.root)].push_back(s);
+    if (slot.kind == Slot::Kind::variable || slot.kind == Slot::Kind::output) callers_.push_back(s);
+    if (slot.kind == Slot::Kind::output && slot.root == s) results_.push_back(s);
+  }
   for (const Derived& d : plan_.derived) derived_.push_back(find_derived_value(d.key));
 }
 
@@ -106,11 +117,8 @@ PlanRunner::Run::~Run() {
   const Plan& plan = runner_.plan_;
   // Only what belongs to the caller is let go; the rest is ready for the next run.
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
-  for (size_t i = 0; i < plan.slots.size(); ++i) {
-    const Slot::Kind kind = plan.slots[i].kind;
-    if ((kind == Slot::Kind::variable || kind == Slot::Kind::output) && s.tensors[i].defined())
-      binder.bind(static_cast<int>(i), Tensor(), runner_.places_);
-  }
+  for (int slot : runner_.callers_)
+    if (s.tensors[static_cast<size_t>(slot)].defined()) binder.bind(slot, Tensor(), runner_.places_);
   s.saved.clear();
   if (s.arena && !runner_.keep_arena_) {
     pool_free(s.arena, plan.arena_bytes, current_device());
@@ -121,13 +129,13 @@ PlanRunner::Run::~Run() {
 }
 
 // `times`: where to put what each step took, or null.
-static void run_steps(const Plan& plan, std::vector<Tensors>& inputs, std::vector<Tensors>& outputs, int first, int last,
-                      std::vector<double>* times) {
+static void run_steps(const std::vector<PreparedCall>& calls, std::vector<Tensors>& inputs, std::vector<Tensors>& outputs, int first,
+                      int last, std::vector<double>* times) {
   using Clock = std::chrono::steady_clock;
   for (int k = first; k < last; ++k) {
     const auto i = static_cast<size_t>(k);
     const Clock::time_point start = times ? Clock::now() : Clock::time_point();
-    apply_into(*plan.steps[i].op, inputs[i], plan.steps[i].attrs, outputs[i]);
+    run_prepared(calls[i], inputs[i], outputs[i]);
     if (times) (*times)[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   }
 }
@@ -137,14 +145,12 @@ std::vector<double> PlanRunner::step_microseconds() const {
   return step_microseconds_;
 }
 
-// Fresh memory for the results defined by steps in [first, last) that have none yet.
-static void bind_outputs(const Plan& plan, Binder& binder, const auto& places, const auto& views, int first, int last) {
-  for (size_t i = 0; i < plan.slots.size(); ++i) {
-    const Slot& slot = plan.slots[i];
-    const bool here =
-        slot.kind == Slot::Kind::output && slot.root == static_cast<int>(i) && slot.first_step >= first && slot.first_step < last;
-    if (here && !binder.tensors[i].defined())
-      binder.bind_root(static_cast<int>(i), make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
+// Fresh memory for those of `results` that steps in [first, last) define and that have none yet.
+static void bind_outputs(const std::vector<int>& results, Binder& binder, const auto& places, const auto& views, int first, int last) {
+  for (int i : results) {
+    const Slot& slot = binder.plan.slots[static_cast<size_t>(i)];
+    if (slot.first_step >= first && slot.first_step < last && !binder.tensors[static_cast<size_t>(i)].defined())
+      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()), places, views[static_cast<size_t>(i)]);
   }
 }
 
@@ -159,15 +165,15 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
     if (const Derived& d = plan.derived[i]; !is_current(plan, d, s.stamps[i]))
       binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_,
                        runner_.views_[static_cast<size_t>(d.slot)]);
-  bind_outputs(plan, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
+  bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {
     std::vector<double> times(plan.steps.size(), 0.0);
-    run_steps(plan, s.step_inputs, s.step_outputs, 0, plan.forward_steps, &times);
+    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, 0, plan.forward_steps, &times);
     const std::lock_guard lock(runner_.mutex_);
     runner_.step_microseconds_ = std::move(times);
   } else {
-    run_steps(plan, s.step_inputs, s.step_outputs, 0, plan.forward_steps, nullptr);
+    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, 0, plan.forward_steps, nullptr);
   }
   Tensors out;
   for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[static_cast<size_t>(plan.outputs[static_cast<size_t>(i)])]);
@@ -193,8 +199,8 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     if (fits)
       binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
   }
-  bind_outputs(plan, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
-  run_steps(plan, s.step_inputs, s.step_outputs, plan.forward_steps, steps, nullptr);
+  bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
+  run_steps(runner_.calls_, s.step_inputs, s.step_outputs, plan.forward_steps, steps, nullptr);
   Tensors out;
   for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i)
     out.push_back(s.tensors[static_cast<size_t>(plan.outputs[i])]);

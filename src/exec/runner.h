@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "exec/derived_values.h"
+#include "op/prepared_call.h"
 
 namespace gluino {
 
@@ -45,10 +46,12 @@ class PlanRunner {
     bool is_output;
   };
   Plan plan_;
+  std::vector<PreparedCall> calls_;                     // beside plan_.steps
   std::vector<std::shared_ptr<DerivedValue>> derived_;  // beside plan_.derived
   bool keep_arena_;
   std::vector<std::vector<Place>> places_;
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
+  std::vector<int> callers_, results_;   // slots: what belongs to the caller after a run, and the roots of it that get fresh memory
   std::atomic<int> runs_{0};
   std::vector<double> step_microseconds_;  // under the mutex
   mutable std::mutex mutex_;

@@ -39,19 +39,20 @@ struct Factors {
 int64_t panels_of(int64_t n) { return (n + kTileColumns - 1) / kTileColumns; }
 int64_t packed_bytes(int64_t k, int64_t n) { return packed_elements(k, n) * int64_t{sizeof(float)}; }
 
-// Terms are added in blocks of kBlockK; the first block starts from `start`, the others from what is there.
+// Terms are added in blocks of kBlockK, unless one tile holds all rows and a panel is read only once; the first block starts from `start`,
+// the others from what is there.
 void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int64_t ldc, const Epilogue& epilogue) {
   const GemmTable& table = gemm_table();
   const int64_t panels = panels_of(f.n), whole = f.n / kTileColumns, row_blocks = (f.m + kBlockRows - 1) / kBlockRows;
-  const int64_t work = std::min(f.m, kBlockRows) * kTileColumns * f.k;
+  const int64_t work = std::min(f.m, kBlockRows) * kTileColumns * f.k, block_k = f.m <= kTileRows ? std::max<int64_t>(f.k, 1) : kBlockK;
   parallel_for(panels * row_blocks, kGrain / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     // Panels of one block of rows follow each other: the block stays in the cache.
     for (int64_t first = begin; first < end;) {
       const int64_t block = first / panels, last = std::min(end, (block + 1) * panels);
       const int64_t row_begin = block * kBlockRows, row_end = std::min(f.m, row_begin + kBlockRows), rows_here = row_end - row_begin;
-      for (int64_t k0 = 0; k0 < std::max<int64_t>(f.k, 1); k0 += kBlockK) {
-        const int64_t depth = std::min(kBlockK, f.k - k0);
-        TilePlan plan{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + kBlockK >= f.k};
+      for (int64_t k0 = 0; k0 < std::max<int64_t>(f.k, 1); k0 += block_k) {
+        const int64_t depth = std::min(block_k, f.k - k0);
+        TilePlan plan{k0 == 0 ? start : TileStart::output, epilogue.relu && k0 + block_k >= f.k};
         int64_t together = 1;
         for (int64_t t = first; t < last; t += together) {
           const int64_t panel = t - block * panels, column = panel * kTileColumns;
@@ -61,7 +62,7 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
           const int64_t columns = std::min(together * kTileColumns, f.n - column), row_step = apart ? kTileColumns : b.row_step;
           const float* rows = apart ? b.last + k0 * kTileColumns : b.at(panel, k0);
           if (b.is_far)
-            plan.next = t + 1 < last ? b.at(panel + 1, k0) : k0 + kBlockK < f.k ? b.at(first - block * panels, k0 + kBlockK) : nullptr;
+            plan.next = t + 1 < last ? b.at(panel + 1, k0) : k0 + block_k < f.k ? b.at(first - block * panels, k0 + block_k) : nullptr;
           table.columns(rows_here, columns, depth, f.a + row_begin * f.row_step + k0 * f.k_step, f.row_step, f.k_step, rows, row_step,
                         b.panel_step, epilogue.bias ? epilogue.bias + column : nullptr, c + row_begin * ldc + column, ldc, plan);
         }

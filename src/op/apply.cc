@@ -4,6 +4,7 @@
 #include "kernels/primitives.h"
 #include "op/infer.h"
 #include "op/mode.h"
+#include "op/prepared_call.h"
 #include "tensor/impl.h"
 
 namespace gluino {
@@ -106,25 +107,34 @@ void note_writes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> in
     if (op.is_state_input(attrs, i) && impl_of(inputs[i]).storage) impl_of(inputs[i]).storage->note_write();
 }
 
-void run_kernel(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
-  note_writes(op, attrs, inputs, outputs);
-  if (!op.kernel && op.is_elementwise()) return run_expression(op, attrs, inputs, promoted, outputs[0]);
+bool must_convert(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs, DType promoted) {
+  if (op.kernel_dtypes.empty() || !op.kernel) return false;
+  if (!kernel_takes(op, promoted)) return true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& spec = op.input_spec(attrs, i);
+    if ((!spec.own_dtype || spec.is_state) && inputs[i] != promoted) return true;
+  }
+  return false;
+}
+
+void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const OpDef& op = *call.op;
+  note_writes(op, *call.attrs, inputs, outputs);
+  if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
     if (to.data != from.data)
       std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
     return;
   }
-  if (!op.kernel_dtypes.empty()) {
-    bool uniform = kernel_takes(op, promoted);
-    for (size_t i = 0; uniform && i < inputs.size(); ++i) {
-      const InputSpec& spec = op.input_spec(attrs, i);
-      uniform = (spec.own_dtype && !spec.is_state) || impl_of(inputs[i]).dtype == promoted;
-    }
-    if (!uniform) return run_converted(op, attrs, inputs, promoted, outputs);
-  }
+  if (call.is_converted) return run_converted(op, *call.attrs, inputs, call.promoted, outputs);
   KernelContext context(op, inputs, outputs, tls_mode.training);
-  op.kernel(attrs.get(), context);
+  op.kernel(call.attrs->get(), context);
+}
+
+PreparedCall decide(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs) {
+  const DType promoted = promote_inputs(op, attrs, inputs);
+  return {&op, &attrs, promoted, must_convert(op, attrs, inputs, promoted)};
 }
 
 // Elementwise call with one output: no vectors on the way.
@@ -178,7 +188,7 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
     return;
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = make_tensor(out_shapes[i], out_types[i], device);
-  run_kernel(op, attrs, inputs, promote_inputs(op, attrs, in_types), outputs);
+  run_kernel(decide(op, attrs, in_types), inputs, outputs);
 }
 
 // A shape-only change shares its input's memory; where there is none to share, a link does the same.
@@ -249,9 +259,24 @@ void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& at
     std::vector<DType> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
     DType* types = many.empty() ? few.data() : many.data();
     for (size_t i = 0; i < inputs.size(); ++i) types[i] = impl_of(inputs[i]).dtype;
-    run_kernel(op, attrs, inputs, promote_inputs(op, attrs, {types, inputs.size()}), outputs);
+    run_kernel(decide(op, attrs, {types, inputs.size()}), inputs, outputs);
   } catch (const Error&) {
     rethrow_located(op.name);
+  }
+}
+
+PreparedCall prepare_call(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs) {
+  try {
+    return decide(op, attrs, inputs);
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+void run_prepared(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  try {
+    run_kernel(call, inputs, outputs);
+  } catch (const Error&) {
+    rethrow_located(call.op->name);
   }
 }
 

@@ -137,6 +137,7 @@ static RnnGeometry geometry_of(const CompiledRNNAttrs& a, int64_t time, int64_t 
           .layers = a.num_layers,
           .directions = a.bidirectional ? 2 : 1};
 }
+static int64_t packed_size(const CompiledRNNAttrs& a) { return kernels::packed_rnn_elements(geometry_of(a, 0, 0)); }
 static std::optional<CompiledLayer> compiled_rnn(const RNNAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool) {
   if (e.add || e.relu || a.use_sequence_length) return {};
   const auto attrs =
@@ -150,7 +151,7 @@ GLUINO_OP(_pack_rnn_parameters, CompiledRNNAttrs) {
         const RnnGeometry g = geometry_of(a, 0, 0);
         if (!(in[0] == Shape{g.parameter_size()}))
           raise<ShapeError>("parameters have shape {}, but ({},) is needed", in[0], g.parameter_size());
-        return Shape{kernels::packed_rnn_elements(g)};
+        return Shape{packed_size(a)};
       })
       .kernel([](const CompiledRNNAttrs& a, KernelContext& k) {
         kernels::pack_rnn_parameters(geometry_of(a, 0, 0), k.data<float>(0), k.out_data<float>());
@@ -160,6 +161,8 @@ GLUINO_OP(_pack_rnn_parameters, CompiledRNNAttrs) {
       .sample({{48}}, {.state_size = 2, .num_layers = 1, .features = 2});
 }
 GLUINO_OP(_compiled_rnn, CompiledRNNAttrs) {
+  const CompiledRNNAttrs lstm{.state_size = 2, .num_layers = 1, .features = 2},
+      gru{.mode = RnnMode::gru, .state_size = 2, .num_layers = 1, .features = 2};
   op.doc("Recurrent layers with rearranged parameters, for prediction.")
       .input("data")
       .input("parameters")
@@ -172,7 +175,7 @@ GLUINO_OP(_compiled_rnn, CompiledRNNAttrs) {
         if (in[0].ndim() != 3 || in[0][2] != a.features)
           raise<ShapeError>("data has shape {}, but (time, batch, {}) is needed", in[0], a.features);
         const RnnGeometry g = geometry_of(a, in[0][0], in[0][1]);
-        if (!(in[1] == Shape{kernels::packed_rnn_elements(g)})) raise<ShapeError>("parameters have shape {}", in[1]);
+        if (!(in[1] == Shape{packed_size(a)})) raise<ShapeError>("parameters have shape {}, but ({},) is needed", in[1], packed_size(a));
         const Shape state = state_shape(g);
         for (size_t i = 2; i < in.size(); ++i)
           if (!(in[i] == state)) raise<ShapeError>("a state has shape {}, but {} is needed", in[i], state);
@@ -188,8 +191,8 @@ GLUINO_OP(_compiled_rnn, CompiledRNNAttrs) {
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
-      .sample({{3, 2, 2}, {2 * 2 * 16 + 16}, {1, 2, 2}, {1, 2, 2}}, {.state_size = 2, .num_layers = 1, .features = 2})
-      .sample({{3, 2, 2}, {2 * 2 * 16 + 12}, {1, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 1, .features = 2});
+      .sample({{3, 2, 2}, {packed_size(lstm)}, {1, 2, 2}, {1, 2, 2}}, lstm)
+      .sample({{3, 2, 2}, {packed_size(gru)}, {1, 2, 2}}, gru);
 }
 
 GLUINO_OP(RNN, RNNAttrs) {
