@@ -270,40 +270,76 @@ bool is_zero(const float* x, int64_t n) {
 
 constexpr int64_t kPredictedRows = 64;  // rows of gates that one product of the input fills: they stay in the second-level cache
 
+// Sequences [first, first + count) of the batch: nothing that happens to them depends on the others.
+struct Sequences {
+  int64_t first, count;
+};
+
+// What the prediction of so many sequences, or fewer, needs beside its states, for one layer and direction at a time.
+class PredictionMemory {
+ public:
+  PredictionMemory(const RnnGeometry& g, int64_t sequences)
+      : steps_at_once_(std::max<int64_t>(1, kPredictedRows / std::max<int64_t>(sequences, 1))),
+        from_state_(std::min(g.time, steps_at_once_) * sequences * g.gates() * g.state),
+        input_(from_state_ + sequences * g.gates() * g.state),
+        unused_(input_ + std::min(g.time, steps_at_once_) * sequences * std::max(g.input, g.directions * g.state)),
+        elements_(unused_ + sequences * g.state) {}
+  int64_t steps_at_once() const { return steps_at_once_; }
+  int64_t elements() const { return elements_; }
+  void place(float* memory) { memory_ = memory; }
+  float* gates() const { return memory_; }
+  float* from_state() const { return memory_ + from_state_; }
+  float* input() const { return memory_ + input_; }
+  float* unused() const { return memory_ + unused_; }
+
+ private:
+  int64_t steps_at_once_, from_state_, input_, unused_, elements_;
+  float* memory_ = nullptr;
+};
+
 // States start as those before the first step and end as those after the last; columns of `out` are `width` apart.
-void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, const float* input, const float* packed, float* hidden,
-                  float* cell, float* out, const Scratch& scratch) {
+void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, Sequences own, const float* input, const float* packed,
+                  float* hidden, float* cell, float* out, const PredictionMemory& memory) {
   const PackedCell at(g, layer, direction);
   const int64_t size = g.state, rows = g.gates() * size, inputs = g.layer_input(layer), width = g.directions * size;
   const bool apart = g.mode == RnnMode::gru;  // the state's part is not simply added to the input's
-  const int64_t steps_at_once = std::max<int64_t>(1, kPredictedRows / std::max<int64_t>(g.batch, 1));
-  const auto floats = [&](int64_t n) { return static_cast<float*>(scratch(n * static_cast<int64_t>(sizeof(float)))); };
-  float *gates = floats(std::min(steps_at_once, g.time) * g.batch * rows), *from_state = apart ? floats(g.batch * rows) : nullptr;
-  float* unused = cell ? nullptr : floats(g.batch * size);
-  for (int64_t done = 0; done < g.time; done += steps_at_once) {
-    const int64_t steps = std::min(steps_at_once, g.time - done), first = direction ? g.time - done - steps : done;
-    gemm_packed(false, steps * g.batch, rows, inputs, input + first * g.batch * inputs, inputs, packed + at.input_weight, false, gates,
-                rows, {.bias = packed + at.input_bias});
+  float* from_state = apart ? memory.from_state() : nullptr;
+  hidden += own.first * size;
+  if (cell) cell += own.first * size;
+  for (int64_t done = 0; done < g.time; done += memory.steps_at_once()) {
+    const int64_t steps = std::min(memory.steps_at_once(), g.time - done), first = direction ? g.time - done - steps : done;
+    const float* from = input + (first * g.batch + own.first) * inputs;
+    if (own.count < g.batch) {
+      for (int64_t s = 0; s < steps; ++s)
+        std::copy_n(from + s * g.batch * inputs, own.count * inputs, memory.input() + s * own.count * inputs);
+      from = memory.input();
+    }
+    gemm_packed(false, steps * own.count, rows, inputs, from, inputs, packed + at.input_weight, false, memory.gates(), rows,
+                {.bias = packed + at.input_bias});
     for (int64_t s = 0; s < steps; ++s) {
       const int64_t t = direction ? first + steps - 1 - s : first + s;
-      float *sums = gates + (t - first) * g.batch * rows, *with_state = apart ? from_state : sums;
-      if (done + s == 0 && packed[at.vanishes] != 0 && is_zero(hidden, g.batch * size)) {
-        if (apart) fill_rows(from_state, packed + at.state_bias, g.batch, rows);
-        for (int64_t i = 0; i < g.batch * rows; ++i) with_state[i] += 0.0f;
+      float *sums = memory.gates() + (t - first) * own.count * rows, *with_state = apart ? from_state : sums;
+      if (done + s == 0 && packed[at.vanishes] != 0 && is_zero(hidden, own.count * size)) {
+        if (apart) fill_rows(from_state, packed + at.state_bias, own.count, rows);
+        for (int64_t i = 0; i < own.count * rows; ++i) with_state[i] += 0.0f;
       } else {
-        gemm_packed(false, g.batch, rows, size, hidden, size, packed + at.state_weight, !apart, with_state, rows,
+        gemm_packed(false, own.count, rows, size, hidden, size, packed + at.state_weight, !apart, with_state, rows,
                     {.bias = apart ? packed + at.state_bias : nullptr});
       }
-      parallel_for(g.batch, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
+      parallel_for(own.count, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
-          float *h = hidden + n * size, *extra = (cell ? cell : unused) + n * size;
+          float *h = hidden + n * size, *extra = (cell ? cell : memory.unused()) + n * size;
           step_row(g.mode, size, sums + n * rows, apart ? from_state + n * rows : nullptr, h, extra, h, extra);
-          std::copy_n(h, size, out + (t * g.batch + n) * width + direction * size);
+          std::copy_n(h, size, out + (t * g.batch + own.first + n) * width + direction * size);
         }
       });
     }
   }
 }
+
+// How many threads take sequences of their own, and so never wait for each other. Fewer than 4 at a time would read weights more often
+// than they multiply; then threads share every step instead.
+int64_t groups_of(const RnnGeometry& g) { return std::clamp<int64_t>(g.batch / 4, 1, num_threads()); }
 
 template <class T>
 void multiply(T* x, const T* mask, int64_t n) {
@@ -386,17 +422,29 @@ void rnn_predict(const RnnGeometry& g, const float* data, const float* packed, R
   std::copy_n(initial.hidden, cells * block, final.hidden);
   if (final.cell) std::copy_n(initial.cell, cells * block, final.cell);
   float* between[2] = {};  // layers write one and read the other; the last one writes `out`
-  const float* input = data;
-  for (int64_t l = 0; l < g.layers; ++l) {
-    float*& own = between[l % 2];
-    if (l + 1 < g.layers && !own) own = static_cast<float*>(scratch(g.time * block * g.directions * static_cast<int64_t>(sizeof(float))));
-    float* layer_out = l + 1 < g.layers ? own : out;
-    for (int64_t d = 0; d < g.directions; ++d) {
-      const int64_t at = (l * g.directions + d) * block;
-      predict_cell(g, l, d, input, packed, final.hidden + at, final.cell ? final.cell + at : nullptr, layer_out, scratch);
-    }
-    input = layer_out;
-  }
+  for (int64_t l = 0; l < std::min<int64_t>(g.layers - 1, 2); ++l) between[l] = floats(g.time * block * g.directions, scratch);
+  const int64_t groups = groups_of(g);
+  PredictionMemory memory(g, (g.batch + groups - 1) / groups);
+  ScratchBuffers buffers(groups, memory.elements(), scratch);
+  parallel_for(groups, 1, [&](int64_t begin, int64_t end) {
+    buffers.use([&](float* own) {
+      PredictionMemory placed = memory;
+      placed.place(own);
+      for (int64_t group = begin; group < end; ++group) {
+        const int64_t first = g.batch * group / groups, last = g.batch * (group + 1) / groups;
+        const float* input = data;
+        for (int64_t l = 0; l < g.layers; ++l) {
+          float* layer_out = l + 1 < g.layers ? between[l % 2] : out;
+          for (int64_t d = 0; d < g.directions; ++d) {
+            const int64_t at = (l * g.directions + d) * block;
+            predict_cell(g, l, d, {first, last - first}, input, packed, final.hidden + at, final.cell ? final.cell + at : nullptr,
+                         layer_out, placed);
+          }
+          input = layer_out;
+        }
+      }
+    });
+  });
 }
 
 #define INSTANTIATE(T)                                                                                                                   \

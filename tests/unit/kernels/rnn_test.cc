@@ -54,13 +54,18 @@ void expect_the_same_prediction(const RnnGeometry& g, const Start& from) {
 constexpr RnnMode kModes[] = {RnnMode::relu, RnnMode::tanh, RnnMode::lstm, RnnMode::gru};
 
 TEST(Rnn, PredictionGivesTheBitsOfTheForwardPass) {
+  const int before = num_threads();
   for (const RnnMode mode : kModes)
     for (const int64_t directions : {1, 2})
-      for (const int64_t batch : {1, 3, 80}) {
-        const RnnGeometry g{.mode = mode, .time = 70, .batch = batch, .input = 5, .state = 7, .layers = 2, .directions = directions};
-        SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode) << ", directions " << directions << ", batch " << batch);
-        expect_the_same_prediction(g, random_start(g));
-      }
+      for (const int64_t batch : {1, 3, 9, 80})
+        for (const int threads : {1, 2, 3}) {  // which take sequences of their own, or share every step
+          set_num_threads(threads);
+          const RnnGeometry g{.mode = mode, .time = 70, .batch = batch, .input = 5, .state = 7, .layers = 3, .directions = directions};
+          SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode) << ", directions " << directions << ", batch " << batch
+                                          << ", threads " << threads);
+          expect_the_same_prediction(g, random_start(g));
+        }
+  set_num_threads(before);
 }
 
 // A state of zeros is not multiplied, unless that would show: where a weight is infinite or NaN, and in the sign of zeros.
