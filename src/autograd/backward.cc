@@ -102,6 +102,7 @@ class Walk {
     heads_.erase(&node);
     for (size_t i = 0; i < heads.size(); ++i) {
       if (!heads[i].defined()) heads[i] = zeros_of(node.output_metas[i]);
+      if (heads[i].dtype() != node.output_metas[i].dtype) heads[i] = heads[i].astype(node.output_metas[i].dtype);
       if (const auto it = wanted_.find({&node, static_cast<int>(i)}); it != wanted_.end())
         for (size_t slot : it->second) results_[slot] = heads[i];
     }

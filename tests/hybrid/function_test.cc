@@ -117,6 +117,28 @@ TEST(HybridFunction, DifferentiatesInOneTapeNode) {
   EXPECT_TRUE(close(gradients[5], gradients[1]));
 }
 
+// Gradients have the dtype of what they belong to, wherever they come from: a head of another one, or arithmetic with another one.
+TEST(HybridFunction, GradientsOfAnotherDtypeAreConverted) {
+  const Tensor w = random_tensor({4, 3}, DType::float32, 2), wide = random_tensor({2, 3}, DType::float64, 3);
+  const auto body = [&](const Tensor& x) { return tanh(dot(x, w)); };
+  const auto gradient = [&](const auto& f, auto finish) {
+    Tensor x = random_tensor({2, 4}, DType::float32, 1);
+    x.attach_grad();
+    {
+      const auto scope = autograd::record();
+      finish(f(x));
+    }
+    return x.grad();
+  };
+  auto f = hybrid(body);
+  const auto with_head = [&](const Tensor& y) { y.backward(wide); };
+  const auto with_product = [&](const Tensor& y) { (y.astype(DType::float64) * wide).sum().backward(); };
+  const auto with_promotion = [&](const Tensor& y) { (y * wide).backward(); };
+  EXPECT_TRUE(same_bits(gradient(f, with_head), gradient(body, with_head)));
+  EXPECT_TRUE(same_bits(gradient(f, with_product), gradient(body, with_product)));
+  EXPECT_TRUE(same_bits(gradient(f, with_promotion), gradient(body, with_promotion)));
+}
+
 TEST(HybridFunction, SecondOrder) {
   auto f = hybrid([](const Tensor& x) { return x * x * x; });
   Tensor x = tensor({1, 2, 3});
