@@ -13,7 +13,7 @@ void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, cons
                const float* bias, float* c, int64_t c_step, TilePlan how) {
   Lanes sum[kRows][kVectors];  // in registers, which they are only where all loops over them are unrolled
   const auto for_each_sum = [](auto f) __attribute__((always_inline)) {
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 8
       for (int h = 0; h < kVectors; ++h) f(i, h);
@@ -29,7 +29,7 @@ void full_tile(int64_t k, const float* a, int64_t row_step, int64_t k_step, cons
     Lanes row[kVectors];
 #pragma GCC unroll 8
     for (int h = 0; h < kVectors; ++h) row[h] = load(b + (kFirst + h) / 2 * panel_step + (kFirst + h) % 2 * kLanes);
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       const Lanes x = spread(a[i * row_step]);
 #pragma GCC unroll 8
@@ -86,18 +86,25 @@ void columns_of(int64_t rows, int64_t columns, int64_t k, const float* a, int64_
                 int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   if (columns % kTileColumns == 0)
     return full_rows(rows, columns / kTileColumns, k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
-  // At the right edge: whole tiles beside the matrix.
+  // At the right edge: whole tiles beside the matrix; where one vector holds the columns, of twice as many rows.
+  constexpr int64_t kTallRows = 2 * kTileRows;
   float edge_bias[kTileColumns] = {};
   if (how.start == TileStart::bias) memcpy(edge_bias, bias, static_cast<size_t>(columns) * sizeof(float));
-  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
   for (int64_t first = 0, here; first < rows; first += here) {
-    here = rows - first < kTileRows ? rows - first : kTileRows;
-    float edge[kTileRows * kTileColumns] = {};
+    const bool is_tall = columns <= kLanes && rows - first >= kTallRows;
+    here = is_tall ? kTallRows : rows - first < kTileRows ? rows - first : kTileRows;
+    float edge[kTallRows * kTileColumns] = {};
+    const float* from = a + first * row_step;
     float* own = c + first * c_step;
     if (how.start == TileStart::output)
-      for (int64_t i = 0; i < here; ++i) memcpy(edge + i * kTileColumns, own + i * c_step, bytes);
-    full_rows(here, 1, k, a + first * row_step, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
-    for (int64_t i = 0; i < here; ++i) memcpy(own + i * c_step, edge + i * kTileColumns, bytes);
+      for (int64_t i = 0; i < here; ++i)
+        for (int64_t j = 0; j < columns; ++j) edge[i * kTileColumns + j] = own[i * c_step + j];
+    if (is_tall)
+      full_tile<kTallRows, 1>(k, from, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
+    else
+      full_rows(here, 1, k, from, row_step, k_step, b, b_step, panel_step, edge_bias, edge, kTileColumns, how);
+    for (int64_t i = 0; i < here; ++i)
+      for (int64_t j = 0; j < columns; ++j) own[i * c_step + j] = edge[i * kTileColumns + j];
   }
 }
 
