@@ -106,7 +106,7 @@ bool is_defined(ScalarFn fn, ComputeType type) {
 
 class CompiledLoop : public ::testing::Test {
   void SetUp() override {
-    if (!CompiledLoops::can_compile()) GTEST_SKIP() << "built without LLVM, or it is missing: loops are interpreted";
+    if (!kernels::can_compile()) GTEST_SKIP() << "built without LLVM, or it is missing: loops are interpreted";
   }
 };
 
@@ -185,7 +185,8 @@ TEST_F(CompiledLoop, OperandsAndResultsMayHaveOtherTypes) {
     EXPECT_TRUE(agrees(program, operands, shape)) << shape.str();
     // The second result fits into 16 bits: it is the same when it is kept so.
     const auto wanted = run(program, operands, shape, nullptr);
-    for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()}) {
+    const auto compiled = CompiledLoops::of(program);
+    for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), compiled.get()}) {
       std::vector<std::vector<char>> bytes(4, std::vector<char>(wanted[0].size()));
       const kernels::Result results[] = {{bytes[0].data(), DType::float32},
                                          {bytes[1].data(), DType::float16},
@@ -208,7 +209,8 @@ TEST_F(CompiledLoop, AnOutputMayBeAnInput) {
   const Values a = random_values<float>(shape, engine), b = random_values<float>(shape, engine);
   const Operand operands[] = {{a.bytes.data(), DType::float32, &shape}, {b.bytes.data(), DType::float32, &shape}};
   const auto expected = run(program, operands, shape, nullptr);
-  for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()})
+  const auto compiled = CompiledLoops::of(program);
+  for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), compiled.get()})
     for (size_t over_a = 0; over_a < 3; ++over_a) {
       Values first = a, second = b;
       std::vector<char> other(a.bytes.size());
