@@ -13,7 +13,7 @@ bool is_leaf(const Instruction& in) { return in.fn == ScalarFn::input || in.fn =
 
 class LoopBuilder {
  public:
-  LoopBuilder(llvm::Module& module, const LoopRequest& request) : w_(module, request.type), request_(request) {}
+  LoopBuilder(llvm::Module& module, const LoopRequest& request) : w_(module, request.type, request.target.isa), request_(request) {}
 
   bool build() {
     using Kind = LoopWriter::Kind;

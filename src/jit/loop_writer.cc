@@ -41,13 +41,16 @@ bool is_long(ScalarFn fn) {
   }
 }
 
-LoopWriter::LoopWriter(llvm::Module& module, ComputeType type)
+LoopWriter::LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa)
     : b(module.getContext()),
       element(element_type(module.getContext(), type)),
       type_name(kTypeNames[static_cast<size_t>(type)]),
       module_(module),
       context_(module.getContext()),
-      type_(type) {}
+      type_(type),
+      vector_bytes_(isa == "avx512" ? 64
+                    : isa == "avx2" ? 32
+                                    : 16) {}
 
 void LoopWriter::begin_function(llvm::ArrayRef<llvm::Type*> parameters) {
   auto* signature = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
@@ -116,9 +119,12 @@ llvm::MDNode* LoopWriter::properties(Kind kind) {
   } else if (kind == Kind::independent) {
     all.push_back(number("llvm.loop.interleave.count", b.getInt32(kSideBySide)));
   } else {
-    // Unrolled before it is made of vectors it would be left to luck.
+    // All lanes at once, so that no loop is left and they can stay in registers. Unrolled before it were made of vectors it would not be.
+    const auto width = static_cast<uint32_t>(vector_bytes_) * 8 / element->getPrimitiveSizeInBits().getFixedValue();
     all.push_back(flag("llvm.loop.unroll.disable"));
     all.push_back(number("llvm.loop.vectorize.enable", b.getTrue()));
+    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(width))));
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(static_cast<uint32_t>(kLaneBytes / vector_bytes_))));
   }
   auto* id = llvm::MDNode::getDistinct(context_, all);
   id->replaceOperandWith(0, id);

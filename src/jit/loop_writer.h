@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gluino/expr.h"
@@ -11,6 +12,7 @@
 namespace gluino::jit {
 
 inline constexpr const char* kKernelName = "gluino_loop";
+inline constexpr int kLaneBytes = 64;   // of an accumulator
 inline constexpr int64_t kBlock = 256;  // elements that one part of a program computes before the next one takes over
 
 int arguments_of(ScalarFn fn);
@@ -19,7 +21,7 @@ bool is_long(ScalarFn fn);
 
 class LoopWriter {
  public:
-  LoopWriter(llvm::Module& module, ComputeType type);
+  LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa);
 
   llvm::IRBuilder<> b;
   llvm::Type* const element;  // of the computed type
@@ -78,6 +80,7 @@ class LoopWriter {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   const ComputeType type_;
+  const int vector_bytes_;
   llvm::Function* function_ = nullptr;
   llvm::MDNode* group_ = nullptr;  // the memory accesses of the loop being written
   bool missing_ = false;

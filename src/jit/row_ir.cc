@@ -22,11 +22,11 @@ bool is_reduction(const RowInstruction& in) { return in.op == RowOp::reduce || i
 class RowsBuilder {
  public:
   RowsBuilder(llvm::Module& module, const RowsRequest& request)
-      : w_(module, request.type),
+      : w_(module, request.type, request.target.isa),
         b_(w_.b),
         request_(request),
         size_(static_cast<size_t>(request.size)),
-        lanes_(request.type == ComputeType::f32 ? 16 : 8),
+        lanes_(kLaneBytes / (request.type == ComputeType::f32 ? 4 : 8)),
         numbers_(size_) {}
 
   bool build() {
@@ -347,11 +347,11 @@ class RowsBuilder {
     w_.store(combine(r, w_.load(r.others, place), x), r.others, place);
   }
   Value* halved(const Reduction& r, Value* from) {
-    std::vector<Value*> lanes;
-    for (int64_t l = 0; l < lanes_; ++l) lanes.push_back(w_.load(from, b_.getInt64(static_cast<uint64_t>(l))));
-    for (size_t step = lanes.size() / 2; step; step /= 2)
-      for (size_t l = 0; l < step; ++l) lanes[l] = combine(r, lanes[l], lanes[l + step]);
-    return lanes[0];
+    switch (at(r.value).op) {
+      case RowOp::sum: return w_.call("halved_sum", {from});
+      case RowOp::largest: return w_.call("halved_larger", {from});
+      default: return w_.call(name("halved", r), {from});
+    }
   }
   void carry(const Reduction& r) { add_to_total(r, wide(halved(r, r.lanes))); }
   void add_to_total(const Reduction& r, Value* x) {

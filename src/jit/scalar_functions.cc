@@ -6,6 +6,9 @@
 
 namespace gluino::kernels::bitcode {
 
+template <class T>
+constexpr int kLanes = 64 / sizeof(T);
+
 template <class F, class T>
 static inline T call(T a, T b, T c) {
   if constexpr (F::template has<T>)
@@ -23,26 +26,32 @@ extern "C" {
 GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
 #undef GLUINO_X
 
-#define REDUCTION(T, type, how)                                                      \
-  T gluino_##type##_map_##how(T x) { return map<ReduceOp::how>(x); }                 \
-  T gluino_##type##_combine_##how(T a, T x) { return combine<ReduceOp::how>(a, x); } \
-  T gluino_##type##_identity_##how() { return identity<T>(ReduceOp::how); }          \
-  T gluino_##type##_lane_identity_##how() { return lane_identity<T>(ReduceOp::how); }
+#define REDUCTION(T, type, how)                                                                                 \
+  T gluino_##type##_map_##how(T x) { return map<ReduceOp::how>(x); }                                            \
+  T gluino_##type##_combine_##how(T a, T x) { return combine<ReduceOp::how>(a, x); }                            \
+  T gluino_##type##_identity_##how() { return identity<T>(ReduceOp::how); }                                     \
+  T gluino_##type##_lane_identity_##how() { return lane_identity<T>(ReduceOp::how); }                           \
+  T gluino_##type##_halved_##how(const T* lanes) {                                                              \
+    return halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return combine<ReduceOp::how>(a, b); }); \
+  }
 #define FINISH(T, type, how) \
   T gluino_##type##_finish_##how(double total, double count) { return static_cast<T>(finished(ReduceFinish::how, total, count)); }
-#define ROWS(T, type)                                               \
-  REDUCTION(T, type, sum)                                           \
-  REDUCTION(T, type, sum_abs)                                       \
-  REDUCTION(T, type, sum_square)                                    \
-  REDUCTION(T, type, nansum)                                        \
-  REDUCTION(T, type, prod)                                          \
-  REDUCTION(T, type, nanprod)                                       \
-  REDUCTION(T, type, max)                                           \
-  REDUCTION(T, type, min)                                           \
-  FINISH(T, type, none)                                             \
-  FINISH(T, type, divide)                                           \
-  FINISH(T, type, sqrt)                                             \
-  T gluino_##type##_larger_of(T a, T x) { return larger_of(a, x); } \
+#define ROWS(T, type)                                                                              \
+  REDUCTION(T, type, sum)                                                                          \
+  REDUCTION(T, type, sum_abs)                                                                      \
+  REDUCTION(T, type, sum_square)                                                                   \
+  REDUCTION(T, type, nansum)                                                                       \
+  REDUCTION(T, type, prod)                                                                         \
+  REDUCTION(T, type, nanprod)                                                                      \
+  REDUCTION(T, type, max)                                                                          \
+  REDUCTION(T, type, min)                                                                          \
+  FINISH(T, type, none)                                                                            \
+  FINISH(T, type, divide)                                                                          \
+  FINISH(T, type, sqrt)                                                                            \
+  T gluino_##type##_larger_of(T a, T x) { return larger_of(a, x); }                                \
+  T gluino_##type##_halved_larger(const T* lanes) {                                                \
+    return halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return larger_of(a, b); }); \
+  }                                                                                                \
   T gluino_##type##_wide_log(T x) { return wide_log(x); }
 ROWS(float, f32)
 ROWS(double, f64)

@@ -6,6 +6,8 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
+
 // Products are always carried in double: a float32 block could overflow on the way to a finite result.
 constexpr bool is_carried_wide(ReduceOp op) { return op == ReduceOp::prod || op == ReduceOp::nanprod; }
 
@@ -69,6 +71,25 @@ inline T wide_log(T x) {
 template <class V>
 __attribute__((always_inline)) inline V larger_of(const V& a, const V& x) {
   return a < x ? x : a;
+}
+
+// All lanes in one: the upper half is combined with the lower one until one is left. combine takes numbers and vectors.
+template <int count, class T, class Combine>
+__attribute__((always_inline)) inline T halved(const T* lanes, Combine&& combine) {
+  if constexpr (count == 1) {
+    return lanes[0];
+  } else if constexpr (count == 2) {
+    return combine(lanes[0], lanes[1]);
+  } else {
+    typedef T Half __attribute__((vector_size(sizeof(T) * count / 2)));
+    Half low, high;
+    __builtin_memcpy(&low, lanes, sizeof(Half));
+    __builtin_memcpy(&high, lanes + count / 2, sizeof(Half));
+    low = combine(low, high);
+    T left[count / 2];
+    __builtin_memcpy(left, &low, sizeof(Half));
+    return halved<count / 2>(left, combine);
+  }
 }
 
 }  // namespace

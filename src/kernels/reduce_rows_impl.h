@@ -21,9 +21,8 @@ double row(const T* x, int64_t n, double total) {
       for (int v = 0; v < kVectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * kWidth<T>)));
     T each[lanes];
     __builtin_memcpy(each, &sums, sizeof(sums));
-    for (int64_t step = lanes / 2; step; step /= 2)
-      for (int64_t l = 0; l < step; ++l) each[l] = combine<op>(each[l], each[l + step]);
-    total = combine<op>(total, static_cast<double>(each[0]));
+    const T all = halved<lanes>(each, [](const auto& a, const auto& b) { return combine<op>(a, b); });
+    total = combine<op>(total, static_cast<double>(all));
   }
   for (; i < n; ++i) total = combine<op>(total, map<op>(static_cast<double>(x[i])));
   return total;

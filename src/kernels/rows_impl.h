@@ -32,9 +32,7 @@ struct EagerRows {
     T lanes[kLanes<T>];
     memcpy(lanes, &sums, sizeof sums);
     for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += f([&](const T* x) { return x[i]; });
-    for (int64_t step = kLanes<T> / 2; step; step /= 2)
-      for (int64_t l = 0; l < step; ++l) lanes[l] += lanes[l + step];
-    return lanes[0];
+    return halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return a + b; });
   }
 
   // NaN is passed over here; it spreads through the sum.
@@ -50,9 +48,7 @@ struct EagerRows {
     T lanes[kLanes<T>];
     memcpy(lanes, &most, sizeof most);
     for (; i < n; ++i) largest = larger_of(largest, f([&](const T* x) { return x[i]; }));
-    for (int64_t step = kLanes<T> / 2; step; step /= 2)
-      for (int64_t l = 0; l < step; ++l) lanes[l] = larger_of(lanes[l], lanes[l + step]);
-    return larger_of(largest, lanes[0]);
+    return larger_of(largest, halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return larger_of(a, b); }));
   }
 
   template <class F>
