@@ -429,7 +429,7 @@ void RowKernel::run(std::span<const Operand> inputs, std::span<const Result> res
     if (code->kernel()) return run_compiled(*code, *access, inputs, results);
   }
   // Maps have machine code of their own where the whole program has none and will have none.
-  run_stages(inputs, results, !code || !code->is_awaited());
+  run_stages(inputs, results, program_.compiled && (!code || !code->is_awaited()));
 }
 
 }  // namespace gluino::kernels
