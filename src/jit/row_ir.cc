@@ -298,7 +298,7 @@ class RowsBuilder {
     return x;
   }
 
-  // Reductions. A lane begins with what leaves its first element as it is; sums begin with 0.
+  // Reductions.
   std::string name(const char* what, const Reduction& r) const {
     return std::string(what) + "_" + kReduceNames[static_cast<size_t>(at(r.value).how)];
   }
@@ -324,7 +324,7 @@ class RowsBuilder {
   void clear_lanes(const Reduction& r) {
     if (!r.lanes) return;
     const RowOp op = at(r.value).op;
-    Value* start = op == RowOp::sum ? w_.constant(0) : w_.call(op == RowOp::largest ? "identity_max" : name("lane_identity", r), {});
+    Value* start = w_.call(op == RowOp::sum ? "identity_sum" : op == RowOp::largest ? "identity_max" : name("identity", r), {});
     for (int64_t l = 0; l < lanes_; ++l) w_.store(start, r.lanes, b_.getInt64(static_cast<uint64_t>(l)));
   }
   Value* combine(const Reduction& r, Value* a, Value* x) {

@@ -36,7 +36,7 @@ __attribute__((always_inline)) inline V combine(const V& a, const V& x) {
   else
     return a + x;
 }
-// What a reduction begins with.
+// What a reduction begins with, and each of its lanes.
 template <class A>
 constexpr A identity(ReduceOp op) {
   constexpr bool is_whole = A(0.5) == 0;
@@ -47,12 +47,6 @@ constexpr A identity(ReduceOp op) {
     case ReduceOp::min: return is_whole ? static_cast<A>(INT64_MAX) : static_cast<A>(__builtin_inf());
     default: return 0;
   }
-}
-// What a lane begins with. Unlike the identity it leaves a sum of -0 what it is, as if the lane began with its first element.
-template <class T>
-constexpr T lane_identity(ReduceOp op) {
-  const T start = identity<T>(op);
-  return start == 0 ? -start : start;
 }
 inline double finished(ReduceFinish finish, double total, double count) {
   switch (finish) {

@@ -122,6 +122,16 @@ TEST_F(CompiledRow, EveryReductionGivesTheSameBits) {
       }
 }
 
+// A large number at the beginning swallows the ones after it as long as they are added up together.
+TEST_F(CompiledRow, SumsAreCarriedOnInTheSameBlocks) {
+  const int64_t n = 6000;
+  Array x{{2, n}, DType::float32, std::vector<char>(static_cast<size_t>(2 * n) * 4)};
+  auto* values = reinterpret_cast<float*>(x.bytes.data());
+  for (int64_t i = 0; i < 2 * n; ++i) values[i] = i % n < 16 ? 0x1p24f : i % n >= n - 16 ? -0x1p24f : 1;
+  for (const char* finish : {"none", "none float16", "none bfloat16", "divide"})
+    EXPECT_TRUE(agrees(fmt::format("f32; map(0) f32 x0 1 multiply(0,1); sum(1) {}; -> 2,1", finish), {x}));
+}
+
 TEST_F(CompiledRow, EveryFunctionGivesTheSameBits) {
   std::mt19937_64 engine(2);
   for (const auto& [t, dtype] : kTypes)
