@@ -18,7 +18,7 @@ struct RowsVariant {
   std::optional<RowSweeps> plan;   // nothing: it is never compiled
   CompiledCode code;
   RowsKernel kernel() const { return reinterpret_cast<RowsKernel>(code.get()); }
-  bool is_awaited() const { return plan && !code.has_failed(); }
+  bool is_awaited() const { return plan && !code.has_failed(); }  // there is code, or there will be
 };
 
 class CompiledRows : public std::enable_shared_from_this<CompiledRows> {

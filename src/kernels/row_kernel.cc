@@ -317,7 +317,14 @@ struct RowKernel::Access {
   std::vector<std::array<int64_t, Shape::kMaxAxes>> strides;  // of each input, by the axes before the row
   std::vector<int64_t> steps;                                 // from row to row within a run
   int64_t run = 1;                                            // rows in one
+  std::vector<size_t> over_inputs;                            // outputs that lie where an input does
 
+  // Whatever an input is needed for must be done when a row is written over it.
+  bool fits(const RowSweeps& plan) const {
+    return std::all_of(over_inputs.begin(), over_inputs.end(), [&](size_t r) {
+      return plan.outputs[r].kind == RowOutput::Kind::number || plan.outputs[r].sweep == plan.sweeps - 1;
+    });
+  }
   void find_runs(const Shape& whole, int leading) {
     steps.assign(inputs.size(), 0);
     for (int i = leading - 1; i >= 0; --i) {
@@ -343,8 +350,7 @@ struct RowKernel::Access {
 std::optional<RowKernel::Access> RowKernel::find_access(std::span<const Operand> inputs, std::span<const Result> results) const {
   const bool has_reduction =
       std::any_of(program_.stages.begin(), program_.stages.end(), [](const RowStage& s) { return s.function == RowFunction::reduce; });
-  if (!program_.compiled || !can_compile() || length_ > INT32_MAX || (has_reduction && splits_neighbours(rows_, length_)))
-    return std::nullopt;
+  if (!program_.compiled || length_ > INT32_MAX || (has_reduction && splits_neighbours(rows_, length_))) return std::nullopt;
   Access access;
   const int leading = whole_.ndim() - static_cast<int>(sum_.ndim());
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -372,13 +378,14 @@ std::optional<RowKernel::Access> RowKernel::find_access(std::span<const Operand>
                                                          : RowOutput::Kind::row,
                               kind == RowValue::sum ? storage_of(program_.type) : results[r].dtype, 0, 0});
     if (kind == RowValue::sum) continue;
-    // Only the first result may lie where an input does: row for row.
+    // A result may lie where an input does, row for row.
     const auto* first = static_cast<const char*>(results[r].data);
     const auto* last = first + shape_of(static_cast<size_t>(program_.results[r])).elements() * dtype_bytes(results[r].dtype);
     for (const Operand& o : inputs) {
       const auto* data = static_cast<const char*>(o.data);
       if (data >= last || first >= data + o.shape->elements() * dtype_bytes(o.dtype)) continue;
-      if (r > 0 || data != first || o.dtype != results[r].dtype || !(*o.shape == result_shape(static_cast<int>(r)))) return std::nullopt;
+      if (data != first || o.dtype != results[r].dtype || !(*o.shape == result_shape(static_cast<int>(r)))) return std::nullopt;
+      access.over_inputs.push_back(r);
     }
   }
   return access;
@@ -420,16 +427,21 @@ void RowKernel::run_compiled(const RowsVariant& code, const Access& access, std:
   });
 }
 
+RowKernel::Outcome RowKernel::run_code(std::span<const Operand> inputs, std::span<const Result> results) const {
+  const auto access = find_access(inputs, results);
+  if (!access) return Outcome::never;
+  const RowsVariant& code = program_.compiled->find(program_, access->inputs, access->outputs, rows_ * length_);
+  if (!code.is_awaited() || !access->fits(*code.plan)) return Outcome::never;
+  if (!code.kernel()) return Outcome::awaited;
+  run_compiled(code, *access, inputs, results);
+  return Outcome::done;
+}
+
 void RowKernel::run(std::span<const Operand> inputs, std::span<const Result> results) const {
   check_types(inputs);
   if (rows_ == 0) return clear_sums(results);
-  const RowsVariant* code = nullptr;
-  if (const auto access = find_access(inputs, results)) {
-    code = &program_.compiled->find(program_, access->inputs, access->outputs, rows_ * length_);
-    if (code->kernel()) return run_compiled(*code, *access, inputs, results);
-  }
-  // Maps have machine code of their own where the whole program has none and will have none.
-  run_stages(inputs, results, program_.compiled && (!code || !code->is_awaited()));
+  const Outcome code = run_code(inputs, results);
+  if (code != Outcome::done) run_stages(inputs, results, program_.compiled && code == Outcome::never);
 }
 
 }  // namespace gluino::kernels

@@ -16,6 +16,9 @@ class RowKernel {
   const Shape& result_shape(int result) const { return shape_of(static_cast<size_t>(program_.results[static_cast<size_t>(result)])); }
   // results[k] may be the memory of an input of the same shape and dtype, if it is one of the last stage's.
   void run(std::span<const Operand> inputs, std::span<const Result> results) const;
+  // Only if there is machine code that can. awaited: not yet, but what else is compiled for the same work would be of no use for long.
+  enum class Outcome : uint8_t { done, awaited, never };
+  Outcome run_code(std::span<const Operand> inputs, std::span<const Result> results) const;
 
  private:
   struct Run;
