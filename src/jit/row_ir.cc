@@ -208,18 +208,22 @@ class RowsBuilder {
       if (wanted[k]) s.members.push_back(k);
   }
   static bool is_kept_before(const RowInstruction& in, int16_t sweep) { return (in.slot >= 0 || in.output >= 0) && in.sweep < sweep; }
+  // Whether the sweep keeps the value for later ones, and where.
+  bool has_home(size_t k, int16_t sweep) const { return at(k).sweep == sweep && (at(k).slot >= 0 || at(k).output >= 0); }
   Value* home(size_t k) { return at(k).slot >= 0 ? slots_[k] : row_outputs_[static_cast<size_t>(at(k).output)]; }
 
   void cut_into_parts(Sweep& s) {
     int current = 0, long_ones = 0;
     const auto keep = [&](size_t k) {
-      if (s.part[k] >= 0 && s.part[k] < current && !s.block[k]) s.block[k] = w_.memory(w_.element, kBlock);
+      if (s.part[k] >= 0 && s.part[k] < current && !has_home(k, s.number) && !s.block[k]) s.block[k] = w_.memory(w_.element, kBlock);
     };
     for (const size_t k : s.members) {
       if (at(k).op == RowOp::call && is_long(at(k).fn) && ++long_ones > 1) ++current, long_ones = 1;
       s.part[k] = current;
       for (int a = 0; a < arguments(at(k)); ++a) keep(argument(at(k), a));
     }
+    // Lanes are too few to run long chains side by side.
+    if (!s.reductions.empty() && long_ones) ++current;
     for (const Reduction& r : s.reductions) keep(argument(at(r.value), 0));
     for (const size_t r : s.outputs) keep(static_cast<size_t>(request_.outputs[r].value));
     s.parts = current + 1;
@@ -286,7 +290,7 @@ class RowsBuilder {
     if (x) return x;
     if (in.op == RowOp::input) return x = read(argument(in, 0), e.place);
     if (is_kept_before(in, e.sweep)) return x = w_.load(home(k), e.place);
-    if (parts && parts->block[k] && parts->part[k] < e.part) return x = w_.load(parts->block[k], e.in_block);
+    if (parts && parts->part[k] < e.part) return x = parts->block[k] ? w_.load(parts->block[k], e.in_block) : w_.load(home(k), e.place);
     if (in.op == RowOp::is_place) {
       Value* here = b_.CreateICmpEQ(b_.CreateTrunc(e.place, b_.getInt32Ty()), b_.CreateTrunc(index(argument(in, 0)), b_.getInt32Ty()));
       x = b_.CreateSelect(here, w_.constant(1), w_.constant(0));
@@ -294,7 +298,7 @@ class RowsBuilder {
       x = apply(in, [&](size_t a) { return value(e, a, parts); });
     }
     if (e.is_stored && parts && parts->block[k]) w_.store(x, parts->block[k], e.in_block);
-    if (e.is_stored && in.sweep == e.sweep && (in.slot >= 0 || in.output >= 0)) w_.store(x, home(k), e.place);
+    if (e.is_stored && has_home(k, e.sweep)) w_.store(x, home(k), e.place);
     return x;
   }
 
