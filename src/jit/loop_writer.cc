@@ -106,6 +106,9 @@ llvm::Value* LoopWriter::pointer_at(llvm::Value* pointers, size_t k) {
   return b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getPtrTy(), pointers, k));
 }
 
+int LoopWriter::vector_width() const { return vector_bytes_ * 8 / static_cast<int>(element->getPrimitiveSizeInBits().getFixedValue()); }
+int64_t LoopWriter::elements_side_by_side() const { return kSideBySide * vector_width(); }
+
 llvm::MDNode* LoopWriter::properties(Kind kind) {
   const auto flag = [&](const char* name) { return llvm::MDNode::get(context_, {llvm::MDString::get(context_, name)}); };
   const auto number = [&](const char* name, llvm::Constant* value) {
@@ -113,18 +116,21 @@ llvm::MDNode* LoopWriter::properties(Kind kind) {
   };
   std::vector<llvm::Metadata*> all{nullptr};
   if (group_) all.push_back(llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), group_}));
-  if (kind == Kind::few) {
+  // Masks need instructions that the baseline has not, and only float32 has long functions that are no calls.
+  const bool has_masks = vector_bytes_ >= 32 && element->isFloatTy();
+  if (kind == Kind::few || (kind == Kind::rest && !has_masks)) {
     all.push_back(flag("llvm.loop.unroll.disable"));
     all.push_back(number("llvm.loop.vectorize.enable", b.getFalse()));
   } else if (kind == Kind::independent) {
     all.push_back(number("llvm.loop.interleave.count", b.getInt32(kSideBySide)));
   } else {
     // All lanes at once, so that no loop is left and they can stay in registers. Unrolled before it were made of vectors it would not be.
-    const auto width = static_cast<uint32_t>(vector_bytes_) * 8 / element->getPrimitiveSizeInBits().getFixedValue();
     all.push_back(flag("llvm.loop.unroll.disable"));
     all.push_back(number("llvm.loop.vectorize.enable", b.getTrue()));
-    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(width))));
-    all.push_back(number("llvm.loop.interleave.count", b.getInt32(static_cast<uint32_t>(kLaneBytes / vector_bytes_))));
+    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
+    const int side_by_side = kind == Kind::rest ? 1 : kLaneBytes / vector_bytes_;
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(static_cast<uint32_t>(side_by_side))));
+    if (kind == Kind::rest) all.push_back(number("llvm.loop.vectorize.predicate.enable", b.getTrue()));
   }
   auto* id = llvm::MDNode::getDistinct(context_, all);
   id->replaceOperandWith(0, id);

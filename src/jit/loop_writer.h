@@ -34,8 +34,8 @@ class LoopWriter {
 
   // independent: iterations touch no memory of one another, and several vectors of them run side by side. lanes: the same for a loop
   // over all lanes of an accumulator, which becomes one stretch of code. few: a handful of iterations, which stay a
-  // plain loop. serial: left to LLVM.
-  enum class Kind : uint8_t { independent, lanes, few, serial };
+  // plain loop. rest: a handful of independent ones, in vectors whose last one is masked. serial: left to LLVM.
+  enum class Kind : uint8_t { independent, lanes, rest, few, serial };
   // for (i = first; i < end; i += step) body(i).
   template <class Body>
   void loop(llvm::Value* first, llvm::Value* end, int64_t step, Kind kind, Body&& body) {
@@ -47,7 +47,7 @@ class LoopWriter {
     llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, "i");
     i->addIncoming(first, before);
     llvm::MDNode* outer = group_;
-    group_ = kind == Kind::independent || kind == Kind::lanes ? llvm::MDNode::getDistinct(context_, {}) : nullptr;
+    group_ = kind == Kind::independent || kind == Kind::lanes || kind == Kind::rest ? llvm::MDNode::getDistinct(context_, {}) : nullptr;
     body(i);
     llvm::Value* next = b.CreateAdd(i, b.getInt64(step), "next", true, true);
     i->addIncoming(next, b.GetInsertBlock());
@@ -56,6 +56,7 @@ class LoopWriter {
     group_ = outer;
     b.SetInsertPoint(after);
   }
+  int64_t elements_side_by_side() const;  // of a loop of independent iterations
   llvm::Value* smaller(llvm::Value* a, llvm::Value* c) { return b.CreateSelect(b.CreateICmpSLT(a, c), a, c); }
 
   llvm::Constant* constant(double value);  // as the interpreter fills its registers
@@ -76,6 +77,7 @@ class LoopWriter {
 
  private:
   llvm::MDNode* properties(Kind kind);
+  int vector_width() const;  // in elements
 
   llvm::Module& module_;
   llvm::LLVMContext& context_;

@@ -1,6 +1,6 @@
 #include "jit/row_ir.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "jit/loop_writer.h"
 
@@ -147,7 +147,7 @@ class RowsBuilder {
   struct Element {
     int16_t sweep;
     Value* place;
-    Value* in_block = nullptr;  // the place, counted from the block's beginning; null: parts do not matter
+    Value* in_block = nullptr;  // the place, counted from the block's beginning
     int part = 0;
     bool is_stored = false;  // what later sweeps or parts read
     std::vector<Value*> values;
@@ -160,27 +160,28 @@ class RowsBuilder {
     if (s.reductions.empty() && s.outputs.empty()) return;
     cut_into_parts(s);
     Value* zero = b_.getInt64(0);
-    if (s.reductions.empty()) return stretch(s, zero, n_, Kind::independent);
+    if (s.reductions.empty()) return stretch(s, zero, n_);
     for (const Reduction& r : s.reductions) begin(r);
     if (s.carried) {
       w_.loop(zero, main_, s.carried, Kind::serial, [&](Value* first) {
         for (const Reduction& r : s.reductions)
           if (r.total) clear_lanes(r);
-        stretch(s, first, w_.smaller(b_.CreateAdd(first, b_.getInt64(static_cast<uint64_t>(s.carried))), main_), Kind::lanes);
+        stretch(s, first, w_.smaller(b_.CreateAdd(first, b_.getInt64(static_cast<uint64_t>(s.carried))), main_));
         for (const Reduction& r : s.reductions)
           if (r.total && r.lanes) carry(r);
       });
     } else {
-      stretch(s, zero, main_, Kind::lanes);
+      stretch(s, zero, main_);
     }
     for (const Reduction& r : s.reductions)
       if (at(r.value).op == RowOp::sum)
         for (int64_t l = 0; l < lanes_; ++l)
           w_.store(w_.load(r.lanes, b_.getInt64(static_cast<uint64_t>(l))), r.others, b_.getInt64(static_cast<uint64_t>(l)));
+    early_parts(s, main_, n_);
     w_.loop(main_, n_, 1, Kind::few, [&](Value* place) {
-      Element e{.sweep = number, .place = place, .is_stored = true, .values = std::vector<Value*>(size_)};
+      Element e = element(s, s.parts - 1, place, main_);
       give(s, e);
-      for (const Reduction& r : s.reductions) add_other(r, e);
+      for (const Reduction& r : s.reductions) add_other(r, e, s);
     });
     for (const Reduction& r : s.reductions) numbers_[r.value] = finish(r);
   }
@@ -218,7 +219,7 @@ class RowsBuilder {
       if (s.part[k] >= 0 && s.part[k] < current && !has_home(k, s.number) && !s.block[k]) s.block[k] = w_.memory(w_.element, kBlock);
     };
     for (const size_t k : s.members) {
-      if (at(k).op == RowOp::call && is_long(at(k).fn) && ++long_ones > 1) ++current, long_ones = 1;
+      if (is_long_call(k) && ++long_ones > 1) ++current, long_ones = 1;
       s.part[k] = current;
       for (int a = 0; a < arguments(at(k)); ++a) keep(argument(at(k), a));
     }
@@ -229,53 +230,67 @@ class RowsBuilder {
     s.parts = current + 1;
   }
 
+  Element element(const Sweep& s, int part, Value* place, Value* block) {
+    return {.sweep = s.number,
+            .place = place,
+            .in_block = b_.CreateSub(place, block),
+            .part = part,
+            .is_stored = true,
+            .values = std::vector<Value*>(size_)};
+  }
   // The places [first, end); for the lanes of reductions: in whole sets of lanes.
-  void stretch(const Sweep& s, Value* first, Value* end, Kind kind) {
-    const bool in_lanes = kind == Kind::lanes;
-    for (const Reduction& r : s.reductions)
-      if (!r.lanes) kind = Kind::serial;
-    const auto last_part = [&](Value* from, Value* to, Value* block) {
-      const auto element = [&](Value* place, Value* lane) {
-        Element e{.sweep = s.number,
-                  .place = place,
-                  .in_block = b_.CreateSub(place, block),
-                  .part = s.parts - 1,
-                  .is_stored = true,
-                  .values = std::vector<Value*>(size_)};
-        give(s, e, &s);
-        for (const Reduction& r : s.reductions) add(r, e, lane, &s);
-      };
-      if (!in_lanes) return w_.loop(from, to, 1, kind, [&](Value* place) { element(place, nullptr); });
-      w_.loop(from, to, lanes_, Kind::serial, [&](Value* set) {
-        w_.loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(lanes_)), 1, kind,
-                [&](Value* lane) { element(b_.CreateAdd(set, lane), lane); });
-      });
-    };
-    if (s.parts == 1) return last_part(first, end, b_.getInt64(0));
+  void stretch(const Sweep& s, Value* first, Value* end) {
+    if (s.parts == 1) return last_part(s, first, end, b_.getInt64(0));
     w_.loop(first, end, kBlock, Kind::serial, [&](Value* block) {
       Value* stop = w_.smaller(b_.CreateAdd(block, b_.getInt64(kBlock)), end);
-      for (int part = 0; part < s.parts - 1; ++part)
-        w_.loop(block, stop, 1, Kind::independent, [&](Value* place) {
-          Element e{.sweep = s.number,
-                    .place = place,
-                    .in_block = b_.CreateSub(place, block),
-                    .part = part,
-                    .is_stored = true,
-                    .values = std::vector<Value*>(size_)};
-          for (const size_t k : s.members)
-            if (s.part[k] == part) value(e, k, &s);
-        });
-      last_part(block, stop, block);
+      early_parts(s, block, stop);
+      last_part(s, block, stop, block);
     });
   }
+  void early_parts(const Sweep& s, Value* block, Value* stop) {
+    for (int part = 0; part < s.parts - 1; ++part)
+      each(block, stop, true, [&](Value* place) {
+        Element e = element(s, part, place, block);
+        for (const size_t k : s.members)
+          if (s.part[k] == part) value(e, k, &s);
+      });
+  }
+  void last_part(const Sweep& s, Value* from, Value* to, Value* block) {
+    if (s.reductions.empty()) {
+      const bool is_long =
+          std::any_of(s.members.begin(), s.members.end(), [&](size_t k) { return s.part[k] == s.parts - 1 && is_long_call(k); });
+      return each(from, to, is_long, [&](Value* place) {
+        Element e = element(s, s.parts - 1, place, block);
+        give(s, e);
+      });
+    }
+    const bool in_lanes = std::all_of(s.reductions.begin(), s.reductions.end(), [](const Reduction& r) { return r.lanes; });
+    w_.loop(from, to, lanes_, Kind::serial, [&](Value* set) {
+      w_.loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(lanes_)), 1, in_lanes ? Kind::lanes : Kind::serial, [&](Value* lane) {
+        Element e = element(s, s.parts - 1, b_.CreateAdd(set, lane), block);
+        give(s, e);
+        for (const Reduction& r : s.reductions) add(r, e, lane, s);
+      });
+    });
+  }
+  // Independent places. Where functions are long, those that fill no set of vectors are computed in vectors, too.
+  template <class Body>
+  void each(Value* from, Value* to, bool is_long, Body&& body) {
+    if (!is_long) return w_.loop(from, to, 1, Kind::independent, body);
+    Value* whole = b_.CreateAnd(b_.CreateSub(to, from), b_.getInt64(static_cast<uint64_t>(-w_.elements_side_by_side())));
+    Value* rest = b_.CreateAdd(from, whole);
+    w_.loop(from, rest, 1, Kind::independent, body);
+    w_.loop(rest, to, 1, Kind::rest, body);
+  }
+  bool is_long_call(size_t k) const { return at(k).op == RowOp::call && is_long(at(k).fn); }
   // Everything is computed before anything is written: output 0 may be an input.
-  void give(const Sweep& s, Element& e, const Sweep* parts = nullptr) {
-    for (const Reduction& r : s.reductions) value(e, argument(at(r.value), 0), parts);
-    for (const size_t r : s.outputs) value(e, static_cast<size_t>(request_.outputs[r].value), parts);
+  void give(const Sweep& s, Element& e) {
+    for (const Reduction& r : s.reductions) value(e, argument(at(r.value), 0), &s);
+    for (const size_t r : s.outputs) value(e, static_cast<size_t>(request_.outputs[r].value), &s);
     for (const size_t r : s.outputs) {
       const RowOutput& out = request_.outputs[r];
       const auto k = static_cast<size_t>(out.value);
-      Value* x = value(e, k, parts);
+      Value* x = value(e, k, &s);
       if (out.kind == RowOutput::Kind::sum)
         x = w_.call(ScalarFn::add, {w_.load(row_outputs_[r], e.place), x});
       else if (at(k).output == static_cast<int16_t>(r) && at(k).sweep == s.number)
@@ -338,14 +353,14 @@ class RowsBuilder {
       default: return w_.call(name("combine", r), {a, x});
     }
   }
-  void add(const Reduction& r, Element& e, Value* lane, const Sweep* parts) {
-    Value* x = value(e, argument(at(r.value), 0), parts);
+  void add(const Reduction& r, Element& e, Value* lane, const Sweep& s) {
+    Value* x = value(e, argument(at(r.value), 0), &s);
     if (!r.lanes) return add_to_total(r, w_.call_in("f64", name("map", r), {wide(x)}));
     if (r.total) x = w_.call(name("map", r), {x});
     w_.store(combine(r, w_.load(r.lanes, lane), x), r.lanes, lane);
   }
-  void add_other(const Reduction& r, Element& e) {
-    Value* x = value(e, argument(at(r.value), 0));
+  void add_other(const Reduction& r, Element& e, const Sweep& s) {
+    Value* x = value(e, argument(at(r.value), 0), &s);
     if (r.total) return add_to_total(r, w_.call_in("f64", name("map", r), {wide(x)}));
     Value* place = at(r.value).op == RowOp::sum ? b_.CreateSub(e.place, main_) : static_cast<Value*>(b_.getInt64(0));
     w_.store(combine(r, w_.load(r.others, place), x), r.others, place);
