@@ -41,8 +41,8 @@ struct RowInstruction {
   int16_t args[3] = {0, 0, 0};
   double value = 0;     // of a constant
   bool is_row = false;  // one element per place
-  // A row is gone through in sweeps: after each one the reductions in it are known. Rows: the sweep that computes the value first, -1:
-  // none. Numbers: the sweep before which it is computed.
+  // A row is gone through in sweeps: after each one the reductions in it are known. Rows: the sweep that computes the value first.
+  // Numbers: the sweep before which it is computed. -1: none.
   int16_t sweep = -1;
   // Where a row is kept that later sweeps read: a row of the scratch memory, or an output of the computed type. -1 both: they compute it
   // again.

@@ -130,6 +130,9 @@ TEST_F(CompiledRow, SumsAreCarriedOnInTheSameBlocks) {
   for (int64_t i = 0; i < 2 * n; ++i) values[i] = i % n < 16 ? 0x1p24f : i % n >= n - 16 ? -0x1p24f : 1;
   for (const char* finish : {"none", "none float16", "none bfloat16", "divide"})
     EXPECT_TRUE(agrees(fmt::format("f32; map(0) f32 x0 1 multiply(0,1); sum(1) {}; -> 2,1", finish), {x}));
+  // One that nobody reads has other blocks.
+  EXPECT_TRUE(agrees("f32; sum(0) none; sum(0) none float16; -> 1", {x}));
+  EXPECT_TRUE(agrees("f32; sum(0) none float16; sum(0) none; -> 1", {x}));
 }
 
 TEST_F(CompiledRow, EveryFunctionGivesTheSameBits) {
