@@ -15,13 +15,19 @@
 
 #include "jit/bitcode.h"
 #include "jit/loop_ir.h"
+#include "jit/loop_writer.h"
 #include "jit/object_cache.h"
+#include "jit/row_ir.h"
 
 namespace gluino::jit {
 namespace {
 
-using kernels::LoopKernel;
+using kernels::CompileTarget;
 using kernels::LoopRequest;
+using kernels::RowsRequest;
+
+bool add_kernel(llvm::Module& module, const LoopRequest& request) { return add_loop(module, request); }
+bool add_kernel(llvm::Module& module, const RowsRequest& request) { return add_rows(module, request); }
 
 // Code for the instruction set that the eager kernels use, not for the very CPU: a kernel on disk fits both.
 std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view isa) {
@@ -74,17 +80,21 @@ void prepare(llvm::Module& module, std::string_view isa) {
   }
 }
 
-std::string make_object(const LoopRequest& request) {
-  const std::unique_ptr<llvm::TargetMachine> machine = machine_for(request.isa);
+template <class Request>
+std::string make_object(const Request& request) {
+  const std::string_view isa = request.target.isa;
+  const std::unique_ptr<llvm::TargetMachine> machine = machine_for(isa);
   if (!machine) return "";
   llvm::LLVMContext context;
-  const std::string_view bitcode = bitcode_for(request.isa);
+  // A loop that is not made of vectors is slow, not wrong: nobody needs to hear of it.
+  context.setDiagnosticHandlerCallBack([](const llvm::DiagnosticInfo*, void*) {});
+  const std::string_view bitcode = bitcode_for(isa);
   auto parsed = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "scalar_functions"), context);
   if (!parsed) return llvm::consumeError(parsed.takeError()), "";
   llvm::Module& module = **parsed;
   module.setDataLayout(machine->createDataLayout());
   module.setTargetTriple(machine->getTargetTriple().str());
-  if (!add_loop(module, request)) return "";
+  if (!add_kernel(module, request)) return "";
   // Only what the loop calls is read from the bitcode.
   for (bool more = true; more;) {
     more = false;
@@ -99,7 +109,7 @@ std::string make_object(const LoopRequest& request) {
     if (function.isMaterializable()) function.eraseFromParent();
   }
   if (auto error = module.materializeAll()) return llvm::consumeError(std::move(error)), "";
-  prepare(module, request.isa);
+  prepare(module, isa);
   optimise(module, *machine);
   return emit_object(module, *machine);
 }
@@ -111,13 +121,16 @@ class Engine {
     return *engine;
   }
 
-  LoopKernel compile(const LoopRequest& request) {
+  // The address of the function.
+  template <class Request>
+  void* compile(const Request& request) {
     const std::lock_guard lock(mutex_);
     if (!jit_) return nullptr;
-    if (!request.folder) return load(make_object(request));
-    const ObjectCache cache(request.folder);
+    const CompileTarget& target = request.target;
+    if (!target.folder) return load(make_object(request));
+    const ObjectCache cache(target.folder);
     const std::string identity =
-        std::string(request.identity) + " for " + request.isa + " by LLVM " LLVM_VERSION_STRING " and " GLUINO_JIT_SOURCES;
+        std::string(target.identity) + " for " + target.isa + " by LLVM " LLVM_VERSION_STRING " and " GLUINO_JIT_SOURCES;
     if (const auto kept = cache.find(identity)) return load(*kept);
     const std::string object = make_object(request);
     if (!object.empty()) cache.put(identity, object);
@@ -135,7 +148,7 @@ class Engine {
       llvm::consumeError(made.takeError());
   }
   // Each object gets a library of its own: all call their function by the same name.
-  LoopKernel load(const std::string& object) {
+  void* load(const std::string& object) {
     if (object.empty()) return nullptr;
     auto library = jit_->createJITDylib("loop" + std::to_string(loaded_++));
     if (!library) return llvm::consumeError(library.takeError()), nullptr;
@@ -146,7 +159,7 @@ class Engine {
       return llvm::consumeError(std::move(error)), nullptr;
     auto address = jit_->lookup(*library, kKernelName);
     if (!address) return llvm::consumeError(address.takeError()), nullptr;
-    return address->toPtr<LoopKernel>();
+    return address->toPtr<void*>();
   }
 
   std::mutex mutex_;
@@ -157,7 +170,10 @@ class Engine {
 }  // namespace
 }  // namespace gluino::jit
 
-extern "C" __attribute__((visibility("default"))) gluino::kernels::LoopKernel gluino_compile_loop_2(
-    const gluino::kernels::LoopRequest& request) {
-  return gluino::jit::Engine::get().compile(request);
+extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_3() {
+  using namespace gluino;
+  static constexpr kernels::Compiler kCompiler{
+      [](const kernels::LoopRequest& request) { return reinterpret_cast<kernels::LoopKernel>(jit::Engine::get().compile(request)); },
+      [](const kernels::RowsRequest& request) { return reinterpret_cast<kernels::RowsKernel>(jit::Engine::get().compile(request)); }};
+  return &kCompiler;
 }

@@ -6,8 +6,6 @@
 
 namespace gluino::jit {
 
-inline constexpr const char* kKernelName = "gluino_loop";
-
 // Adds the function to a module that defines the scalar functions. False: one that the program calls is missing.
 bool add_loop(llvm::Module& module, const kernels::LoopRequest& request);
 

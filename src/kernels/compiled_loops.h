@@ -1,12 +1,9 @@
-// Machine code for scalar programs. A program that has done enough work is compiled in the background by src/jit, which is
-// loaded on demand; until the code is ready, and where there is no compiler, the program is run block by block.
-// Both give the same bits. GLUINO_JIT: "off", "wait" (compile at once, for tests), or anything else for the rule above.
+// Machine code for scalar programs, one loop for each way of reading the inputs.
 #pragma once
 #include <array>
-#include <atomic>
 #include <memory>
 
-#include "kernels/loop_compiler.h"
+#include "kernels/compiled_code.h"
 
 namespace gluino::kernels {
 
@@ -21,19 +18,13 @@ class CompiledLoops : public std::enable_shared_from_this<CompiledLoops> {
 
   // The loop in which the inputs of `repeated` have one element. Null: use the program. `elements`: how many it would compute now.
   LoopKernel find(uint32_t repeated, int64_t elements);
-  bool has(uint32_t repeated) const { return variants_[repeated].kernel.load(std::memory_order_acquire) != nullptr; }
-  static bool can_compile();  // whether there is a compiler, and it is not switched off
+  bool has(uint32_t repeated) const { return variants_[repeated].get() != nullptr; }
 
  private:
-  struct Variant {
-    std::atomic<LoopKernel> kernel{nullptr};
-    std::atomic<int64_t> work{0};  // instructions run so far on single elements
-    std::atomic<bool> asked{false};
-  };
+  void* compile(const Compiler& compiler, CompileTarget target, uint32_t repeated) const;
 
   const Program program_;
-  std::array<Variant, 1 << kMostInputs> variants_;
-  friend class CompileQueue;
+  std::array<CompiledCode, 1 << kMostInputs> variants_;
 };
 
 }  // namespace gluino::kernels

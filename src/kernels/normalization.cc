@@ -156,20 +156,12 @@ void channel_grad(const ChannelLayout& l, const T* head, const T* x, const T* me
 }
 
 template <class T>
-void layer_norm_row(const T* x, int64_t n, T eps, const T* gamma, const T* beta, T* out, T* mean, T* std) {
-  T variance;
-  row_functions<T>().moments(x, n, mean, &variance);
-  *std = std::sqrt(variance + eps);
-  row_functions<T>().normalise(x, n, *mean, 1 / *std, gamma, beta, out);
-}
-
-template <class T>
 void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T eps, T* out, T* mean, T* std) {
   parallel_for(l.rows(), row_grain(l.extent), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t base = l.base(r), step = l.inner;
       if (step == 1) {
-        layer_norm_row(x + base, l.extent, eps, gamma, beta, out + base, mean + r, std + r);
+        row_functions<T>().layer_norm(x + base, l.extent, eps, gamma, beta, out + base, mean + r, std + r);
         continue;
       }
       const auto [m, v] = row_moments(x + base, l.extent, step);
@@ -179,11 +171,6 @@ void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T
       for (int64_t i = 0; i < l.extent; ++i) out[base + i * step] = (x[base + i * step] - m) * inverse * gamma[i] + beta[i];
     }
   });
-}
-
-template <class T>
-void layer_norm_grad_row(const T* head, const T* x, int64_t n, const T* gamma, T mean, T std, T* dx, T* dgamma, T* dbeta) {
-  row_functions<T>().normalise_grad(head, x, n, mean, 1 / std, gamma, dx, dgamma, dbeta);
 }
 
 template <class T>
@@ -199,7 +186,7 @@ void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gam
         const T *h = head + l.base(r), *row = x + l.base(r), m = mean[r], inverse = 1 / std[r];
         T* d = dx + l.base(r);
         if (step == 1) {
-          layer_norm_grad_row(h, row, n, gamma, m, std[r], d, g, b);
+          row_functions<T>().layer_norm_grad(h, row, n, gamma, m, std[r], d, g, b);
           continue;
         }
         const auto [u, v] = row_sums<T>(n, step, [&](int64_t i, int64_t at) {
@@ -274,9 +261,7 @@ void group_norm_grad(const GroupLayout& l, const T* head, const T* x, const T* g
   template void channel_affine(const ChannelLayout&, const T*, const T*, const T*, const T*, T*);                             \
   template void channel_head_sums(const ChannelLayout&, const T*, const T*, const T*, const T*, T*, T*);                      \
   template void channel_grad(const ChannelLayout&, const T*, const T*, const T*, const T*, const T*, const T*, const T*, T*); \
-  template void layer_norm_row(const T*, int64_t, T, const T*, const T*, T*, T*, T*);                                         \
   template void layer_norm(const RowLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                    \
-  template void layer_norm_grad_row(const T*, const T*, int64_t, const T*, T, T, T*, T*, T*);                                 \
   template void layer_norm_grad(const RowLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);              \
   template void group_norm(const GroupLayout&, const T*, const T*, const T*, T, T*, T*, T*);                                  \
   template void group_norm_grad(const GroupLayout&, const T*, const T*, const T*, const T*, const T*, T*, T*, T*);

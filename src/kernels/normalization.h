@@ -30,14 +30,10 @@ struct RowLayout {
   int64_t rows() const { return outer * inner; }
   int64_t base(int64_t row) const { return row / inner * extent * inner + row % inner; }
 };
-// One row of neighbouring elements, with its mean and its standard deviation: the root of variance + eps.
-template <class T>
-void layer_norm_row(const T* x, int64_t n, T eps, const T* gamma, const T* beta, T* out, T* mean, T* std);
+// Gives the mean and the standard deviation of each row: the root of variance + eps.
 template <class T>
 void layer_norm(const RowLayout& l, const T* x, const T* gamma, const T* beta, T eps, T* out, T* mean, T* std);
-// dx may be head or x. What the row adds to the gradients of gamma and beta is added to dgamma and dbeta.
-template <class T>
-void layer_norm_grad_row(const T* head, const T* x, int64_t n, const T* gamma, T mean, T std, T* dx, T* dgamma, T* dbeta);
+// dx may be head or x.
 template <class T>
 void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gamma, const T* mean, const T* std, T* dx, T* dgamma,
                      T* dbeta);

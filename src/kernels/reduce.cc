@@ -8,6 +8,8 @@
 
 #include "base/parallel.h"
 #include "kernels/primitives.h"
+#define GLUINO_ISA portable
+#include "kernels/reduce_formulas.h"
 
 namespace gluino::kernels {
 
@@ -15,22 +17,15 @@ GLUINO_TABLE_FOR_CPU(ReduceTable, kReduceTable, reduce_table)
 
 namespace {
 
+using portable::finished;
+using portable::identity;
+
 constexpr int64_t kChunk = 1024;           // outputs accumulated at a time
 constexpr int64_t kSplitElements = 65536;  // least work of one part when a reduction itself is split
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
-template <class A>
-A identity(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::prod:
-    case ReduceOp::nanprod: return 1;
-    case ReduceOp::max: return std::is_integral_v<A> ? std::numeric_limits<A>::lowest() : static_cast<A>(-INFINITY);
-    case ReduceOp::min: return std::is_integral_v<A> ? std::numeric_limits<A>::max() : static_cast<A>(INFINITY);
-    default: return 0;
-  }
-}
 // Overflow of integers wraps: computed unsigned.
 template <class A>
 A combine(ReduceOp op, A a, A x) {
@@ -45,7 +40,6 @@ A combine(ReduceOp op, A a, A x) {
 }
 
 // Rows of any element type. The 16-bit floats are widened block by block.
-constexpr int64_t kWidenedBlock = 512;
 template <class T, class F>
 void for_float_blocks(const T* x, int64_t n, F&& f) {
   alignas(64) float block[kWidenedBlock];
@@ -240,10 +234,8 @@ void finish_into(ReduceFinish finish, int64_t per_output, A* acc, int64_t n, voi
   char* target = static_cast<char*>(out) + at * dtype_bytes(out_type);
   if (finish == ReduceFinish::none) return convert(acc, dtype_of<A>, target, out_type, n);
   std::vector<double> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) {
-    const double v = static_cast<double>(acc[i]);
-    values[static_cast<size_t>(i)] = finish == ReduceFinish::divide ? v / static_cast<double>(per_output) : std::sqrt(v);
-  }
+  for (int64_t i = 0; i < n; ++i)
+    values[static_cast<size_t>(i)] = finished(finish, static_cast<double>(acc[i]), static_cast<double>(per_output));
   convert(values.data(), DType::float64, target, out_type, n);
 }
 
@@ -252,6 +244,11 @@ int64_t split_parts(const Groups& g) {
   if (g.outputs > (g.last_reduced ? 32 : 2048)) return 1;
   const int64_t parts = g.outputs * g.per_output / kSplitElements;
   return std::max<int64_t>(1, std::min({parts, g.reduced.back().extent, int64_t{64}}));
+}
+
+int64_t parts_of_rows(int64_t rows, int64_t length) {
+  constexpr bool kIsReduced[] = {false, true};
+  return split_parts(Groups({rows, length}, kIsReduced));
 }
 
 template <class T, class Source>
@@ -307,10 +304,11 @@ void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DT
   }
 }
 
+bool splits_neighbours(int64_t rows, int64_t length) { return parts_of_rows(rows, length) > 1; }
+
 void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType type, int64_t rows, int64_t length, int64_t all_rows,
                        void* out) {
-  constexpr bool kIsReduced[] = {false, true};
-  const int64_t parts = split_parts(Groups({all_rows, length}, kIsReduced));
+  const int64_t parts = parts_of_rows(all_rows, length);
   const bool is_widened = type != DType::float32 && type != DType::float64;
   std::vector<double> totals(static_cast<size_t>(rows));
   const auto run = [&]<class T>(const T* x) {

@@ -10,8 +10,7 @@
 
 namespace gluino::kernels {
 
-enum class ReduceFinish : uint8_t { none, divide, sqrt };  // divide: by the number of elements reduced
-// Names of both, in their order.
+// Names of ReduceOp and ReduceFinish, in their order.
 inline const std::vector<std::string> kReduceNames{"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
 inline const std::vector<std::string> kFinishNames{"none", "divide", "sqrt"};
 
@@ -30,5 +29,7 @@ void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DT
 // given back, as float32.
 void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType type, int64_t rows, int64_t length, int64_t all_rows,
                        void* out);
+// Whether it takes so many rows in parts, because they are few and long.
+bool splits_neighbours(int64_t rows, int64_t length);
 
 }  // namespace gluino::kernels

@@ -2,42 +2,15 @@
 // The number of lanes and the order of additions are fixed, so every instruction set gives the same result.
 #include <stdint.h>
 
-#include "kernels/reduce_rows.h"
+#include "kernels/reduce_formulas.h"
 #include "kernels/wide_vectors.h"
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
-// Both work on numbers and on vectors of them. NaN wins in max and min.
-template <ReduceOp op, class V>
-INLINE V map(const V& x) {
-  if constexpr (op == ReduceOp::sum_abs)
-    return x < 0 ? -x : x;
-  else if constexpr (op == ReduceOp::sum_square)
-    return x * x;
-  else if constexpr (op == ReduceOp::nansum)
-    return x == x ? x : V{};
-  else if constexpr (op == ReduceOp::nanprod)
-    return x == x ? x : V{} + 1;
-  else
-    return x;
-}
-template <ReduceOp op, class V>
-INLINE V combine(const V& a, const V& x) {
-  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod)
-    return a * x;
-  else if constexpr (op == ReduceOp::max)
-    return (x > a) | (x != x) ? x : a;
-  else if constexpr (op == ReduceOp::min)
-    return (x < a) | (x != x) ? x : a;
-  else
-    return a + x;
-}
-
-// Products are always carried in double: a float32 block could overflow on the way to a finite result.
 template <ReduceOp op, class T>
 double row(const T* x, int64_t n, double total) {
-  constexpr bool wide = op == ReduceOp::prod || op == ReduceOp::nanprod;
+  constexpr bool wide = is_carried_wide(op);
   constexpr int64_t lanes = kLanes<T>;
   int64_t i = 0;
   while (!wide && n - i >= lanes) {
@@ -48,9 +21,8 @@ double row(const T* x, int64_t n, double total) {
       for (int v = 0; v < kVectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * kWidth<T>)));
     T each[lanes];
     __builtin_memcpy(each, &sums, sizeof(sums));
-    for (int64_t step = lanes / 2; step; step /= 2)
-      for (int64_t l = 0; l < step; ++l) each[l] = combine<op>(each[l], each[l + step]);
-    total = combine<op>(total, static_cast<double>(each[0]));
+    const T all = halved<lanes>(each, [](const auto& a, const auto& b) { return combine<op>(a, b); });
+    total = combine<op>(total, static_cast<double>(all));
   }
   for (; i < n; ++i) total = combine<op>(total, map<op>(static_cast<double>(x[i])));
   return total;

@@ -39,6 +39,7 @@ struct RowSignature {
 };
 // Raises AttrError where there is no such function.
 const RowSignature& row_signature(std::string_view name);
+const RowSignature& row_signature(RowFunction function);
 
 struct RowStage {
   RowFunction function = RowFunction::map;
@@ -56,10 +57,12 @@ RowStage reduction_stage(std::string_view how, std::string_view finish, int argu
 // dtype: of sums over rows.
 RowStage function_stage(std::string_view function, std::vector<int> arguments, double number, DType dtype = DType::float32);
 
+class CompiledRows;
 struct RowProgram {
   ComputeType type = ComputeType::f32;
   std::vector<RowStage> stages;
-  std::vector<int> results;  // values that stages gave
+  std::vector<int> results;                // values that stages gave
+  std::shared_ptr<CompiledRows> compiled;  // machine code made from it so far; null: none is made
 
   DType result_dtype(int result, int inputs) const;
   bool is_read_per_row(int value) const;  // by a function, as a number or an index
@@ -67,31 +70,5 @@ struct RowProgram {
 
 std::string row_program_text(const RowProgram& program);
 RowProgram parse_row_program(const std::string& text);  // raises AttrError
-
-// The last `axes` axes of `shape` are a row. A value has one element per element of a row, or one per row: which, is found out here. Inputs
-// broadcast, all but those that a function reads as one number per row: they have as many elements as there are rows.
-class RowKernel {
- public:
-  // Raises an error where inputs do not fit. The program must outlive it.
-  RowKernel(const RowProgram& program, std::span<const Shape> inputs, int axes);
-  const Shape& shape() const { return whole_; }
-  const Shape& result_shape(int result) const { return shape_of(static_cast<size_t>(program_.results[static_cast<size_t>(result)])); }
-  // results[k] may be the memory of an input of the same shape and dtype, if it is one of the last stage's.
-  void run(std::span<const Operand> inputs, std::span<const Result> results) const;
-
- private:
-  struct Run;
-  const Shape& shape_of(size_t value) const;
-  void check_stage(const RowStage& stage, std::span<const Shape> inputs) const;
-  void clear_sums(std::span<const Result> results) const;
-  void run_with_sums(std::span<const Operand> inputs, std::span<const Result> results, const std::vector<ElementwiseRange>& maps,
-                     int64_t sums) const;
-  const RowProgram& program_;
-  int inputs_;
-  Shape whole_, narrow_;
-  Shape sum_;  // of a value that all rows are added up in
-  int64_t length_ = 1, rows_ = 1;
-  std::vector<RowValue> kinds_;  // by value: row, number or sum
-};
 
 }  // namespace gluino::kernels

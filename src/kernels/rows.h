@@ -8,12 +8,13 @@ template <class T>
 struct RowFunctions {
   // x = softmax(x * scale), or its logarithm. `exps` has room for n elements.
   void (*softmax)(T* x, int64_t n, T scale, bool logarithm, T* exps);
+  // From head and result y; out may be one of them.
+  void (*softmax_grad)(const T* head, const T* y, int64_t n, T scale, bool logarithm, T* out);
   void (*moments)(const T* x, int64_t n, T* mean, T* variance);
-  // out = (x - mean) * factor * gamma + beta, with one gamma and beta per element.
-  void (*normalise)(const T* x, int64_t n, T mean, T factor, const T* gamma, const T* beta, T* out);
-  // The gradient of normalise with the row's own mean and factor: out for the data, which may be head or x; what the row adds to the
-  // gradients of gamma and beta is added to gamma_sum and beta_sum.
-  void (*normalise_grad)(const T* head, const T* x, int64_t n, T mean, T factor, const T* gamma, T* out, T* gamma_sum, T* beta_sum);
+  // With one gamma and beta per element; gives the row's mean and standard deviation, too.
+  void (*layer_norm)(const T* x, int64_t n, T eps, const T* gamma, const T* beta, T* out, T* mean, T* deviation);
+  // out for the data, which may be head or x; what the row adds to the gradients of gamma and beta is added to gamma_sum and beta_sum.
+  void (*layer_norm_grad)(const T* head, const T* x, int64_t n, const T* gamma, T mean, T deviation, T* out, T* gamma_sum, T* beta_sum);
   // One step of an LSTM with n states: `gates` holds the sums of i, f, g and o, n each, and becomes their activations.
   void (*lstm)(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell);
 };

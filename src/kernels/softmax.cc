@@ -42,7 +42,7 @@ void softmax(const SoftmaxLayout& l, const T* data, T* out, T scale, bool logari
   });
 }
 
-// A step of 1 is a constant where it is known, so that the loops vectorise.
+// Rows with a step.
 template <class T>
 static inline void grad_with_step(const T* head, const T* y, int64_t n, int64_t step, T* out, T scale) {
   T sum = 0;
@@ -61,20 +61,11 @@ static inline void log_grad_with_step(const T* head, const T* y, int64_t n, int6
 }
 
 template <class T>
-void softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale) {
-  grad_with_step(head, y, n, 1, out, scale);
-}
-template <class T>
-void log_softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale, T* exps) {
-  log_grad_with_step(head, y, n, 1, out, scale, exps);
-}
-
-template <class T>
 void softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale) {
   for_each_row<T>(l, [&](int64_t r, T*) {
     const int64_t base = l.base(r);
     if (l.inner == 1)
-      softmax_grad_row(head + base, y + base, l.extent, out + base, scale);
+      row_functions<T>().softmax_grad(head + base, y + base, l.extent, scale, false, out + base);
     else
       grad_with_step(head + base, y + base, l.extent, l.inner, out + base, scale);
   });
@@ -84,7 +75,7 @@ void log_softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out,
   for_each_row<T>(l, [&](int64_t r, T* buffer) {
     const int64_t base = l.base(r);
     if (l.inner == 1)
-      log_softmax_grad_row(head + base, y + base, l.extent, out + base, scale, buffer);
+      row_functions<T>().softmax_grad(head + base, y + base, l.extent, scale, true, out + base);
     else
       log_grad_with_step(head + base, y + base, l.extent, l.inner, out + base, scale, buffer);
   });
@@ -93,9 +84,7 @@ void log_softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out,
 #define INSTANTIATE(T)                                                                \
   template void softmax(const SoftmaxLayout&, const T*, T*, T, bool, const int64_t*); \
   template void softmax_grad(const SoftmaxLayout&, const T*, const T*, T*, T);        \
-  template void softmax_grad_row(const T*, const T*, int64_t, T*, T);                 \
-  template void log_softmax_grad(const SoftmaxLayout&, const T*, const T*, T*, T);    \
-  template void log_softmax_grad_row(const T*, const T*, int64_t, T*, T, T*);
+  template void log_softmax_grad(const SoftmaxLayout&, const T*, const T*, T*, T);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

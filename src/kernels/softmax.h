@@ -14,15 +14,11 @@ struct SoftmaxLayout {
 // out may be data.
 template <class T>
 void softmax(const SoftmaxLayout& l, const T* data, T* out, T scale, bool logarithm, const int64_t* lengths);
-// out = scale * y * (head - sum(head * y)). In the form of single rows of neighbouring elements, too; out may be head or y.
+// out = scale * y * (head - sum(head * y)). out may be head or y.
 template <class T>
 void softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale);
-template <class T>
-void softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale);
-// out = scale * (head - exp(y) * sum(head)). `exps` has room for n elements.
+// out = scale * (head - exp(y) * sum(head)).
 template <class T>
 void log_softmax_grad(const SoftmaxLayout& l, const T* head, const T* y, T* out, T scale);
-template <class T>
-void log_softmax_grad_row(const T* head, const T* y, int64_t n, T* out, T scale, T* exps);
 
 }  // namespace gluino::kernels

@@ -1,8 +1,12 @@
 // Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
 // and fuse_reductions.
+#include <mutex>
+#include <numeric>
+
 #include "kernels/elementwise.h"
 #include "kernels/primitives.h"
 #include "kernels/reduce.h"
+#include "kernels/row_kernel.h"
 #include "ops/axes.h"
 #include "ops/fused_program.h"
 #include "ops/nets.h"
@@ -58,10 +62,34 @@ GLUINO_OP(_fused, FusedAttrs) {
     for (int out = 0; out < Program::kMaxResults; ++out) op.inplace(in, out);
 }
 
+// The reduction of trailing axes as a program of rows, which may have machine code. Made when it is first needed.
+class RowsOfReduction {
+ public:
+  const kernels::RowProgram& get(const Program& program, kernels::ReduceOp how, kernels::ReduceFinish finish, int inputs) {
+    std::call_once(made_, [&] {
+      std::vector<int> arguments(static_cast<size_t>(inputs));
+      std::iota(arguments.begin(), arguments.end(), 0);
+      rows_.type = program.type();
+      rows_.stages.push_back(kernels::map_stage(program, arguments));
+      rows_.stages.push_back(kernels::reduction_stage(kReduceNames[static_cast<size_t>(how)], kFinishNames[static_cast<size_t>(finish)],
+                                                      inputs, result_dtypes(program)[0]));
+      rows_.results.push_back(inputs + program.num_results());
+      for (int r = 1; r < program.num_results(); ++r) rows_.results.push_back(inputs + r);
+      rows_.compiled = kernels::CompiledRows::of(row_program_text(rows_));
+    });
+    return rows_;
+  }
+
+ private:
+  std::once_flag made_;
+  kernels::RowProgram rows_;
+};
+
 struct FusedReduceAttrs : FusedAttrs {
   kernels::ReduceOp how = kernels::ReduceOp::sum;
   kernels::ReduceFinish finish = kernels::ReduceFinish::none;
   Shape axis, shape;
+  std::shared_ptr<RowsOfReduction> rows = std::make_shared<RowsOfReduction>();
   static void fields(AttrFields<FusedReduceAttrs>& f) {
     using A = FusedReduceAttrs;
     f.required("program", static_cast<FusedProgram A::*>(&A::program), "the instructions, as of _fused")
@@ -79,6 +107,23 @@ static FusedReduceAttrs reduce_example(Shape axis, Shape shape, const std::strin
   a.shape = std::move(shape);
   return a;
 }
+// How many axes at the end are reduced, if these are all; else 0.
+static int trailing_axes(const Shape& shape, const ReducedAxes& reduced) {
+  int count = 0;
+  while (count < shape.ndim() && reduced[shape.ndim() - 1 - count]) ++count;
+  return reduced.list().ndim() == count ? count : 0;
+}
+static kernels::RowKernel::Outcome run_rows(const FusedReduceAttrs& a, KernelContext& k, std::span<const Shape> shapes, const Shape& whole,
+                                            std::span<const kernels::Operand> operands) {
+  const Program& program = a.program.program();
+  const int axes = trailing_axes(whole, ReducedAxes(whole, a.axis, false));
+  const bool is_real = program.type() == ComputeType::f32 || program.type() == ComputeType::f64;
+  if (!is_real || whole.elements() == 0 || whole.elements(whole.ndim() - axes, whole.ndim()) < 2) return kernels::RowKernel::Outcome::never;
+  std::vector<kernels::Result> results;
+  for (int r = 0; r < k.num_outputs(); ++r) results.push_back({bytes_of(k.out(r)), k.out(r).dtype()});
+  return kernels::RowKernel(a.rows->get(program, a.how, a.finish, k.num_inputs()), shapes, axes).run_code(operands, results);
+}
+
 GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
   op.doc("A reduction of the first result of several elementwise operators, which is never written down; then the other results.")
       .variadic("data")
@@ -100,8 +145,11 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         for (int i = 0; i < k.num_inputs(); ++i) shapes.push_back(k.in(i).shape());
         const Shape whole = broadcast_shapes(shapes);
         const std::vector<kernels::Operand> operands = operands_of(k);
+        const auto code = run_rows(a, k, shapes, whole, operands);
+        if (code == kernels::RowKernel::Outcome::done) return;
         const Program& program = a.program.program();
-        const kernels::ElementwiseRange range(program, operands, whole, a.program.loops.get());
+        const bool with_loops = code == kernels::RowKernel::Outcome::never;
+        const kernels::ElementwiseRange range(program, operands, whole, with_loops ? a.program.loops.get() : nullptr);
         const auto read = [&](int64_t begin, int64_t end, void* elements) {
           std::array<kernels::Result, Program::kMaxResults> results{{{elements, kernels::storage_of(program.type())}}};
           for (int r = 1; r < k.num_outputs(); ++r) {

@@ -1,5 +1,5 @@
 // Operators over rows with the elementwise ones around them, in one sweep. The pass fuse_rows makes it.
-#include "kernels/row_program.h"
+#include "kernels/row_kernel.h"
 #include "ops/nets.h"
 
 namespace gluino {

@@ -1,76 +1,18 @@
 // Compiled loops against the interpreter: the same bits, for every function, type and way of broadcasting.
 // This program runs with GLUINO_JIT=wait: what can be compiled is.
-#include <cmath>
 #include <cstring>
 #include <random>
 
 #include "kernels/elementwise.h"
 #include "kernels/primitives.h"
 #include "kernels/program_text.h"
-#include "support/support.h"
+#include "random_values.h"
 
 namespace gluino::test {
 namespace {
 
 using kernels::CompiledLoops;
 using kernels::Operand;
-
-// Values of a compute type, stored as their bytes.
-struct Values {
-  Shape shape;
-  std::vector<char> bytes;
-};
-
-template <class T>
-T special_or_random(std::mt19937_64& engine) {
-  if constexpr (std::is_floating_point_v<T>) {
-    constexpr T kSpecial[] = {0, T(-0.0), 1, -1, T(0.5), 2, T(-3), T(1e-30), T(1e30), T(88.5), T(-103), INFINITY, -INFINITY, NAN};
-    if (engine() % 4 == 0) return kSpecial[engine() % std::size(kSpecial)];
-    return static_cast<T>(std::normal_distribution<double>(0, engine() % 2 ? 1 : 20)(engine));
-  } else {
-    constexpr T kSpecial[] = {0, 1, -1, 2, 7, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-    return engine() % 4 ? static_cast<T>(engine() % 41) - 20 : kSpecial[engine() % std::size(kSpecial)];
-  }
-}
-template <class T>
-Values random_values(const Shape& shape, std::mt19937_64& engine) {
-  Values v{shape, std::vector<char>(static_cast<size_t>(shape.elements()) * sizeof(T))};
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    const T x = special_or_random<T>(engine);
-    std::memcpy(v.bytes.data() + i * static_cast<int64_t>(sizeof(T)), &x, sizeof(T));
-  }
-  return v;
-}
-Values random_values(ComputeType type, const Shape& shape, std::mt19937_64& engine) {
-  switch (type) {
-    case ComputeType::f32: return random_values<float>(shape, engine);
-    case ComputeType::f64: return random_values<double>(shape, engine);
-    case ComputeType::i32: return random_values<int32_t>(shape, engine);
-    case ComputeType::i64: return random_values<int64_t>(shape, engine);
-  }
-  return {};
-}
-
-template <class T>
-::testing::AssertionResult same_bits(const std::vector<char>& a, const std::vector<char>& b) {
-  for (size_t i = 0; i < a.size() / sizeof(T); ++i) {
-    T x, y;
-    std::memcpy(&x, a.data() + i * sizeof(T), sizeof(T));
-    std::memcpy(&y, b.data() + i * sizeof(T), sizeof(T));
-    if (std::memcmp(&x, &y, sizeof(T)) != 0 && !(x != x && y != y))
-      return ::testing::AssertionFailure() << "element " << i << ": interpreted " << x << ", compiled " << y;
-  }
-  return ::testing::AssertionSuccess();
-}
-::testing::AssertionResult same_bits(ComputeType type, const std::vector<char>& a, const std::vector<char>& b) {
-  switch (type) {
-    case ComputeType::f32: return same_bits<float>(a, b);
-    case ComputeType::f64: return same_bits<double>(a, b);
-    case ComputeType::i32: return same_bits<int32_t>(a, b);
-    case ComputeType::i64: return same_bits<int64_t>(a, b);
-  }
-  return ::testing::AssertionFailure();
-}
 
 // What a program gives for each of its results, kept in the program's type.
 std::vector<std::vector<char>> run(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops) {
@@ -106,7 +48,7 @@ bool is_defined(ScalarFn fn, ComputeType type) {
 
 class CompiledLoop : public ::testing::Test {
   void SetUp() override {
-    if (!CompiledLoops::can_compile()) GTEST_SKIP() << "built without LLVM, or it is missing: loops are interpreted";
+    if (!kernels::can_compile()) GTEST_SKIP() << "built without LLVM, or it is missing: loops are interpreted";
   }
 };
 
@@ -185,7 +127,8 @@ TEST_F(CompiledLoop, OperandsAndResultsMayHaveOtherTypes) {
     EXPECT_TRUE(agrees(program, operands, shape)) << shape.str();
     // The second result fits into 16 bits: it is the same when it is kept so.
     const auto wanted = run(program, operands, shape, nullptr);
-    for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()}) {
+    const auto compiled = CompiledLoops::of(program);
+    for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), compiled.get()}) {
       std::vector<std::vector<char>> bytes(4, std::vector<char>(wanted[0].size()));
       const kernels::Result results[] = {{bytes[0].data(), DType::float32},
                                          {bytes[1].data(), DType::float16},
@@ -208,7 +151,8 @@ TEST_F(CompiledLoop, AnOutputMayBeAnInput) {
   const Values a = random_values<float>(shape, engine), b = random_values<float>(shape, engine);
   const Operand operands[] = {{a.bytes.data(), DType::float32, &shape}, {b.bytes.data(), DType::float32, &shape}};
   const auto expected = run(program, operands, shape, nullptr);
-  for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), CompiledLoops::of(program).get()})
+  const auto compiled = CompiledLoops::of(program);
+  for (CompiledLoops* loops : {static_cast<CompiledLoops*>(nullptr), compiled.get()})
     for (size_t over_a = 0; over_a < 3; ++over_a) {
       Values first = a, second = b;
       std::vector<char> other(a.bytes.size());

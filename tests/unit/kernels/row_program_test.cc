@@ -1,4 +1,4 @@
-#include "kernels/row_program.h"
+#include "kernels/row_kernel.h"
 
 #include "gluino/gluino.h"
 #include "support/support.h"

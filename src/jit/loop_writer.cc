@@ -1,0 +1,140 @@
+#include "jit/loop_writer.h"
+
+namespace gluino::jit {
+namespace {
+
+constexpr const char* kFunctionNames[] = {
+#define GLUINO_X(name, arity) #name,
+    GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef GLUINO_X
+};
+constexpr int kArities[] = {
+#define GLUINO_X(name, arity) arity,
+    GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef GLUINO_X
+};
+constexpr const char* kTypeNames[] = {"f32", "f64", "i32", "i64"};
+constexpr int kSideBySide = 4;  // vectors of elements
+
+llvm::Type* element_type(llvm::LLVMContext& context, ComputeType type) {
+  switch (type) {
+    case ComputeType::f32: return llvm::Type::getFloatTy(context);
+    case ComputeType::f64: return llvm::Type::getDoubleTy(context);
+    case ComputeType::i32: return llvm::Type::getInt32Ty(context);
+    case ComputeType::i64: return llvm::Type::getInt64Ty(context);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int arguments_of(ScalarFn fn) { return kArities[static_cast<size_t>(fn)]; }
+bool is_long(ScalarFn fn) {
+  switch (fn) {
+    case ScalarFn::exp:
+    case ScalarFn::expm1:
+    case ScalarFn::log:
+    case ScalarFn::log1p:
+    case ScalarFn::tanh:
+    case ScalarFn::erf: return true;
+    default: return false;
+  }
+}
+
+LoopWriter::LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa)
+    : b(module.getContext()),
+      element(element_type(module.getContext(), type)),
+      type_name(kTypeNames[static_cast<size_t>(type)]),
+      module_(module),
+      context_(module.getContext()),
+      type_(type),
+      vector_bytes_(isa == "avx512" ? 64
+                    : isa == "avx2" ? 32
+                                    : 16) {}
+
+void LoopWriter::begin_function(llvm::ArrayRef<llvm::Type*> parameters) {
+  auto* signature = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
+  function_ = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, kKernelName, module_);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
+}
+
+llvm::Constant* LoopWriter::constant(double value) {
+  switch (type_) {
+    case ComputeType::f32: return llvm::ConstantFP::get(element, static_cast<double>(static_cast<float>(value)));
+    case ComputeType::f64: return llvm::ConstantFP::get(element, value);
+    default: return llvm::ConstantInt::getSigned(element, static_cast<int64_t>(value));
+  }
+}
+llvm::Value* LoopWriter::hidden_constant(double value) {
+  llvm::Value* place = memory(element);
+  b.CreateStore(constant(value), place, true);
+  return b.CreateLoad(element, place, true);
+}
+
+llvm::Value* LoopWriter::call(const std::string& name, llvm::ArrayRef<llvm::Value*> arguments) {
+  return call_in(type_name, name, arguments);
+}
+llvm::Value* LoopWriter::call_in(const std::string& type, const std::string& name, llvm::ArrayRef<llvm::Value*> arguments) {
+  llvm::Function* callee = module_.getFunction("gluino_" + type + "_" + name);
+  if (callee) return b.CreateCall(callee, arguments);
+  missing_ = true;
+  return llvm::Constant::getNullValue(element);
+}
+llvm::Value* LoopWriter::call(ScalarFn fn, llvm::ArrayRef<llvm::Value*> arguments) {
+  std::vector<llvm::Value*> three(arguments.begin(), arguments.end());
+  three.resize(3, llvm::Constant::getNullValue(element));
+  return call(kFunctionNames[static_cast<size_t>(fn)], three);
+}
+
+llvm::Value* LoopWriter::load(llvm::Type* type, llvm::Value* array, llvm::Value* i) {
+  llvm::LoadInst* x = b.CreateLoad(type, b.CreateInBoundsGEP(type, array, i));
+  if (group_) x->setMetadata(llvm::LLVMContext::MD_access_group, group_);
+  return x;
+}
+void LoopWriter::store(llvm::Value* x, llvm::Value* array, llvm::Value* i) {
+  llvm::StoreInst* stored = b.CreateStore(x, b.CreateInBoundsGEP(x->getType(), array, i));
+  if (group_) stored->setMetadata(llvm::LLVMContext::MD_access_group, group_);
+}
+llvm::Value* LoopWriter::memory(llvm::Type* type, int64_t elements) {
+  llvm::BasicBlock& entry = function_->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  llvm::AllocaInst* place = at_entry.CreateAlloca(type, at_entry.getInt64(static_cast<uint64_t>(elements)));
+  place->setAlignment(llvm::Align(64));
+  return place;
+}
+llvm::Value* LoopWriter::pointer_at(llvm::Value* pointers, size_t k) {
+  return b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getPtrTy(), pointers, k));
+}
+
+int LoopWriter::vector_width() const { return vector_bytes_ * 8 / static_cast<int>(element->getPrimitiveSizeInBits().getFixedValue()); }
+int64_t LoopWriter::elements_side_by_side() const { return kSideBySide * vector_width(); }
+
+llvm::MDNode* LoopWriter::properties(Kind kind) {
+  const auto flag = [&](const char* name) { return llvm::MDNode::get(context_, {llvm::MDString::get(context_, name)}); };
+  const auto number = [&](const char* name, llvm::Constant* value) {
+    return llvm::MDNode::get(context_, {llvm::MDString::get(context_, name), llvm::ConstantAsMetadata::get(value)});
+  };
+  std::vector<llvm::Metadata*> all{nullptr};
+  if (group_) all.push_back(llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), group_}));
+  // Masks need instructions that the baseline has not, and only float32 has long functions that are no calls.
+  const bool has_masks = vector_bytes_ >= 32 && element->isFloatTy();
+  if (kind == Kind::few || (kind == Kind::rest && !has_masks)) {
+    all.push_back(flag("llvm.loop.unroll.disable"));
+    all.push_back(number("llvm.loop.vectorize.enable", b.getFalse()));
+  } else if (kind == Kind::independent) {
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(kSideBySide)));
+  } else {
+    // All lanes at once, so that no loop is left and they can stay in registers. Unrolled before it were made of vectors it would not be.
+    all.push_back(flag("llvm.loop.unroll.disable"));
+    all.push_back(number("llvm.loop.vectorize.enable", b.getTrue()));
+    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
+    const int side_by_side = kind == Kind::rest ? 1 : kLaneBytes / vector_bytes_;
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(static_cast<uint32_t>(side_by_side))));
+    if (kind == Kind::rest) all.push_back(number("llvm.loop.vectorize.predicate.enable", b.getTrue()));
+  }
+  auto* id = llvm::MDNode::getDistinct(context_, all);
+  id->replaceOperandWith(0, id);
+  return id;
+}
+
+}  // namespace gluino::jit

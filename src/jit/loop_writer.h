@@ -1,0 +1,91 @@
+// What all compiled kernels are written with: loops, elements of arrays, and calls of the scalar functions in the bitcode.
+#pragma once
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gluino/expr.h"
+
+namespace gluino::jit {
+
+inline constexpr const char* kKernelName = "gluino_loop";
+inline constexpr int kLaneBytes = 64;   // of an accumulator
+inline constexpr int64_t kBlock = 256;  // elements that one part of a program computes before the next one takes over
+
+int arguments_of(ScalarFn fn);
+// Functions that are long chains of instructions, each waiting for the one before.
+bool is_long(ScalarFn fn);
+
+class LoopWriter {
+ public:
+  LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa);
+
+  llvm::IRBuilder<> b;
+  llvm::Type* const element;  // of the computed type
+  const std::string type_name;
+
+  void begin_function(llvm::ArrayRef<llvm::Type*> parameters);
+  llvm::Value* parameter(unsigned k) const { return function_->getArg(k); }
+  void end_function() { b.CreateRetVoid(); }
+  bool is_missing() const { return missing_; }  // a function that the bitcode does not define
+
+  // independent: iterations touch no memory of one another, and several vectors of them run side by side. lanes: the same for a loop
+  // over all lanes of an accumulator, which becomes one stretch of code. few: a handful of iterations, which stay a
+  // plain loop. rest: a handful of independent ones, in vectors whose last one is masked. serial: left to LLVM.
+  enum class Kind : uint8_t { independent, lanes, rest, few, serial };
+  // for (i = first; i < end; i += step) body(i).
+  template <class Body>
+  void loop(llvm::Value* first, llvm::Value* end, int64_t step, Kind kind, Body&& body) {
+    auto* before = b.GetInsertBlock();
+    auto* inside = llvm::BasicBlock::Create(context_, "loop", function_);
+    auto* after = llvm::BasicBlock::Create(context_, "done", function_);
+    b.CreateCondBr(b.CreateICmpSLT(first, end), inside, after);
+    b.SetInsertPoint(inside);
+    llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, "i");
+    i->addIncoming(first, before);
+    llvm::MDNode* outer = group_;
+    group_ = kind == Kind::independent || kind == Kind::lanes || kind == Kind::rest ? llvm::MDNode::getDistinct(context_, {}) : nullptr;
+    body(i);
+    llvm::Value* next = b.CreateAdd(i, b.getInt64(step), "next", true, true);
+    i->addIncoming(next, b.GetInsertBlock());
+    llvm::Instruction* back = b.CreateCondBr(b.CreateICmpSLT(next, end), inside, after);
+    if (kind != Kind::serial) back->setMetadata(llvm::LLVMContext::MD_loop, properties(kind));
+    group_ = outer;
+    b.SetInsertPoint(after);
+  }
+  int64_t elements_side_by_side() const;  // of a loop of independent iterations
+  llvm::Value* smaller(llvm::Value* a, llvm::Value* c) { return b.CreateSelect(b.CreateICmpSLT(a, c), a, c); }
+
+  llvm::Constant* constant(double value);  // as the interpreter fills its registers
+  // LLVM computes a function of constants by itself, and not always with the same bits: this one it does not know. Written at the
+  // function's beginning.
+  llvm::Value* hidden_constant(double value);
+  llvm::Value* call(const std::string& name, llvm::ArrayRef<llvm::Value*> arguments);  // gluino_<type>_<name>
+  llvm::Value* call_in(const std::string& type, const std::string& name, llvm::ArrayRef<llvm::Value*> arguments);
+  llvm::Value* call(ScalarFn fn, llvm::ArrayRef<llvm::Value*> arguments);
+
+  // No iteration of a loop of independent ones touches what another one does.
+  llvm::Value* load(llvm::Type* type, llvm::Value* array, llvm::Value* i);
+  void store(llvm::Value* x, llvm::Value* array, llvm::Value* i);
+  llvm::Value* load(llvm::Value* array, llvm::Value* i) { return load(element, array, i); }
+  // Memory of the function's own.
+  llvm::Value* memory(llvm::Type* type, int64_t elements = 1);
+  llvm::Value* pointer_at(llvm::Value* pointers, size_t k);
+
+ private:
+  llvm::MDNode* properties(Kind kind);
+  int vector_width() const;  // in elements
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const ComputeType type_;
+  const int vector_bytes_;
+  llvm::Function* function_ = nullptr;
+  llvm::MDNode* group_ = nullptr;  // the memory accesses of the loop being written
+  bool missing_ = false;
+};
+
+}  // namespace gluino::jit
