@@ -22,11 +22,13 @@
 namespace gluino::jit {
 namespace {
 
+using kernels::CombiningRequest;
 using kernels::CompileTarget;
 using kernels::LoopRequest;
 using kernels::RowsRequest;
 
 bool add_kernel(llvm::Module& module, const LoopRequest& request) { return add_loop(module, request); }
+bool add_kernel(llvm::Module& module, const CombiningRequest& request) { return add_combining_loop(module, request); }
 bool add_kernel(llvm::Module& module, const RowsRequest& request) { return add_rows(module, request); }
 
 // Code for the instruction set that the eager kernels use, not for the very CPU: a kernel on disk fits both.
@@ -170,10 +172,13 @@ class Engine {
 }  // namespace
 }  // namespace gluino::jit
 
-extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_3() {
+extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_4() {
   using namespace gluino;
   static constexpr kernels::Compiler kCompiler{
       [](const kernels::LoopRequest& request) { return reinterpret_cast<kernels::LoopKernel>(jit::Engine::get().compile(request)); },
+      [](const kernels::CombiningRequest& request) {
+        return reinterpret_cast<kernels::CombiningKernel>(jit::Engine::get().compile(request));
+      },
       [](const kernels::RowsRequest& request) { return reinterpret_cast<kernels::RowsKernel>(jit::Engine::get().compile(request)); }};
   return &kCompiler;
 }

@@ -8,5 +8,6 @@ namespace gluino::jit {
 
 // Adds the function to a module that defines the scalar functions. False: one that the program calls is missing.
 bool add_loop(llvm::Module& module, const kernels::LoopRequest& request);
+bool add_combining_loop(llvm::Module& module, const kernels::CombiningRequest& request);
 
 }  // namespace gluino::jit

@@ -13,6 +13,7 @@ constexpr int kArities[] = {
     GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
 #undef GLUINO_X
 };
+constexpr const char* kReduceNames[] = {"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
 constexpr const char* kTypeNames[] = {"f32", "f64", "i32", "i64"};
 constexpr int kSideBySide = 4;  // vectors of elements
 
@@ -39,6 +40,9 @@ bool is_long(ScalarFn fn) {
     case ScalarFn::erf: return true;
     default: return false;
   }
+}
+std::string reduction_part(const char* what, kernels::ReduceOp how) {
+  return std::string(what) + "_" + kReduceNames[static_cast<size_t>(how)];
 }
 
 LoopWriter::LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa)
@@ -121,6 +125,9 @@ llvm::MDNode* LoopWriter::properties(Kind kind) {
   if (kind == Kind::few || (kind == Kind::rest && !has_masks)) {
     all.push_back(flag("llvm.loop.unroll.disable"));
     all.push_back(number("llvm.loop.vectorize.enable", b.getFalse()));
+  } else if (kind == Kind::widening || kind == Kind::widening_rows) {
+    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(kind == Kind::widening ? kSideBySide : 1)));
   } else if (kind == Kind::independent) {
     all.push_back(number("llvm.loop.interleave.count", b.getInt32(kSideBySide)));
   } else {

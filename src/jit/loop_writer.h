@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gluino/expr.h"
+#include "kernels/reduce_rows.h"
 
 namespace gluino::jit {
 
@@ -18,6 +19,8 @@ inline constexpr int64_t kBlock = 256;  // elements that one part of a program c
 int arguments_of(ScalarFn fn);
 // Functions that are long chains of instructions, each waiting for the one before.
 bool is_long(ScalarFn fn);
+// "combine_sum": the name of what a reduction is made of.
+std::string reduction_part(const char* what, kernels::ReduceOp how);
 
 class LoopWriter {
  public:
@@ -34,8 +37,10 @@ class LoopWriter {
 
   // independent: iterations touch no memory of one another, and several vectors of them run side by side. lanes: the same for a loop
   // over all lanes of an accumulator, which becomes one stretch of code. few: a handful of iterations, which stay a
-  // plain loop. rest: a handful of independent ones, in vectors whose last one is masked. serial: left to LLVM.
-  enum class Kind : uint8_t { independent, lanes, rest, few, serial };
+  // plain loop. rest: a handful of independent ones, in vectors whose last one is masked. widening: independent ones that also compute in
+  // double; vectors have as many elements as elsewhere. widening_rows: the same for several rows in each iteration, so one vector of each
+  // will do. serial: left to LLVM.
+  enum class Kind : uint8_t { independent, widening, widening_rows, lanes, rest, few, serial };
   // for (i = first; i < end; i += step) body(i).
   template <class Body>
   void loop(llvm::Value* first, llvm::Value* end, int64_t step, Kind kind, Body&& body) {
@@ -47,7 +52,7 @@ class LoopWriter {
     llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, "i");
     i->addIncoming(first, before);
     llvm::MDNode* outer = group_;
-    group_ = kind == Kind::independent || kind == Kind::lanes || kind == Kind::rest ? llvm::MDNode::getDistinct(context_, {}) : nullptr;
+    group_ = kind == Kind::serial || kind == Kind::few ? nullptr : llvm::MDNode::getDistinct(context_, {});
     body(i);
     llvm::Value* next = b.CreateAdd(i, b.getInt64(step), "next", true, true);
     i->addIncoming(next, b.GetInsertBlock());
@@ -71,6 +76,7 @@ class LoopWriter {
   llvm::Value* load(llvm::Type* type, llvm::Value* array, llvm::Value* i);
   void store(llvm::Value* x, llvm::Value* array, llvm::Value* i);
   llvm::Value* load(llvm::Value* array, llvm::Value* i) { return load(element, array, i); }
+  llvm::Value* wide(llvm::Value* x) { return element->isDoubleTy() ? x : b.CreateFPExt(x, b.getDoubleTy()); }
   // Memory of the function's own.
   llvm::Value* memory(llvm::Type* type, int64_t elements = 1);
   llvm::Value* pointer_at(llvm::Value* pointers, size_t k);

@@ -14,7 +14,6 @@ using kernels::RowOutput;
 using kernels::RowsRequest;
 using llvm::Value;
 
-constexpr const char* kReduceNames[] = {"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
 constexpr const char* kFinishNames[] = {"none", "divide", "sqrt"};
 
 bool is_reduction(const RowInstruction& in) { return in.op == RowOp::reduce || in.op == RowOp::sum || in.op == RowOp::largest; }
@@ -318,9 +317,7 @@ class RowsBuilder {
   }
 
   // Reductions.
-  std::string name(const char* what, const Reduction& r) const {
-    return std::string(what) + "_" + kReduceNames[static_cast<size_t>(at(r.value).how)];
-  }
+  std::string name(const char* what, const Reduction& r) const { return reduction_part(what, at(r.value).how); }
   bool is_wide(const RowInstruction& in) const {
     return in.op == RowOp::reduce && (in.how == kernels::ReduceOp::prod || in.how == kernels::ReduceOp::nanprod);
   }
@@ -355,13 +352,13 @@ class RowsBuilder {
   }
   void add(const Reduction& r, Element& e, Value* lane, const Sweep& s) {
     Value* x = value(e, argument(at(r.value), 0), &s);
-    if (!r.lanes) return add_to_total(r, w_.call_in("f64", name("map", r), {wide(x)}));
+    if (!r.lanes) return add_to_total(r, w_.call_in("f64", name("map", r), {w_.wide(x)}));
     if (r.total) x = w_.call(name("map", r), {x});
     w_.store(combine(r, w_.load(r.lanes, lane), x), r.lanes, lane);
   }
   void add_other(const Reduction& r, Element& e, const Sweep& s) {
     Value* x = value(e, argument(at(r.value), 0), &s);
-    if (r.total) return add_to_total(r, w_.call_in("f64", name("map", r), {wide(x)}));
+    if (r.total) return add_to_total(r, w_.call_in("f64", name("map", r), {w_.wide(x)}));
     Value* place = at(r.value).op == RowOp::sum ? b_.CreateSub(e.place, main_) : static_cast<Value*>(b_.getInt64(0));
     w_.store(combine(r, w_.load(r.others, place), x), r.others, place);
   }
@@ -372,7 +369,7 @@ class RowsBuilder {
       default: return w_.call(name("halved", r), {from});
     }
   }
-  void carry(const Reduction& r) { add_to_total(r, wide(halved(r, r.lanes))); }
+  void carry(const Reduction& r) { add_to_total(r, w_.wide(halved(r, r.lanes))); }
   void add_to_total(const Reduction& r, Value* x) {
     b_.CreateStore(w_.call_in("f64", name("combine", r), {b_.CreateLoad(b_.getDoubleTy(), r.total), x}), r.total);
   }
@@ -384,7 +381,6 @@ class RowsBuilder {
     if (in.op == RowOp::sum) return halved(r, r.others);
     return combine(r, w_.load(r.others, b_.getInt64(0)), halved(r, r.lanes));
   }
-  Value* wide(Value* x) { return w_.element->isDoubleTy() ? x : b_.CreateFPExt(x, b_.getDoubleTy()); }
 
   // Elements of other dtypes are converted as they are read and written.
   llvm::Type* stored_type(DType dtype) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
@@ -316,6 +315,38 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
   }
 }
 
+// Whether one loop can compute a result and reduce it; else it is written to a block first. Nothing is converted or gathered in that loop,
+// and rows should fill some vectors.
+constexpr int64_t kLeastCombined = 16;
+bool can_combine(const Loop& loop, const Runs& runs, int64_t side_by_side) {
+  const Program& p = loop.program;
+  if (runs.gathered || runs.converted || side_by_side < kLeastCombined) return false;
+  if (loop.type != DType::float32 && loop.type != DType::float64) return false;
+  for (int r = 1; r < p.num_results(); ++r)
+    if (dtype_of_value(p, p.result(r)) != loop.type) return false;
+  return true;
+}
+
+void run_combining(const Loop& loop, const Runs& runs, CombiningKernel kernel, std::span<const int64_t> rows, int64_t n, double* acc,
+                   std::span<const Result> others) {
+  constexpr size_t kRowsAtOnce = 32;
+  std::array<const void*, kRowsAtOnce * kMostLoopInputs> inputs;
+  std::array<void*, kRowsAtOnce * Program::kMaxResults> outputs;
+  for (size_t first = 0; first < rows.size(); first += kRowsAtOnce) {
+    const auto here = rows.subspan(first, std::min(kRowsAtOnce, rows.size() - first));
+    // Runs begin at the same places in all rows, or hold whole rows.
+    for (int64_t i = 0; i < n;) {
+      const int64_t count = std::min(n - i, runs.length - (here[0] + i) % runs.length);
+      for (size_t r = 0; r < here.size(); ++r) {
+        for (size_t k = 0; k < loop.operands.size(); ++k) inputs[r * kMostLoopInputs + k] = address_of(loop, k, here[r] + i);
+        for (size_t o = 0; o < others.size(); ++o) outputs[r * others.size() + o] = place_of(others[o], here[r] + i);
+      }
+      kernel(inputs.data(), outputs.data(), acc + i, static_cast<int64_t>(here.size()), count);
+      i += count;
+    }
+  }
+}
+
 // One instruction on whole arrays of the computed type: no registers, no blocks.
 bool run_direct(const Program& p, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
   const Instruction& last = p[p.size() - 1];
@@ -355,12 +386,21 @@ struct ElementwiseRange::Parts {
   std::optional<Runs> runs;
   LoopKernel kernel;
   Registers registers;  // where there is no kernel
+  CombiningKernel combining = nullptr;
 };
 
-ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops) {
+ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops,
+                                   std::optional<ReducedTogether> reduced) {
+  const int64_t elements = shape.elements();
   Parts parts{make_loop(program, operands, shape), std::nullopt, nullptr, {}};
-  if (loops) parts.runs = find_runs(parts.loop, shape.elements());
-  if (parts.runs) parts.kernel = loops->find(parts.runs->repeated, shape.elements());
+  if (loops) parts.runs = find_runs(parts.loop, elements);
+  bool is_awaited = false;
+  if (parts.runs && reduced && can_combine(parts.loop, *parts.runs, reduced->side_by_side)) {
+    const CompiledCode& code = loops->find_combining(reduced->how, parts.runs->repeated, elements);
+    parts.combining = reinterpret_cast<CombiningKernel>(code.get());
+    is_awaited = !code.has_failed();
+  }
+  if (parts.runs && !is_awaited) parts.kernel = loops->find(parts.runs->repeated, elements);
   if (!parts.kernel) parts.registers = allocate_registers(program);
   parts_ = std::make_unique<const Parts>(std::move(parts));
 }
@@ -379,6 +419,11 @@ void ElementwiseRange::run(int64_t begin, int64_t end, std::span<const Result> r
     run_compiled(parts_->loop, *parts_->runs, parts_->kernel, begin, end, results);
   else
     run_range(parts_->loop, parts_->registers, begin, end, results);
+}
+
+bool ElementwiseRange::combines() const { return parts_->combining != nullptr; }
+void ElementwiseRange::combine(std::span<const int64_t> rows, int64_t n, double* acc, std::span<const Result> others) const {
+  run_combining(parts_->loop, *parts_->runs, parts_->combining, rows, n, acc, others);
 }
 
 void run_elementwise(const Program& program, std::span<const Operand> operands, std::span<const Result> results, const Shape& shape,

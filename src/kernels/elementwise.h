@@ -1,6 +1,7 @@
 // Runs a scalar Program over whole arrays with broadcasting: the one elementwise kernel.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "gluino/dtype.h"
@@ -34,17 +35,30 @@ inline void run_elementwise(const Program& program, std::span<const Operand> ope
   run_elementwise(program, operands, {&result, 1}, shape, loops);
 }
 
+// A reduction of a program's first result in which `side_by_side` neighbouring elements belong to different outputs.
+struct ReducedTogether {
+  ReduceOp how;
+  int64_t side_by_side;
+};
+
 // Computes parts of what run_elementwise computes. Program and operands must outlive it; between two runs `data` and `first` of an
 // operand may be changed.
 class ElementwiseRange {
  public:
-  ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops);
+  // `reduced`: how the first result is, if it is; then there may be machine code that combines it.
+  ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops,
+                   std::optional<ReducedTogether> reduced = std::nullopt);
   ~ElementwiseRange();
   ElementwiseRange(ElementwiseRange&&) noexcept;
   // The same over other operands of the same dtypes and shapes.
   ElementwiseRange rebound(std::span<const Operand> operands) const;
   // Elements [begin, end); each result's data begins with the one at `begin`.
   void run(int64_t begin, int64_t end, std::span<const Result> results) const;
+  // Whether there is code for the next one.
+  bool combines() const;
+  // acc[i] = combine(acc[i], map(the first result of element row + i)) for i < n, row after row. All n lie within the elements side by
+  // side. The data of the other results begins with element 0.
+  void combine(std::span<const int64_t> rows, int64_t n, double* acc, std::span<const Result> others) const;
 
  private:
   struct Parts;

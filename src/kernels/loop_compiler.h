@@ -13,6 +13,8 @@ struct CompileTarget {
   const char* folder;    // of that cache; null: none
 };
 
+inline constexpr int kMostLoopInputs = 8;
+
 // outputs[r][i] = result r of program(inputs[0][i], inputs[1][i], ...) for i < n, all of the program's compute type. An output may be
 // one of the inputs.
 using LoopKernel = void (*)(const void* const* inputs, void* const* outputs, int64_t n);
@@ -25,6 +27,15 @@ struct LoopRequest {
   ComputeType type;
   uint32_t repeated;  // bit k: input k has one element, which is read for every i
   CompileTarget target;
+};
+
+// The same for several rows of n elements, whose first result is reduced instead of stored: acc[i] = combine(acc[i], map(it)), in double,
+// row after row. Row r reads inputs[r * kMostLoopInputs + k] and stores the other results, in their order, from
+// outputs[r * (num_results - 1)] on.
+using CombiningKernel = void (*)(const void* const* inputs, void* const* outputs, double* acc, int64_t rows, int64_t n);
+
+struct CombiningRequest : LoopRequest {
+  ReduceOp how;
 };
 
 // What is done to a row, as a list of values; each reads earlier ones. A value has one element per place of the row, or is one number.
@@ -80,9 +91,10 @@ struct RowsRequest {
 // The functions of libgluino_jit. Null: it cannot be compiled. The number is raised when a request changes.
 struct Compiler {
   LoopKernel (*loop)(const LoopRequest&);
+  CombiningKernel (*combining)(const CombiningRequest&);
   RowsKernel (*rows)(const RowsRequest&);
 };
 using GetCompiler = const Compiler* (*)();
-inline constexpr const char* kCompilerSymbol = "gluino_compiler_3";
+inline constexpr const char* kCompilerSymbol = "gluino_compiler_4";
 
 }  // namespace gluino::kernels

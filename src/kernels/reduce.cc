@@ -3,7 +3,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.h"
@@ -119,6 +121,8 @@ class Array {
  public:
   explicit Array(const T* data) : data_(data) {}
   static constexpr int64_t kMost = INT64_MAX;  // elements to ask for at once
+  static constexpr bool combines() { return false; }
+  void combine(std::span<const int64_t>, int64_t, Accumulator<T>*) {}
   const T* get(int64_t begin, int64_t) { return data_ + begin; }
 
  private:
@@ -127,15 +131,20 @@ class Array {
 template <class T, int64_t most = kReduceBlock>
 class Computed {
  public:
-  explicit Computed(const ReadRange& read) : read_(read) {}
+  explicit Computed(const ComputedElements& elements) : elements_(elements) {}
   static constexpr int64_t kMost = most;
   const T* get(int64_t begin, int64_t n) {
-    read_(begin, begin + n, block_.data());
+    elements_.read(begin, begin + n, block_.data());
     return block_.data();
+  }
+  // Whether rows need not be written down to be combined.
+  bool combines() const { return std::is_floating_point_v<T> && elements_.combine; }
+  void combine(std::span<const int64_t> rows, int64_t n, Accumulator<T>* acc) {
+    if constexpr (std::is_floating_point_v<T>) elements_.combine(rows, n, acc);
   }
 
  private:
-  const ReadRange& read_;
+  const ComputedElements& elements_;
   std::array<T, kMost> block_;
 };
 
@@ -197,7 +206,9 @@ class Reducer {
       const int64_t column = o % n, count = std::min({n - column, end - o, Source::kMost});
       const int64_t base = offset(o / n, 1) + column;
       const int64_t rows_at_once = g_.reduced.size() == 1 && count == n ? std::max<int64_t>(1, Source::kMost / n) : 1;
-      if (rows_at_once > 1)
+      if (source_.combines())
+        combine_rows(base, count, from, to, acc + (o - begin));
+      else if (rows_at_once > 1)
         for (int64_t r = from; r < to; r += std::min(rows_at_once, to - r)) {
           const int64_t rows = std::min(rows_at_once, to - r);
           const T* x = source_.get(base + r * n, rows * n);
@@ -207,6 +218,16 @@ class Reducer {
         visit_reduced(0, from, to, [&](int64_t at) { reduce_rows(op_, source_.get(base + at, count), count, acc + (o - begin)); });
       o += count;
     }
+  }
+  void combine_rows(int64_t base, int64_t count, int64_t from, int64_t to, A* acc) {
+    std::array<int64_t, 64> rows;
+    size_t waiting = 0;
+    const auto combine_waiting = [&] { source_.combine({rows.data(), std::exchange(waiting, 0)}, count, acc); };
+    visit_reduced(0, from, to, [&](int64_t at) {
+      rows[waiting++] = base + at;
+      if (waiting == rows.size()) combine_waiting();
+    });
+    if (waiting) combine_waiting();
   }
   // Calls f(offset) for every combination of the reduced groups from `first` on, the outermost restricted to [from, to).
   template <class F>
@@ -288,20 +309,25 @@ void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, con
   visit_dtype(in_type, [&]<class T>(T*) { reduce_typed<T>(op, finish, Array<T>(static_cast<const T*>(in)), groups, out, out_type); });
 }
 
-void reduce_computed(ReduceOp op, ReduceFinish finish, const ReadRange& read, DType type, const Shape& shape, const bool* reduced,
-                     void* out, DType out_type) {
+void reduce_computed(ReduceOp op, ReduceFinish finish, const ComputedElements& elements, DType type, const Shape& shape,
+                     const bool* reduced, void* out, DType out_type) {
   const Groups groups(shape, reduced);
   if (groups.outputs == 0) return;
   const auto run = [&]<class T, int64_t most>(const Computed<T, most>& source) {
     reduce_typed<T>(op, finish, source, groups, out, out_type);
   };
   switch (type) {
-    case DType::float64: return run(Computed<double>(read));
-    case DType::float32: return run(Computed<float>(read));
-    case DType::int32: return run(Computed<int32_t>(read));
-    case DType::int64: return run(Computed<int64_t>(read));
-    default: return run(Computed<float, kWidenedBlock>(read));
+    case DType::float64: return run(Computed<double>(elements));
+    case DType::float32: return run(Computed<float>(elements));
+    case DType::int32: return run(Computed<int32_t>(elements));
+    case DType::int64: return run(Computed<int64_t>(elements));
+    default: return run(Computed<float, kWidenedBlock>(elements));
   }
+}
+
+int64_t elements_side_by_side(const Shape& shape, const bool* reduced) {
+  const Groups groups(shape, reduced);
+  return groups.last_reduced ? 0 : groups.kept[0].extent;
 }
 
 bool splits_neighbours(int64_t rows, int64_t length) { return parts_of_rows(rows, length) > 1; }

@@ -1,5 +1,6 @@
 // Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
 // and fuse_reductions.
+#include <algorithm>
 #include <mutex>
 #include <numeric>
 
@@ -149,17 +150,29 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         if (code == kernels::RowKernel::Outcome::done) return;
         const Program& program = a.program.program();
         const bool with_loops = code == kernels::RowKernel::Outcome::never;
-        const kernels::ElementwiseRange range(program, operands, whole, with_loops ? a.program.loops.get() : nullptr);
-        const auto read = [&](int64_t begin, int64_t end, void* elements) {
-          std::array<kernels::Result, Program::kMaxResults> results{{{elements, kernels::storage_of(program.type())}}};
+        const ReducedAxes reduced(whole, a.axis, false);
+        const kernels::ElementwiseRange range(program, operands, whole, with_loops ? a.program.loops.get() : nullptr,
+                                              kernels::ReducedTogether{a.how, kernels::elements_side_by_side(whole, reduced.flags())});
+        const auto others = [&](int64_t begin) {
+          std::array<kernels::Result, Program::kMaxResults - 1> results{};
           for (int r = 1; r < k.num_outputs(); ++r) {
             const DType dtype = k.out(r).dtype();
-            results[static_cast<size_t>(r)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
+            results[static_cast<size_t>(r - 1)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
           }
-          range.run(begin, end, {results.data(), static_cast<size_t>(k.num_outputs())});
+          return results;
         };
-        kernels::reduce_computed(a.how, a.finish, read, k.out().dtype(), whole, ReducedAxes(whole, a.axis, false).flags(),
-                                 bytes_of(k.out()), k.out().dtype());
+        const auto count = static_cast<size_t>(k.num_outputs());
+        kernels::ComputedElements elements;
+        elements.read = [&](int64_t begin, int64_t end, void* to) {
+          std::array<kernels::Result, Program::kMaxResults> results{{{to, kernels::storage_of(program.type())}}};
+          std::ranges::copy(others(begin), results.begin() + 1);
+          range.run(begin, end, {results.data(), count});
+        };
+        if (range.combines())
+          elements.combine = [&, whole_others = others(0)](std::span<const int64_t> rows, int64_t n, double* acc) {
+            range.combine(rows, n, acc, {whole_others.data(), count - 1});
+          };
+        kernels::reduce_computed(a.how, a.finish, elements, k.out().dtype(), whole, reduced.flags(), bytes_of(k.out()), k.out().dtype());
       })
       .not_differentiable("it is made after differentiation")
       .sample({{3, 4}, {3, 4}}, reduce_example({1}, {3}))
