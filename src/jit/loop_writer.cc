@@ -30,17 +30,6 @@ llvm::Type* element_type(llvm::LLVMContext& context, ComputeType type) {
 }  // namespace
 
 int arguments_of(ScalarFn fn) { return kArities[static_cast<size_t>(fn)]; }
-bool is_long(ScalarFn fn) {
-  switch (fn) {
-    case ScalarFn::exp:
-    case ScalarFn::expm1:
-    case ScalarFn::log:
-    case ScalarFn::log1p:
-    case ScalarFn::tanh:
-    case ScalarFn::erf: return true;
-    default: return false;
-  }
-}
 std::string reduction_part(const char* what, kernels::ReduceOp how) {
   return std::string(what) + "_" + kReduceNames[static_cast<size_t>(how)];
 }
@@ -125,11 +114,9 @@ llvm::MDNode* LoopWriter::properties(Kind kind) {
   if (kind == Kind::few || (kind == Kind::rest && !has_masks)) {
     all.push_back(flag("llvm.loop.unroll.disable"));
     all.push_back(number("llvm.loop.vectorize.enable", b.getFalse()));
-  } else if (kind == Kind::widening || kind == Kind::widening_rows) {
-    all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
-    all.push_back(number("llvm.loop.interleave.count", b.getInt32(kind == Kind::widening ? kSideBySide : 1)));
-  } else if (kind == Kind::independent) {
-    all.push_back(number("llvm.loop.interleave.count", b.getInt32(kSideBySide)));
+  } else if (kind == Kind::independent || kind == Kind::widening) {
+    all.push_back(number("llvm.loop.interleave.count", b.getInt32(kind == Kind::widening ? 1 : kSideBySide)));
+    if (kind == Kind::widening) all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
   } else {
     // All lanes at once, so that no loop is left and they can stay in registers. Unrolled before it were made of vectors it would not be.
     all.push_back(flag("llvm.loop.unroll.disable"));

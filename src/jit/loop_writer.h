@@ -17,8 +17,6 @@ inline constexpr int kLaneBytes = 64;   // of an accumulator
 inline constexpr int64_t kBlock = 256;  // elements that one part of a program computes before the next one takes over
 
 int arguments_of(ScalarFn fn);
-// Functions that are long chains of instructions, each waiting for the one before.
-bool is_long(ScalarFn fn);
 // "combine_sum": the name of what a reduction is made of.
 std::string reduction_part(const char* what, kernels::ReduceOp how);
 
@@ -38,9 +36,8 @@ class LoopWriter {
   // independent: iterations touch no memory of one another, and several vectors of them run side by side. lanes: the same for a loop
   // over all lanes of an accumulator, which becomes one stretch of code. few: a handful of iterations, which stay a
   // plain loop. rest: a handful of independent ones, in vectors whose last one is masked. widening: independent ones that also compute in
-  // double; vectors have as many elements as elsewhere. widening_rows: the same for several rows in each iteration, so one vector of each
-  // will do. serial: left to LLVM.
-  enum class Kind : uint8_t { independent, widening, widening_rows, lanes, rest, few, serial };
+  // double, one vector of as many elements as elsewhere at a time: for rows, most of which do not fill several. serial: left to LLVM.
+  enum class Kind : uint8_t { independent, widening, lanes, rest, few, serial };
   // for (i = first; i < end; i += step) body(i).
   template <class Body>
   void loop(llvm::Value* first, llvm::Value* end, int64_t step, Kind kind, Body&& body) {

@@ -281,7 +281,7 @@ class RowsBuilder {
     w_.loop(from, rest, 1, Kind::independent, body);
     w_.loop(rest, to, 1, Kind::rest, body);
   }
-  bool is_long_call(size_t k) const { return at(k).op == RowOp::call && is_long(at(k).fn); }
+  bool is_long_call(size_t k) const { return at(k).op == RowOp::call && kernels::is_long(at(k).fn); }
   // Everything is computed before anything is written: output 0 may be an input.
   void give(const Sweep& s, Element& e) {
     for (const Reduction& r : s.reductions) value(e, argument(at(r.value), 0), &s);

@@ -315,13 +315,17 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
   }
 }
 
-// Whether one loop can compute a result and reduce it; else it is written to a block first. Nothing is converted or gathered in that loop,
-// and rows should fill some vectors.
-constexpr int64_t kLeastCombined = 16;
+// Whether one loop shall compute a result and reduce it; else it is written to a block first. Nothing is converted or gathered in that
+// loop, and it begins anew in each row: too often in short ones, unless a block of them would be computed row by row, too; and with too
+// many single elements behind the last vector where functions are long.
+constexpr int64_t kLeastCombined = 128;
 bool can_combine(const Loop& loop, const Runs& runs, int64_t side_by_side) {
   const Program& p = loop.program;
-  if (runs.gathered || runs.converted || side_by_side < kLeastCombined) return false;
+  if (runs.gathered || runs.converted || side_by_side == 0) return false;
+  if (side_by_side < kLeastCombined && runs.length > side_by_side) return false;
   if (loop.type != DType::float32 && loop.type != DType::float64) return false;
+  for (int i = 0; i < p.size(); ++i)
+    if (is_long(p[i].fn)) return false;
   for (int r = 1; r < p.num_results(); ++r)
     if (dtype_of_value(p, p.result(r)) != loop.type) return false;
   return true;

@@ -14,6 +14,18 @@ struct CompileTarget {
 };
 
 inline constexpr int kMostLoopInputs = 8;
+// Functions that are long chains of instructions, each waiting for the one before.
+inline bool is_long(ScalarFn fn) {
+  switch (fn) {
+    case ScalarFn::exp:
+    case ScalarFn::expm1:
+    case ScalarFn::log:
+    case ScalarFn::log1p:
+    case ScalarFn::tanh:
+    case ScalarFn::erf: return true;
+    default: return false;
+  }
+}
 
 // outputs[r][i] = result r of program(inputs[0][i], inputs[1][i], ...) for i < n, all of the program's compute type. An output may be
 // one of the inputs.
