@@ -145,7 +145,7 @@ class Computed {
 
  private:
   const ComputedElements& elements_;
-  std::array<T, kMost> block_;
+  alignas(64) std::array<T, kMost> block_;
 };
 
 template <class T, class Source>
@@ -219,7 +219,8 @@ class Reducer {
       o += count;
     }
   }
-  void combine_rows(int64_t base, int64_t count, int64_t from, int64_t to, A* acc) {
+  // Inlined, it made the others slower: 16384 rows of 64 elements took 1.2 times as long.
+  __attribute__((noinline)) void combine_rows(int64_t base, int64_t count, int64_t from, int64_t to, A* acc) {
     std::array<int64_t, 64> rows;
     size_t waiting = 0;
     const auto combine_waiting = [&] { source_.combine({rows.data(), std::exchange(waiting, 0)}, count, acc); };

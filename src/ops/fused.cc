@@ -1,6 +1,5 @@
 // Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
 // and fuse_reductions.
-#include <algorithm>
 #include <mutex>
 #include <numeric>
 
@@ -153,24 +152,21 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         const ReducedAxes reduced(whole, a.axis, false);
         const kernels::ElementwiseRange range(program, operands, whole, with_loops ? a.program.loops.get() : nullptr,
                                               kernels::ReducedTogether{a.how, kernels::elements_side_by_side(whole, reduced.flags())});
-        const auto others = [&](int64_t begin) {
-          std::array<kernels::Result, Program::kMaxResults - 1> results{};
+        const auto count = static_cast<size_t>(k.num_outputs());
+        const auto results_from = [&](int64_t begin, void* first) {
+          std::array<kernels::Result, Program::kMaxResults> results;
+          results[0] = {first, kernels::storage_of(program.type())};
           for (int r = 1; r < k.num_outputs(); ++r) {
             const DType dtype = k.out(r).dtype();
-            results[static_cast<size_t>(r - 1)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
+            results[static_cast<size_t>(r)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
           }
           return results;
         };
-        const auto count = static_cast<size_t>(k.num_outputs());
         kernels::ComputedElements elements;
-        elements.read = [&](int64_t begin, int64_t end, void* to) {
-          std::array<kernels::Result, Program::kMaxResults> results{{{to, kernels::storage_of(program.type())}}};
-          std::ranges::copy(others(begin), results.begin() + 1);
-          range.run(begin, end, {results.data(), count});
-        };
+        elements.read = [&](int64_t begin, int64_t end, void* to) { range.run(begin, end, {results_from(begin, to).data(), count}); };
         if (range.combines())
-          elements.combine = [&, whole_others = others(0)](std::span<const int64_t> rows, int64_t n, double* acc) {
-            range.combine(rows, n, acc, {whole_others.data(), count - 1});
+          elements.combine = [&, results = results_from(0, nullptr)](std::span<const int64_t> rows, int64_t n, double* acc) {
+            range.combine(rows, n, acc, {results.data() + 1, count - 1});
           };
         kernels::reduce_computed(a.how, a.finish, elements, k.out().dtype(), whole, reduced.flags(), bytes_of(k.out()), k.out().dtype());
       })
