@@ -33,6 +33,7 @@ COLUMNS = {
     "torch_eager": ("torch", "eager"),
     "torch_script": ("torch", "script"),
     "ort": ("ort", "session"),
+    "gluino_single": ("gluino on one thread", "hybrid"),  # beside several threads, asked in the same rounds
 }
 FASTEST_COLUMNS = ["gluino", "torch_script", "ort"]
 
@@ -161,7 +162,10 @@ def summary(answers, threads):
 
 def compare(commands, workloads, threads, rounds, seconds, columns):
     """All workloads at one number of threads: {workload: {column: summary or {"error": text}}}."""
-    runners = {name: start(commands, name, threads) for name in commands}
+    starts = {name: lambda name=name: start(commands, name, threads) for name in commands}
+    if threads > 1:
+        starts[COLUMNS["gluino_single"][0]] = lambda: start(commands, "gluino", 1)
+    runners = {name: begin() for name, begin in starts.items()}
     table = {}
     for workload in workloads:
         asked = [c for c in columns if COLUMNS[c][0] in runners and not (c == "ort" and is_training(workload))]
@@ -177,7 +181,7 @@ def compare(commands, workloads, threads, rounds, seconds, columns):
                 except PeerError as e:
                     row[column] = {"error": str(e)}
                     if runners[name].process.poll() is not None:
-                        runners[name] = start(commands, name, threads)
+                        runners[name] = starts[name]()
                 spent[column] += time.monotonic() - begin
         row.update({c: summary(a, threads) for c, a in answers.items() if c not in row})
         table[workload] = row
@@ -297,7 +301,7 @@ def main():
             write(results)
     if "busy" in chosen and cores > 1 and max(threads) > 1:
         print("one core busy", file=sys.stderr)
-        results["busy"] = compare_beside_a_busy_core(commands, workloads, cores, min(o.rounds, 3), o.seconds, FASTEST_COLUMNS)
+        results["busy"] = compare_beside_a_busy_core(commands, workloads, cores, min(o.rounds, 5), o.seconds, [*FASTEST_COLUMNS, "gluino_single"])
         write(results)
     if "first" in chosen and "resnet50" in workloads:
         results["first"] = first_calls(commands, min(o.rounds, 3), o.seconds)

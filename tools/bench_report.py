@@ -85,7 +85,7 @@ def agreement(row):
             continue
         same_size = theirs["parameters"] in (0, mine["parameters"]) and theirs["shape"] == mine["shape"]
         if not same_size or abs(theirs["dot"] - mine["dot"]) > 1e-3 * mine["norm"]:
-            different.append(COLUMNS[column])
+            different.append(COLUMNS.get(column, column))
     return "NO: " + ", ".join(different) if different else "yes" if len(row) > 1 else "–"
 
 
@@ -95,8 +95,7 @@ def table(header, rows):
 
 
 def threads_section(results, threads):
-    rows, single = results["threads"][threads], results["threads"].get("1", {})
-    many = threads != "1" and bool(single)
+    rows, many = results["threads"][threads], threads != "1"
     header = ["µs", *COLUMNS.values(), "limit", "ONNX Runtime / Gluino", "PyTorch / Gluino", "same result"] + ["speedup"] * many
     body = []
     for w, row in rows.items():
@@ -104,8 +103,8 @@ def threads_section(results, threads):
         line = [TITLES[w], *(timed(row.get(c)) for c in COLUMNS), number(results["limits"][threads][w])]
         line += [ratio_cell(*cell) for cell in zip(ratios(w, row, by_rounds), ratios(w, row, of_fastest), wanted)] + [agreement(row)]
         if many:
-            one, now = us(single[w].get("gluino")), us(row.get("gluino"))
-            line.append(f"{one / now:.2f}" if one and now else "–")
+            one, now = row.get("gluino_single"), row.get("gluino")
+            line.append(f"{by_rounds(one, now):.2f}" if us(one) and us(now) else "–")
         body.append(line)
     rates = results["rates"][threads]
     speeds = sorted((int(size) / 1e6, rate) for size, rate in rates["read_gbps"].items())
@@ -121,8 +120,11 @@ def busy_section(results):
     for w, row in results["busy"].items():
         line = [TITLES[w]]
         for c in columns:
-            alone, beside = us(single.get(w, {}).get(c)), us(row.get(c))
-            line.append(timed(row.get(c)) + (f" = {beside / alone:.2f} × 1 thread" if alone and beside else ""))
+            alone, beside = single.get(w, {}).get(c), row.get(c)
+            times = us(beside) / us(alone) if us(alone) and us(beside) else None
+            if c == "gluino" and us(row.get("gluino_single")) and us(beside):
+                times = by_rounds(beside, row["gluino_single"])
+            line.append(timed(beside) + (f" = {times:.2f} × 1 thread" if times else ""))
         body.append(line)
     header = ["µs", *(COLUMNS[c] for c in columns)]
     return [f"## {results['machine']['cores']} threads while another process keeps one core busy", "", *table(header, body)]
@@ -161,7 +163,7 @@ def markdown(results):
     for name, section in {"busy": busy_section, "first": first_section, "overhead": overhead_section}.items():
         if results[name]:
             lines += section(results)
-    failures = sorted({f"- {TITLES[w]}, {COLUMNS[c]}: {cell['error']}" for rows in [*results["threads"].values(), results["busy"]]
+    failures = sorted({f"- {TITLES[w]}, {COLUMNS.get(c, c)}: {cell['error']}" for rows in [*results["threads"].values(), results["busy"]]
                        for w, row in rows.items() for c, cell in row.items() if "error" in cell})
     if failures:
         lines += ["## Failed", "", *failures, ""]
