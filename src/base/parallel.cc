@@ -103,6 +103,12 @@ class Contention {
     returned_ = now + pause_;
     is_away_ = true;
   }
+  // For a thread that seldom sleeps: both, once enough time has passed for a loss to be noticed.
+  void check_and_watch() {
+    if (Clock::now() - watched_ < kNoticed) return;
+    check();
+    watch();
+  }
 
  private:
   // Shorter absences are the system's own business; a process that computes takes milliseconds.
@@ -159,8 +165,7 @@ class Pool {
       wake_.notify_one();
     else if (sleeping)
       wake_.notify_all();
-    tls_contention.check();  // also what was lost since the last job
-    tls_contention.watch();
+    tls_contention.check_and_watch();  // also what was lost since the last job
     job.work();
     std::unique_lock lock(mutex_);
     std::erase(jobs_, &job);
