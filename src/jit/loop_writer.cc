@@ -13,7 +13,6 @@ constexpr int kArities[] = {
     GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
 #undef GLUINO_X
 };
-constexpr const char* kReduceNames[] = {"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
 constexpr const char* kTypeNames[] = {"f32", "f64", "i32", "i64"};
 constexpr int kSideBySide = 4;  // vectors of elements
 
@@ -31,7 +30,7 @@ llvm::Type* element_type(llvm::LLVMContext& context, ComputeType type) {
 
 int arguments_of(ScalarFn fn) { return kArities[static_cast<size_t>(fn)]; }
 std::string reduction_part(const char* what, kernels::ReduceOp how) {
-  return std::string(what) + "_" + kReduceNames[static_cast<size_t>(how)];
+  return std::string(what) + "_" + kernels::kReduceNames[static_cast<size_t>(how)];
 }
 
 LoopWriter::LoopWriter(llvm::Module& module, ComputeType type, std::string_view isa)

@@ -14,8 +14,6 @@ using kernels::RowOutput;
 using kernels::RowsRequest;
 using llvm::Value;
 
-constexpr const char* kFinishNames[] = {"none", "divide", "sqrt"};
-
 bool is_reduction(const RowInstruction& in) { return in.op == RowOp::reduce || in.op == RowOp::sum || in.op == RowOp::largest; }
 
 class RowsBuilder {
@@ -376,7 +374,7 @@ class RowsBuilder {
   Value* finish(const Reduction& r) {
     const RowInstruction& in = at(r.value);
     if (r.total)
-      return w_.call(std::string("finish_") + kFinishNames[static_cast<size_t>(in.finish)],
+      return w_.call(std::string("finish_") + kernels::kFinishNames[static_cast<size_t>(in.finish)],
                      {b_.CreateLoad(b_.getDoubleTy(), r.total), b_.CreateSIToFP(n_, b_.getDoubleTy())});
     if (in.op == RowOp::sum) return halved(r, r.others);
     return combine(r, w_.load(r.others, b_.getInt64(0)), halved(r, r.lanes));

@@ -36,22 +36,17 @@ GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
 #define FINISH(T, type, how) \
   T gluino_##type##_finish_##how(double total, double count) { return static_cast<T>(finished(ReduceFinish::how, total, count)); }
 #define ROWS(T, type)                                                                              \
-  REDUCTION(T, type, sum)                                                                          \
-  REDUCTION(T, type, sum_abs)                                                                      \
-  REDUCTION(T, type, sum_square)                                                                   \
-  REDUCTION(T, type, nansum)                                                                       \
-  REDUCTION(T, type, prod)                                                                         \
-  REDUCTION(T, type, nanprod)                                                                      \
-  REDUCTION(T, type, max)                                                                          \
-  REDUCTION(T, type, min)                                                                          \
-  FINISH(T, type, none)                                                                            \
-  FINISH(T, type, divide)                                                                          \
-  FINISH(T, type, sqrt)                                                                            \
   T gluino_##type##_larger_of(T a, T x) { return larger_of(a, x); }                                \
   T gluino_##type##_halved_larger(const T* lanes) {                                                \
     return halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return larger_of(a, b); }); \
   }                                                                                                \
   T gluino_##type##_wide_log(T x) { return wide_log(x); }
+#define GLUINO_X(how) REDUCTION(float, f32, how) REDUCTION(double, f64, how)
+GLUINO_REDUCE_OPS(GLUINO_X)
+#undef GLUINO_X
+#define GLUINO_X(how) FINISH(float, f32, how) FINISH(double, f64, how)
+GLUINO_REDUCE_FINISHES(GLUINO_X)
+#undef GLUINO_X
 ROWS(float, f32)
 ROWS(double, f64)
 

@@ -11,10 +11,6 @@
 
 namespace gluino::kernels {
 
-// Names of ReduceOp and ReduceFinish, in their order.
-inline const std::vector<std::string> kReduceNames{"sum", "sum_abs", "sum_square", "nansum", "prod", "nanprod", "max", "min"};
-inline const std::vector<std::string> kFinishNames{"none", "divide", "sqrt"};
-
 // Reduces `in` of shape `shape` over the axes i with reduced[i]; `out` holds the remaining axes in order.
 // Floats are accumulated in double (blocks of float32 inside), integers in int64.
 void reduce(ReduceOp op, ReduceFinish finish, const void* in, DType in_type, const Shape& shape, const bool* reduced, void* out,

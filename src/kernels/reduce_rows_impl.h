@@ -41,15 +41,22 @@ void rows(const T* x, int64_t n, double* acc) {
   for (; i < n; ++i) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[i])));
 }
 
-#define ALL(f, T)                                                                                                           \
-  {                                                                                                                         \
-    f<ReduceOp::sum, T>, f<ReduceOp::sum_abs, T>, f<ReduceOp::sum_square, T>, f<ReduceOp::nansum, T>, f<ReduceOp::prod, T>, \
-        f<ReduceOp::nanprod, T>, f<ReduceOp::max, T>, f<ReduceOp::min, T>                                                   \
-  }
-
 }  // namespace
 
 extern const ReduceTable kReduceTable;
-const ReduceTable kReduceTable = {ALL(row, float), ALL(row, double), ALL(rows, float), ALL(rows, double)};
+const ReduceTable kReduceTable = {
+#define GLUINO_X(name) row<ReduceOp::name, float>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) row<ReduceOp::name, double>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) rows<ReduceOp::name, float>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) rows<ReduceOp::name, double>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)}
+#undef GLUINO_X
+};
 
 }  // namespace gluino::kernels::GLUINO_ISA

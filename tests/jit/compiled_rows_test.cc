@@ -100,7 +100,7 @@ constexpr Type kTypes[] = {{"f32", DType::float32}, {"f64", DType::float64}};
 TEST_F(CompiledRow, EveryReductionGivesTheSameBits) {
   std::mt19937_64 engine(1);
   for (const auto& [type, dtype] : kTypes)
-    for (const std::string& how : kernels::kReduceNames)
+    for (const std::string how : kernels::kReduceNames)
       for (const char* finish : {"none", "divide", "sqrt", "none float16", "divide bfloat16"}) {
         if (std::string(finish).find("float") != std::string::npos && dtype == DType::float64) continue;
         // Alone, of something computed, and beside another one; the result is spread over the row.
@@ -315,7 +315,7 @@ TEST_F(CompiledRow, TheFirstResultMayBeAnInput) {
 
 // What was compiled once is found on disk: by the text of the program and the dtypes of the inputs.
 TEST_F(CompiledRow, CodeIsKeptOnDisk) {
-  if (cache_folder().empty()) GTEST_SKIP() << "nothing is kept";
+  if (cache_folder().empty()) GTEST_SKIP() << "there is no cache folder (GLUINO_CACHE is empty, or no home): nothing is kept on disk";
   std::mt19937_64 engine(6);
   const auto count = [](const std::string& text) {
     int found = 0;
