@@ -1,9 +1,9 @@
 // +, -, *, ==, += ... of NDArray and Symbol, and the functions of the same names (mx.nd.add, ...), which take numbers too.
 #include <cmath>
 
+#include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

@@ -1,10 +1,10 @@
 // The base of mx.nd.NDArray and mx.np.ndarray: what has to be fast, or needs the engine's handle. The rest is Python.
+#include "dispatch/mode.h"
 #include "gluino/autograd.h"
 #include "gluino/dlpack.h"
 #include "gluino/random.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

@@ -3,10 +3,10 @@
 
 #include <pybind11/stl.h>
 
+#include "dispatch/mode.h"
 #include "gluino/control_flow.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

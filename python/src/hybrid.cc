@@ -3,9 +3,9 @@
 
 #include <unordered_map>
 
+#include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include "dispatch/mode.h"
 #include "graph/graph.h"
 #include "graph/trace.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "cli/inspect.h"
+#include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {

@@ -1,10 +1,10 @@
 // Functions behind mx.sym.Symbol: graphs without values.
 #include <pybind11/stl.h>
 
-#include "exec/interpret.h"
+#include "dispatch/mode.h"
+#include "graph/interpret.h"
 #include "graph/trace.h"
 #include "object.h"
-#include "op/mode.h"
 
 namespace gluino::python {
 namespace {

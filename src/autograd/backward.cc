@@ -6,9 +6,9 @@
 
 #include "autograd/tape.h"
 #include "base/format.h"
+#include "dispatch/infer.h"
+#include "dispatch/mode.h"
 #include "gluino/autograd.h"
-#include "op/infer.h"
-#include "op/mode.h"
 
 namespace gluino::autograd {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
+#include "dispatch/mode.h"
 #include "gluino/autograd.h"
-#include "op/mode.h"
 
 namespace gluino::autograd {
 namespace {

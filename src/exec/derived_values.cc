@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "exec/kept_values.h"
-#include "kernels/primitives.h"
+#include "kernels/isa/primitives.h"
 
 namespace gluino {
 

@@ -1,7 +1,7 @@
 // Symbol::eval and bind.
 #include "base/format.h"
-#include "exec/interpret.h"
 #include "gluino/autograd.h"
+#include "graph/interpret.h"
 
 namespace gluino {
 namespace {

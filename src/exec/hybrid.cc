@@ -8,12 +8,12 @@
 
 #include "autograd/tape.h"
 #include "base/format.h"
-#include "exec/interpret.h"
+#include "dispatch/mode.h"
 #include "exec/runner.h"
 #include "exec/segments.h"
 #include "exec/trace_program.h"
 #include "gluino/autograd.h"
-#include "op/mode.h"
+#include "graph/interpret.h"
 
 namespace gluino {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <mutex>
 
+#include "dispatch/prepared_call.h"
 #include "exec/derived_values.h"
-#include "op/prepared_call.h"
 
 namespace gluino {
 

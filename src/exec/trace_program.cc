@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "base/format.h"
+#include "dispatch/mode.h"
 #include "gluino/autograd.h"
-#include "op/mode.h"
 
 namespace gluino {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "graph/graph.h"
-#include "op/infer.h"
 
 namespace gluino {
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "graph/graph.h"
-#include "op/infer.h"
 
 namespace gluino {
 namespace {

@@ -1,8 +1,8 @@
 #include "graph/trace.h"
 
 #include "base/format.h"
-#include "op/infer.h"
-#include "op/mode.h"
+#include "dispatch/infer.h"
+#include "dispatch/mode.h"
 
 namespace gluino {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gluino/expr.h"
-#include "kernels/reduce_rows.h"
+#include "program/reduction.h"
 
 namespace gluino::jit {
 

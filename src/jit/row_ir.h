@@ -2,7 +2,7 @@
 #pragma once
 #include <llvm/IR/Module.h>
 
-#include "kernels/loop_compiler.h"
+#include "program/loop_compiler.h"
 
 namespace gluino::jit {
 

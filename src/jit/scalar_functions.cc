@@ -1,8 +1,8 @@
 // Compiled to LLVM bitcode, once per instruction set, and kept inside libgluino_jit: the scalar functions of the eager
 // kernels, for fused loops to call and inline, gluino_<type>_<function>(a, b, c); and what reductions are made of.
 #define GLUINO_ISA bitcode
-#include "kernels/reduce_formulas.h"
-#include "kernels/scalar_functions.h"
+#include "kernels/isa/scalar_functions.h"
+#include "program/reduce_formulas.h"
 
 namespace gluino::kernels::bitcode {
 

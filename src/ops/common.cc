@@ -1,6 +1,6 @@
 #include "ops/common.h"
 
-#include "kernels/primitives.h"
+#include "kernels/isa/primitives.h"
 #include "tensor/impl.h"
 
 namespace gluino::ops {

@@ -2,7 +2,7 @@
 #pragma once
 #include <array>
 
-#include "kernels/convolution.h"
+#include "kernels/convolution/convolution.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
 

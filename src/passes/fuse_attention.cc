@@ -3,11 +3,11 @@
 #include <charconv>
 #include <map>
 
-#include "kernels/program_text.h"
 #include "passes/eliminate_dead.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
+#include "program/program_text.h"
 
 namespace gluino {
 namespace {

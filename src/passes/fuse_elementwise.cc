@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/elementwise.h"
-#include "kernels/program_text.h"
+#include "kernels/elementwise/elementwise.h"
 #include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
+#include "program/program_text.h"
 
 namespace gluino {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/program_text.h"
 #include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
+#include "program/program_text.h"
 
 namespace gluino {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/primitives.h"
-#include "kernels/row_program.h"
-#include "op/infer.h"
+#include "dispatch/infer.h"
+#include "kernels/isa/primitives.h"
 #include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
+#include "program/row_program.h"
 
 namespace gluino {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/primitives.h"
-#include "kernels/program_text.h"
-#include "op/infer.h"
+#include "dispatch/infer.h"
+#include "kernels/isa/primitives.h"
 #include "passes/pass.h"
+#include "program/program_text.h"
 
 namespace gluino {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/format.h"
-#include "kernels/primitives.h"
+#include "kernels/isa/primitives.h"
 #include "tensor/impl.h"
 
 namespace gluino {

@@ -4,9 +4,9 @@
 #include <random>
 
 #include "base/format.h"
-#include "exec/interpret.h"
 #include "exec/pipeline.h"
 #include "gluino/autograd.h"
+#include "graph/interpret.h"
 #include "support/support.h"
 
 namespace gluino::test {

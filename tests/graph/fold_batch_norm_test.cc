@@ -1,9 +1,9 @@
 // fold_batch_norm: which graphs it changes, and that the numbers stay.
 #include "passes/fold_batch_norm.h"
 
-#include "exec/interpret.h"
 #include "gluino/hybrid.h"
 #include "gluino/ops.h"
+#include "graph/interpret.h"
 #include "passes/eliminate_dead.h"
 #include "support/support.h"
 

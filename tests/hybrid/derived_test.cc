@@ -1,6 +1,6 @@
 // What compiled programs keep of parameters (rearranged weights, folded statistics) follows every change of them.
-#include "gluino/gluino.h"
 #include "gluino/dlpack.h"
+#include "gluino/gluino.h"
 #include "support/support.h"
 
 namespace gluino::test {

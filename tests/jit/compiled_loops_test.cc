@@ -3,9 +3,9 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/elementwise.h"
-#include "kernels/primitives.h"
-#include "kernels/program_text.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/isa/primitives.h"
+#include "program/program_text.h"
 #include "random_values.h"
 
 namespace gluino::test {

@@ -5,10 +5,10 @@
 
 #include "base/format.h"
 #include "gluino/device.h"
-#include "kernels/elementwise.h"
-#include "kernels/primitives.h"
-#include "kernels/program_text.h"
-#include "kernels/reduce.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/isa/primitives.h"
+#include "kernels/reduce/reduce.h"
+#include "program/program_text.h"
 #include "random_values.h"
 
 namespace gluino::test {

@@ -6,8 +6,8 @@
 
 #include "base/cache_folder.h"
 #include "base/format.h"
-#include "kernels/primitives.h"
-#include "kernels/row_kernel.h"
+#include "kernels/isa/primitives.h"
+#include "kernels/rows/row_kernel.h"
 #include "random_values.h"
 
 namespace gluino::test {

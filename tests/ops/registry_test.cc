@@ -1,10 +1,10 @@
 // Walks the registry: every operator x sample x dtype. Nothing here names an operator.
 #include <cmath>
 
+#include "dispatch/infer.h"
 #include "gluino/autograd.h"
 #include "gluino/random.h"
 #include "gluino/symbol.h"
-#include "op/infer.h"
 #include "support/support.h"
 
 namespace gluino::test {

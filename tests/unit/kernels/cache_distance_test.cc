@@ -1,4 +1,4 @@
-#include "kernels/cache_distance.h"
+#include "kernels/gemm/cache_distance.h"
 
 #include <gtest/gtest.h>
 

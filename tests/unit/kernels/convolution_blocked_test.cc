@@ -3,13 +3,13 @@
 
 #include <cmath>
 
-#include "kernels/convolution_algorithms.h"
-#include "kernels/convolution_blocked.h"
-#include "kernels/convolution_elements.h"
-#include "kernels/convolution_gemm.h"
-#include "kernels/convolution_weight_grad.h"
-#include "kernels/narrow_convolution.h"
-#include "kernels/winograd.h"
+#include "kernels/convolution/convolution_algorithms.h"
+#include "kernels/convolution/convolution_blocked.h"
+#include "kernels/convolution/convolution_elements.h"
+#include "kernels/convolution/convolution_gemm.h"
+#include "kernels/convolution/convolution_weight_grad.h"
+#include "kernels/convolution/narrow_convolution.h"
+#include "kernels/convolution/winograd.h"
 #include "unit/kernels/random_data.h"
 
 namespace gluino::test {

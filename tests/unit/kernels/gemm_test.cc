@@ -1,5 +1,5 @@
 // Our float32 products against sums in double precision, and against themselves packed, unpacked, row by row.
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #include <cmath>
 #include <random>

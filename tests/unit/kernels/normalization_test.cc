@@ -1,5 +1,5 @@
 // Batch normalization's sums and sweeps against plain loops in double precision, over layouts of every kind of row.
-#include "kernels/normalization.h"
+#include "kernels/rows/normalization.h"
 
 #include <gtest/gtest.h>
 

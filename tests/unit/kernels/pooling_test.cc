@@ -1,5 +1,5 @@
 // Fast paths of pooling against the definition, over random geometries.
-#include "kernels/pooling.h"
+#include "kernels/pooling/pooling.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/scratch.h"
+#include "base/scratch.h"
 
 namespace gluino::test {
 

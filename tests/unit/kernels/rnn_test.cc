@@ -1,5 +1,5 @@
 // Recurrent layers for prediction against those that keep a reserve: the same bits.
-#include "kernels/rnn.h"
+#include "kernels/recurrent/rnn.h"
 
 #include <bit>
 #include <cmath>

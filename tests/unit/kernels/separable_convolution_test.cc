@@ -1,11 +1,11 @@
 // Joined convolutions against plain loops in double precision, over random geometries and numbers of threads.
-#include "kernels/separable_convolution.h"
+#include "kernels/convolution/separable_convolution.h"
 
 #include <cmath>
 #include <optional>
 
-#include "kernels/blocked_layout.h"
-#include "kernels/convolution_algorithms.h"
+#include "kernels/convolution/blocked_layout.h"
+#include "kernels/convolution/convolution_algorithms.h"
 #include "support/support.h"
 #include "unit/kernels/random_data.h"
 

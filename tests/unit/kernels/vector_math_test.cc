@@ -7,7 +7,7 @@
 #include <random>
 #include <span>
 
-#include "kernels/primitives.h"
+#include "kernels/isa/primitives.h"
 #include "support/support.h"
 
 namespace gluino::kernels {

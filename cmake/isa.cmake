@@ -1,0 +1,20 @@
+# gluino_isa(<kernel> [SUMS_OF_PRODUCTS]): src/kernels/<kernel>_impl.h is compiled once per instruction set, each time in a namespace
+# of its own (GLUINO_ISA); which one runs is chosen at run time. SUMS_OF_PRODUCTS: a * b + c is one instruction where the CPU has it.
+# Threaded jumps make a limit to both sides, x > high ? high : x < low ? low : x, several times as long once it is a vector's.
+set(isa_baseline_options -O3 -fno-trapping-math -fno-thread-jumps)
+set(isa_avx2_options ${isa_baseline_options} -mavx2 -mfma -mf16c)
+set(isa_avx512_options ${isa_baseline_options} -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512)
+
+function(gluino_isa kernel)
+  cmake_parse_arguments(PARSE_ARGV 1 kernel "SUMS_OF_PRODUCTS" "" "")
+  foreach(isa baseline avx2 avx512)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/isa/${kernel}_${isa}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#define GLUINO_ISA ${isa}\n#include \"kernels/${kernel}_impl.h\"\n")
+    set(options ${isa_${isa}_options})
+    if(kernel_SUMS_OF_PRODUCTS)
+      list(APPEND options -ffp-contract=fast -Wno-psabi)
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
+    target_sources(gluino_kernels PRIVATE ${source})
+  endforeach()
+endfunction()

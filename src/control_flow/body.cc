@@ -1,0 +1,247 @@
+#include "control_flow/body.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "dispatch/mode.h"
+#include "graph/interpret.h"
+
+namespace gluino {
+
+// ---- running
+
+Body::Body(Symbol symbol) : symbol_(std::move(symbol)) {
+  auto graph = std::make_shared<Graph>(graph_in_call_order(symbol_, variables_));
+  const std::vector<bool> states = find_states(*graph);
+  for (int v : variables_) is_state_.push_back(states[static_cast<size_t>(v)]);
+  graph_ = std::move(graph);
+}
+
+bool Body::draws_random() const {
+  return std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
+}
+
+void Body::infer_shapes(OptionalShapes& in, OptionalShapes& out) const {
+  Graph g = *graph_;
+  auto info = [&](size_t i) -> OutputInfo& { return g.nodes[static_cast<size_t>(variables_[i])].outputs[0]; };
+  for (size_t i = 0; i < variables_.size(); ++i) info(i).shape = in[i];
+  infer_graph_shapes(g, {});
+  for (size_t i = 0; i < variables_.size(); ++i) in[i] = info(i).shape;
+  out.clear();
+  for (ValueId v : g.outputs) out.push_back(g.info(v).shape);
+}
+
+std::vector<Shape> Body::infer_shapes(std::span<const Shape> in) const {
+  OptionalShapes known(in.begin(), in.end()), out;
+  infer_shapes(known, out);
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!out[i] || !out[i]->is_known()) raise<ShapeError>("the shape of output {} of the body does not follow from its inputs", i);
+    shapes.push_back(*out[i]);
+  }
+  return shapes;
+}
+
+std::vector<DType> Body::infer_types(std::span<const DType> in) const {
+  Graph g = *graph_;
+  for (size_t i = 0; i < variables_.size(); ++i) g.nodes[static_cast<size_t>(variables_[i])].outputs[0].dtype = in[i];
+  infer_graph_types(g, {});
+  std::vector<DType> out;
+  for (ValueId v : g.outputs) out.push_back(*g.info(v).dtype);
+  return out;
+}
+
+// Only operators without inputs may need an inferred shape.
+Body::Runner::Runner(const Body& body, const Tensors& like) : body_(body), graph_(body.graph_) {
+  if (std::none_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.inputs.empty(); })) return;
+  auto inferred = std::make_shared<Graph>(*graph_);
+  for (size_t i = 0; i < like.size(); ++i)
+    inferred->nodes[static_cast<size_t>(body.variables_[i])].outputs[0].shape = impl_of(like[i]).shape;
+  infer_graph_shapes(*inferred, {});
+  graph_ = std::move(inferred);
+}
+
+Tensors Body::Runner::operator()(const Tensors& inputs) const {
+  std::vector<Tensor> values(graph_->nodes.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(body_.variables_[i])] = inputs[i];
+  return interpret(*graph_, values);
+}
+
+Bodies::Bodies(const std::vector<Symbol>& symbols) {
+  auto list = std::make_shared<std::vector<Body>>();
+  for (const Symbol& s : symbols) list->emplace_back(s);
+  bodies_ = std::move(list);
+}
+Bodies::operator std::vector<Symbol>() const {
+  std::vector<Symbol> symbols;
+  for (size_t i = 0; i < size(); ++i) symbols.push_back((*this)[i].symbol());
+  return symbols;
+}
+
+// ---- recording
+
+namespace {
+
+bool has_shape(const Tensor& t) { return !impl_of(t).symbolic || impl_of(t).symbolic->has_shape; }
+
+class BodyTracer final : public Tracer {
+ public:
+  BodyTracer(std::string what, const std::vector<BodyInput>& inputs) : what_(std::move(what)), given_(inputs) {
+    // Bodies inside each other see each other's inputs, so names say how deep they are.
+    int depth = 0;
+    for (const auto* t = dynamic_cast<BodyTracer*>(previous()); t; t = dynamic_cast<BodyTracer*>(t->previous())) ++depth;
+    for (const BodyInput& input : inputs) {
+      const std::string name = fmt::format("{}{}_{}", what_, depth, input.name);
+      const detail::TensorImpl& t = impl_of(input.like);
+      if (has_shape(input.like)) {
+        if (input.is_slice && t.shape.empty()) raise<ShapeError>("{}: the data is a scalar, but an axis to iterate over is needed", what_);
+        Shape shape = t.shape;
+        if (input.is_slice) shape.erase(0);
+        symbolic_.push_back(add_input(name, shape, t.dtype, t.device));
+      } else {
+        symbolic_.push_back(sym::var(name).tensor());
+      }
+      variables_.push_back(value_of(symbolic_.back()));
+    }
+  }
+  const Tensors& symbolic() const { return symbolic_; }
+
+  Tensor read_value(const Tensor&) override {
+    throw BodyReadsValue(fmt::format("{}: the body reads the value of a tensor, which a graph cannot; use where or cond instead of if, and "
+                                     "while_loop instead of while",
+                                     what_),
+                         true);
+  }
+  Tensors run_dynamic(const Value& call) override {
+    throw BodyReadsValue(
+        fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name), true);
+  }
+  std::string name_for(const Tensor& concrete) override {
+    return previous() ? previous()->capture(concrete).node->name : unique_name("constant");
+  }
+  void on_use(const Tensor& t) override {
+    const Value v = value_of(t);
+    const detail::TensorImpl& i = impl_of(t);  // a handle of our own: the caller's may get another value in place
+    used_.try_emplace({v.node.get(), v.index}, has_shape(t) ? tensor_of(v, i.shape, i.dtype, i.device) : tensor_of(v));
+  }
+  std::string name_for_call(const OpDef& op) override { return previous() ? previous()->name_for_call(op) : unique_name(op.name); }
+
+  RecordedBody finish(const Tensors& outputs) {
+    if (!end_rebinding().empty())
+      raise<UserError>("{}: the body updates a tensor from outside in place; make it a state that the body returns", what_);
+    RecordedBody r;
+    std::vector<Value> ends;
+    for (const Tensor& t : outputs) {
+      if (!t.defined()) raise<UserError>("{}: the body returns a null tensor", what_);
+      if (t.is_symbolic()) on_use(t);
+      ends.push_back(t.is_symbolic() ? value_of(t) : capture(t));
+    }
+    for (const Value& call : calls()) copies_[call.node.get()] = nullptr;
+    for (const Value& call : calls()) copy(call, r);
+    std::vector<Value> results;
+    for (const Value& v : ends) results.push_back(own_value(mapped(v, r), results));
+    r.symbol = Symbol(results);
+    r.outputs = outputs;
+    find_places(r);
+    report_shape_reads(r);
+    return r;
+  }
+
+ private:
+  void copy(const Value& call, RecordedBody& r) {
+    auto node = make_ref<GraphNode>();
+    node->op = call.node->op;
+    node->name = call.node->name;
+    node->attrs = call.node->attrs;
+    node->user_attrs = call.node->user_attrs;
+    for (const Value& v : call.node->inputs) node->inputs.push_back(mapped(v, r));
+    copies_[call.node.get()] = node;
+  }
+  // A value of the body's own graph: calls are copied, what comes from outside becomes a variable.
+  Value mapped(const Value& v, RecordedBody& r) {
+    if (const auto it = copies_.find(v.node.get()); it != copies_.end()) return {it->second, v.index};
+    if (std::find(variables_.begin(), variables_.end(), v) != variables_.end()) return v;
+    for (const auto& [outside, variable] : free_)
+      if (outside == v) return variable;
+    const Tensor tensor = outer_tensor(v);
+    const std::string name = output_name(v.node->op, v.node->attrs, v.node->name, v.index);
+    free_.emplace_back(v, value_of(sym::var(name).tensor()));
+    r.free.push_back(tensor);
+    return free_.back().second;
+  }
+  Tensor outer_tensor(const Value& v) const {
+    for (const auto& [tensor, value] : captured())
+      if (value == v) return tensor;
+    return used_.at({v.node.get(), v.index});
+  }
+  // Every output is a value that the body computes, and no two are the same one.
+  Value own_value(const Value& v, const std::vector<Value>& others) const {
+    if (v.node->op && std::find(others.begin(), others.end(), v) == others.end()) return v;
+    static const OpDef& copy = OpRegistry::global().get("_copy");
+    auto node = make_ref<GraphNode>();
+    node->op = &copy;
+    node->name = previous() ? previous()->name_for_call(copy) : unique_name(copy.name);
+    node->attrs = copy.default_attrs;
+    node->inputs = {v};
+    return {node, 0};
+  }
+
+  void find_places(RecordedBody& r) const {
+    const std::vector<const GraphNode*> nodes = variable_nodes(r.symbol);
+    auto place = [&](const Value& v) -> std::optional<int64_t> {
+      const auto it = std::find(nodes.begin(), nodes.end(), v.node.get());
+      return it == nodes.end() ? std::nullopt : std::optional<int64_t>(it - nodes.begin());
+    };
+    for (const Value& v : variables_) r.inputs.push_back(place(v));
+    Tensors used;
+    for (size_t i = 0; i < free_.size(); ++i)
+      if (const auto p = place(free_[i].second)) {
+        used.push_back(r.free[i]);
+        r.free_places.push_back(*p);
+      }
+    r.free = std::move(used);
+  }
+
+  // Extents that the body looked at are extents of what it was given.
+  void report_shape_reads(const RecordedBody& r) const {
+    if (!previous()) return;
+    auto read = [&](const Tensor& outside, int axis) {
+      if (outside.is_symbolic() && has_shape(outside)) previous()->on_shape_read(value_of(outside), axis, impl_of(outside).shape);
+    };
+    auto read_input = [&](size_t i, int axis) {
+      const int shift = given_[i].is_slice ? 1 : 0;
+      if (axis >= 0) return read(given_[i].like, axis + shift);
+      for (int a = shift; a < impl_of(given_[i].like).shape.ndim(); ++a) read(given_[i].like, a);
+    };
+    for (const ShapeRead& s : shape_reads()) {
+      const auto input = std::find(variables_.begin(), variables_.end(), s.value);
+      if (input != variables_.end()) {
+        read_input(static_cast<size_t>(input - variables_.begin()), s.axis);
+      } else if (copies_.contains(s.value.node.get())) {
+        for (size_t i = 0; i < given_.size(); ++i) read_input(i, -1);
+        for (const Tensor& t : r.free) read(t, -1);
+      } else {
+        previous()->on_shape_read(s.value, s.axis, s.shape);
+      }
+    }
+  }
+
+  std::string what_;
+  const std::vector<BodyInput>& given_;
+  Tensors symbolic_;
+  std::vector<Value> variables_;
+  std::map<const GraphNode*, Ref<GraphNode>> copies_;        // of the recorded calls
+  std::map<std::pair<const GraphNode*, int>, Tensor> used_;  // inputs of calls by the value they name
+  std::vector<std::pair<Value, Value>> free_;                // a value from outside and its variable
+};
+
+}  // namespace
+
+RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs,
+                         const std::function<Tensors(const Tensors&)>& function) {
+  BodyTracer tracer(what, inputs);
+  return tracer.finish(function(tracer.symbolic()));
+}
+
+}  // namespace gluino

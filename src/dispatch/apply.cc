@@ -1,0 +1,306 @@
+#include "base/format.h"
+#include "dispatch/infer.h"
+#include "dispatch/mode.h"
+#include "dispatch/prepared_call.h"
+#include "gluino/op.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/isa/primitives.h"
+#include "tensor/impl.h"
+
+namespace gluino {
+namespace {
+
+TapeHook* tape_hook = nullptr;
+TraceHook* installed_trace_hook = nullptr;
+thread_local Mode tls_mode;
+
+constexpr size_t kMaxFastInputs = 8;
+
+[[noreturn]] void missing_input(const OpDef& op, const Attrs& attrs, size_t i) {
+  raise<UserError>("input '{}' is a null tensor", op.input_spec(attrs, i).name);
+}
+
+// Checks the handles and tells whether any is symbolic.
+bool any_symbolic(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  bool symbolic = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) missing_input(op, attrs, i);
+    const detail::TensorImpl& t = impl_of(inputs[i]);
+    if (t.view) refresh_view(inputs[i]);
+    symbolic |= static_cast<bool>(t.symbolic);
+    if (t.device != impl_of(inputs[0]).device)
+      raise<UserError>("inputs are on {} and {}; move one with to(device)", impl_of(inputs[0]).device.str(), t.device.str());
+  }
+  return symbolic;
+}
+
+Device device_for(std::span<const Tensor> inputs) { return inputs.empty() ? current_device() : impl_of(inputs[0]).device; }
+
+void run_expression(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, const Tensor& out) {
+  Program program(kernels::compute_type(promoted));
+  std::array<kernels::Operand, kMaxFastInputs> few;
+  std::vector<kernels::Operand> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
+  kernels::Operand* operands = many.empty() ? few.data() : many.data();
+  std::vector<Expr> exprs;
+  alignas(Expr) char space[sizeof(Expr) * kMaxFastInputs];
+  Expr* x = reinterpret_cast<Expr*>(space);
+  if (inputs.size() > kMaxFastInputs) {
+    exprs.reserve(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) exprs.push_back(Expr::input(program, static_cast<int>(i)));
+    x = exprs.data();
+  } else {
+    for (size_t i = 0; i < inputs.size(); ++i) new (x + i) Expr(Expr::input(program, static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const detail::TensorImpl& t = impl_of(inputs[i]);
+    operands[i] = {bytes_of(inputs[i]), t.dtype, &t.shape};
+  }
+  op.expression(attrs.get(), {x, inputs.size()});
+  const detail::TensorImpl& o = impl_of(out);
+  kernels::run_elementwise(program, {operands, inputs.size()}, o.data, o.dtype, o.shape);
+}
+
+bool kernel_takes(const OpDef& op, DType dtype) {
+  return op.kernel_dtypes.empty() || std::find(op.kernel_dtypes.begin(), op.kernel_dtypes.end(), dtype) != op.kernel_dtypes.end();
+}
+
+Tensor converted(const Tensor& t, DType dtype) {
+  const detail::TensorImpl& from = impl_of(t);
+  if (from.dtype == dtype) return t;
+  Tensor out = make_tensor(from.shape, dtype, from.device);
+  kernels::convert(bytes_of(t), from.dtype, impl_of(out).data, dtype, from.shape.elements());
+  return out;
+}
+
+// For kernels written for few dtypes: converts the promoting inputs, runs, converts the outputs back.
+void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
+  const DType compute = kernel_takes(op, promoted) ? promoted : DType::float32;
+  Tensors in, out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& spec = op.input_spec(attrs, i);
+    in.push_back(spec.own_dtype && !spec.is_state ? inputs[i] : converted(inputs[i], compute));
+  }
+  for (const Tensor& o : outputs) {
+    const detail::TensorImpl& t = impl_of(o);
+    out.push_back(t.dtype == promoted && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
+  }
+  KernelContext context(op, in, out, tls_mode.training);
+  op.kernel(attrs.get(), context);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!out[i].is_same(outputs[i])) {
+      const detail::TensorImpl& t = impl_of(outputs[i]);
+      kernels::convert(bytes_of(out[i]), impl_of(out[i]).dtype, t.data, t.dtype, t.shape.elements());
+    }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (op.input_spec(attrs, i).is_state && !in[i].is_same(inputs[i])) {
+      const detail::TensorImpl& t = impl_of(inputs[i]);
+      kernels::convert(bytes_of(in[i]), impl_of(in[i]).dtype, t.data, t.dtype, t.shape.elements());
+    }
+}
+
+// Kernels write their outputs and the inputs that are states, nothing else.
+void note_writes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  for (const Tensor& t : outputs)
+    if (t.defined() && impl_of(t).storage) impl_of(t).storage->note_write();
+  if (!op.has_states) return;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (op.is_state_input(attrs, i) && impl_of(inputs[i]).storage) impl_of(inputs[i]).storage->note_write();
+}
+
+bool must_convert(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs, DType promoted) {
+  if (op.kernel_dtypes.empty() || !op.kernel) return false;
+  if (!kernel_takes(op, promoted)) return true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& spec = op.input_spec(attrs, i);
+    if ((!spec.own_dtype || spec.is_state) && inputs[i] != promoted) return true;
+  }
+  return false;
+}
+
+void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const OpDef& op = *call.op;
+  note_writes(op, *call.attrs, inputs, outputs);
+  if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
+  if (op.is_view && !op.kernel) {
+    const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
+    if (to.data != from.data)
+      std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
+    return;
+  }
+  if (call.is_converted) return run_converted(op, *call.attrs, inputs, call.promoted, outputs);
+  KernelContext context(op, inputs, outputs, tls_mode.training);
+  op.kernel(call.attrs->get(), context);
+}
+
+PreparedCall decide(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs) {
+  const DType promoted = promote_inputs(op, attrs, inputs);
+  return {&op, &attrs, promoted, must_convert(op, attrs, inputs, promoted)};
+}
+
+// Elementwise call with one output: no vectors on the way.
+Tensor run_elementwise_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  std::array<DType, kMaxFastInputs> types;
+  bool same_shape = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types[i] = impl_of(inputs[i]).dtype;
+    same_shape &= impl_of(inputs[i]).shape == impl_of(inputs[0]).shape;
+  }
+  const DType promoted = promote_inputs(op, attrs, {types.data(), inputs.size()});
+  DType out_type = promoted;
+  if (op.infer_dtype) {
+    std::vector<DType> out{promoted};
+    op.infer_dtype(attrs.get(), {types.data(), inputs.size()}, promoted, out);
+    out_type = out[0];
+  }
+  Tensor out;
+  if (same_shape) {
+    out = make_tensor(impl_of(inputs[0]).shape, out_type, impl_of(inputs[0]).device);
+  } else {
+    std::vector<Shape> shapes, result(1);
+    for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
+    op.infer_shape(attrs.get(), shapes, result);
+    out = make_tensor(result[0], out_type, impl_of(inputs[0]).device);
+  }
+  run_expression(op, attrs, inputs, promoted, out);
+  return out;
+}
+
+void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, Tensors& outputs) {
+  check_input_count(op, attrs, static_cast<int>(inputs.size()));
+  std::vector<DType> in_types, out_types;
+  std::vector<Shape> in_shapes, out_shapes;
+  for (const Tensor& t : inputs) {
+    in_types.push_back(impl_of(t).dtype);
+    in_shapes.push_back(impl_of(t).shape);
+  }
+  infer_dtypes(op, attrs, in_types, out_types);
+  outputs.resize(out_types.size());
+  if (op.is_dynamic_shape) {
+    KernelContext context(op, inputs, outputs, tls_mode.training);
+    op.kernel(attrs.get(), context);
+    return;
+  }
+  infer_shapes(op, attrs, in_shapes, out_shapes);
+  const Device device = device_for(inputs);
+  if (op.is_view) {
+    bytes_of(inputs[0]);
+    outputs[0] = make_view(inputs[0], out_shapes[0], 0);
+    return;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = make_tensor(out_shapes[i], out_types[i], device);
+  run_kernel(decide(op, attrs, in_types), inputs, outputs);
+}
+
+// A shape-only change shares its input's memory; where there is none to share, a link does the same.
+class ReshapeLink final : public ViewLink {
+ public:
+  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs)
+      : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+  Tensor project(const Tensor& base) const override {
+    Tensors inputs{base};
+    inputs.insert(inputs.end(), rest_.begin(), rest_.end());
+    return apply(op_, inputs, attrs_)[0];
+  }
+  Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
+
+ private:
+  const OpDef& op_;
+  Attrs attrs_;
+  Tensors rest_;
+};
+void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, Tensors& outputs) {
+  if (op.is_view) impl_of(outputs[0]).view = make_ref<ReshapeLink>(op, attrs, inputs);
+}
+
+bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
+
+}  // namespace
+
+Mode& mode() { return tls_mode; }
+void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
+void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }
+TraceHook& trace_hook() { return *installed_trace_hook; }
+
+Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  if (!op.is_elementwise() || op.kernel || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
+    return apply(op, inputs, attrs)[0];
+  try {
+    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];
+    Tensor out = run_elementwise_eager(op, inputs, attrs);
+    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
+    return out;
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  try {
+    Tensors outputs;
+    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) {
+      outputs = installed_trace_hook->record(op, attrs, inputs);
+      link_view(op, attrs, inputs, outputs);
+      return outputs;
+    }
+    run_eager(op, inputs, attrs, outputs);
+    if (should_record(inputs)) {
+      tape_hook->record(op, attrs, inputs, outputs);
+      link_view(op, attrs, inputs, outputs);
+    }
+    return outputs;
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, std::span<Tensor> outputs) {
+  try {
+    std::array<DType, kMaxFastInputs> few;
+    std::vector<DType> many(inputs.size() > kMaxFastInputs ? inputs.size() : 0);
+    DType* types = many.empty() ? few.data() : many.data();
+    for (size_t i = 0; i < inputs.size(); ++i) types[i] = impl_of(inputs[i]).dtype;
+    run_kernel(decide(op, attrs, {types, inputs.size()}), inputs, outputs);
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+
+PreparedCall prepare_call(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs) {
+  try {
+    return decide(op, attrs, inputs);
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  }
+}
+void run_prepared(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  try {
+    run_kernel(call, inputs, outputs);
+  } catch (const Error&) {
+    rethrow_located(call.op->name);
+  }
+}
+
+Tensor call(std::string_view name, std::span<const Tensor> inputs, NamedAttrs attrs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  return apply_one(op, inputs, op.make_attrs({attrs.begin(), attrs.size()}));
+}
+Tensor call(std::string_view name, std::initializer_list<Tensor> inputs, NamedAttrs attrs) {
+  return call(name, std::span<const Tensor>(inputs.begin(), inputs.size()), attrs);
+}
+Tensors call_all(std::string_view name, std::span<const Tensor> inputs, NamedAttrs attrs) {
+  const OpDef& op = OpRegistry::global().get(name);
+  return apply(op, inputs, op.make_attrs({attrs.begin(), attrs.size()}));
+}
+
+const Tensor& Gradient::in(int i) const {
+  const Tensor& t = inputs_[static_cast<size_t>(i)];
+  if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads input {}, which its Uses do not name", op_.name, i));
+  return t;
+}
+const Tensor& Gradient::out(int i) const {
+  const Tensor& t = outputs_[static_cast<size_t>(i)];
+  if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads output {}, which its Uses do not name", op_.name, i));
+  return t;
+}
+
+}  // namespace gluino

@@ -1,0 +1,290 @@
+// NumPy's indexing in terms of operators: slice and reshape for integers and slices, gather_nd for arrays and masks.
+#include <cstring>
+
+#include "base/format.h"
+#include "dispatch/mode.h"
+#include "gluino/op.h"
+#include "tensor/impl.h"
+
+namespace gluino {
+namespace {
+
+// An index brought into one part per axis. Arrays are kept aside: the basic part leaves their axes whole.
+struct Plan {
+  Shape source;
+  OptionalInts begin, end, step;  // per source axis
+  Shape region;                   // extents of the slice, integers with extent 1
+  Shape basic;                    // the region without integer axes, with new axes
+  struct Array {
+    Tensor indices;  // int64, not negative
+    int axis;        // in `basic`
+  };
+  std::vector<Array> arrays;
+  bool is_whole = true;       // the slice is the source itself
+  bool is_separated = false;  // an ellipsis stands between arrays, be it for no axis at all
+};
+
+// The positions of true elements: one int64 vector per axis of the mask.
+Tensors nonzero(const Tensor& mask) {
+  const std::vector<uint8_t> bits = mask.to_vector<uint8_t>();
+  const Shape& shape = impl_of(mask).shape;
+  std::vector<std::vector<int64_t>> positions(static_cast<size_t>(shape.ndim()));
+  for (size_t flat = 0; flat < bits.size(); ++flat) {
+    if (!bits[flat]) continue;
+    auto rest = static_cast<int64_t>(flat);
+    for (int axis = shape.ndim() - 1; axis >= 0; --axis) {
+      positions[static_cast<size_t>(axis)].push_back(rest % shape[axis]);
+      rest /= shape[axis];
+    }
+  }
+  Tensors out;
+  for (const auto& p : positions) out.push_back(from_vector(p));
+  return out;
+}
+
+Tensor normalized_indices(const Tensor& indices, int64_t extent, int axis) {
+  const Tensor whole = indices.astype(DType::int64);
+  if (whole.is_symbolic()) return whole + (whole < 0) * static_cast<double>(extent);
+  Tensor out = whole.copy();
+  for (int64_t* p = out.mutable_data<int64_t>(); p < out.mutable_data<int64_t>() + out.size(); ++p) {
+    if (*p < -extent || *p >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", *p, axis, extent);
+    if (*p < 0) *p += extent;
+  }
+  return out;
+}
+
+int axes_taken(const Index& part) {
+  if (const auto* t = std::get_if<Tensor>(&part.value())) return t->dtype() == DType::boolean ? t->ndim() : 1;
+  return std::holds_alternative<Ellipsis>(part.value()) || std::holds_alternative<NewAxis>(part.value()) ? 0 : 1;
+}
+
+class Planner {
+ public:
+  Planner(const Shape& source, std::span<const Index> index) {
+    plan_.source = source;
+    int taken = 0, ellipses = 0;
+    for (const Index& part : index) {
+      has_arrays_ |= std::holds_alternative<Tensor>(part.value());
+      taken += axes_taken(part);
+      ellipses += std::holds_alternative<Ellipsis>(part.value());
+    }
+    if (taken > source.ndim()) raise<IndexError>("{} indices for a tensor of shape {}, which has {} axes", taken, source, source.ndim());
+    if (ellipses > 1) throw IndexError("an index can hold only one ellipsis");
+    for (const Index& part : index) {
+      if (std::holds_alternative<Ellipsis>(part.value())) {
+        arrays_before_ellipsis_ = plan_.arrays.size();
+        for (int i = 0; i < source.ndim() - taken; ++i) add_slice({});
+      } else {
+        std::visit([&](const auto& v) { add(v); }, part.value());
+      }
+    }
+    while (axis_ < source.ndim()) add_slice({});
+  }
+  Plan take() { return std::move(plan_); }
+
+ private:
+  void add(int64_t i) {
+    const int64_t extent = plan_.source[axis_];
+    if (i < -extent || i >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", i, axis_, extent);
+    if (i < 0) i += extent;
+    // Beside arrays an integer is an array too: it decides where the common axes go.
+    if (has_arrays_) return add_array(full({}, static_cast<double>(i), {DType::int64}));
+    push(i, i + 1, 1, 1);
+  }
+  void add(const Slice& s) { add_slice(s); }
+  void add(Ellipsis) {}
+  void add(NewAxis) { plan_.basic.push_back(1); }
+  void add(const Tensor& t) {
+    Tensors arrays{t};
+    if (t.dtype() == DType::boolean) {
+      for (int i = 0; i < t.ndim(); ++i)
+        if (t.extent(i) != plan_.source[axis_ + i])
+          raise<IndexError>("a mask of shape {} does not fit axis {} of a tensor of shape {}", impl_of(t).shape, axis_ + i, plan_.source);
+      arrays = nonzero(t);
+    }
+    for (const Tensor& a : arrays) add_array(normalized_indices(a, plan_.source[axis_], axis_));
+  }
+  void add_array(Tensor indices) {
+    plan_.is_separated |= arrays_before_ellipsis_ > 0;
+    plan_.arrays.push_back({std::move(indices), plan_.basic.ndim()});
+    add_slice({});
+  }
+  void add_slice(const Slice& s) {
+    const int64_t extent = plan_.source[axis_];
+    if (s.step == 0) throw IndexError("a slice with step 0");
+    auto clamp = [&](int64_t v) {
+      if (v < 0) v += extent;
+      return s.step > 0 ? std::clamp<int64_t>(v, 0, extent) : std::clamp<int64_t>(v, -1, extent - 1);
+    };
+    const int64_t first = s.begin ? clamp(*s.begin) : (s.step > 0 ? 0 : extent - 1);
+    const int64_t last = s.end ? clamp(*s.end) : (s.step > 0 ? extent : -1);
+    const int64_t span = s.step > 0 ? last - first : first - last;
+    const int64_t count = span > 0 ? (span - 1) / std::abs(s.step) + 1 : 0;
+    if (!s.begin && !s.end && s.step == 1) {
+      push(std::nullopt, std::nullopt, 1, count);
+    } else {
+      push(first, last < 0 ? std::optional<int64_t>() : last, s.step, count);
+      plan_.is_whole &= count == extent && s.step == 1;
+    }
+    plan_.basic.push_back(count);
+  }
+  void push(std::optional<int64_t> begin, std::optional<int64_t> end, int64_t step, int64_t count) {
+    plan_.begin.push_back(begin);
+    plan_.end.push_back(end);
+    plan_.step.push_back(step);
+    plan_.region.push_back(count);
+    plan_.is_whole &= count == plan_.source[axis_];
+    ++axis_;
+  }
+  Plan plan_;
+  int axis_ = 0;
+  bool has_arrays_ = false;
+  size_t arrays_before_ellipsis_ = 0;
+};
+
+bool is_empty(const Plan& p) { return p.region.elements() == 0; }
+
+// The region is one run of memory: whole axes after the first axis that is cut, single positions before it.
+std::optional<int64_t> contiguous_offset(const Plan& p) {
+  int64_t offset = 0;
+  bool cut = false;
+  for (int i = 0; i < p.source.ndim(); ++i) {
+    const bool whole = p.region[i] == p.source[i] && p.step[static_cast<size_t>(i)] == 1;
+    if (cut && !whole) return std::nullopt;
+    if (!whole && p.step[static_cast<size_t>(i)] != 1) return std::nullopt;
+    offset += p.begin[static_cast<size_t>(i)].value_or(0) * p.source.elements(i + 1, p.source.ndim());
+    cut |= p.region[i] != 1;
+  }
+  return offset;
+}
+
+bool is_plain(const Tensor& t) { return !t.is_symbolic() && !(mode().recording && impl_of(t).autograd); }
+
+Tensor basic_part(const Tensor& source, const Plan& p) {
+  if (!source.is_symbolic() && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
+  if (is_plain(source))
+    if (const auto offset = contiguous_offset(p)) return make_view(source, p.basic, *offset);
+  Tensor region = source;
+  if (!p.is_whole) region = call("slice", {source}, {{"begin", p.begin}, {"end", p.end}, {"step", OptionalInts(p.step)}});
+  return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
+}
+
+// Moves the indexed axes to the front, gathers, and puts the result where NumPy puts it.
+Tensor gather(const Tensor& data, const Plan& p) {
+  if (p.arrays.size() == 1)
+    return call("take", {data, p.arrays[0].indices}, {{"axis", int64_t{p.arrays[0].axis}}, {"mode", std::string("clip")}});
+  std::vector<Shape> shapes;
+  Shape order, moved;
+  for (const Plan::Array& a : p.arrays) {
+    shapes.push_back(impl_of(a.indices).shape);
+    order.push_back(a.axis);
+  }
+  bool adjacent = !p.is_separated;
+  for (size_t i = 1; i < p.arrays.size(); ++i) adjacent &= p.arrays[i].axis == p.arrays[i - 1].axis + 1;
+  for (int i = 0; i < data.ndim(); ++i)
+    if (std::find(order.begin(), order.end(), i) == order.end()) moved.push_back(i);
+  for (int64_t axis : moved) order.push_back(axis);
+  const Shape common = broadcast_shapes(shapes);
+  const int first = p.arrays[0].axis, k = common.ndim();
+  if (common.elements() == 0 && !data.is_symbolic()) {  // extents of 0 mean something else to the operators below
+    Shape out = common;
+    for (int i = 0; i < moved.ndim(); ++i) out.insert(adjacent && moved[i] < first ? i : out.ndim(), data.extent(moved[i]));
+    return make_tensor(out, data.dtype(), data.device());
+  }
+  Tensors stacked;
+  for (const Plan::Array& a : p.arrays)
+    stacked.push_back(impl_of(a.indices).shape == common ? a.indices : call("broadcast_to", {a.indices}, {{"shape", common}}));
+  Tensor result = call("gather_nd", {data.transpose(order), call("stack", stacked)});
+  if (!adjacent || first == 0) return result;
+  Shape back;  // (common, before, after) -> (before, common, after)
+  for (int i = 0; i < first; ++i) back.push_back(k + i);
+  for (int i = 0; i < k; ++i) back.push_back(i);
+  for (int i = k + first; i < result.ndim(); ++i) back.push_back(i);
+  return result.transpose(back);
+}
+
+// A run of leading rows shares memory with its source; where there is none to share, a link does the same.
+class SliceLink final : public ViewLink {
+ public:
+  SliceLink(Tensor base, Plan plan) : ViewLink(std::move(base)), plan_(std::move(plan)) {}
+  Tensor project(const Tensor& base) const override { return basic_part(base, plan_); }
+  Tensor embed(const Tensor& base, const Tensor& value) const override {
+    return call("_slice_assign", {base, value.reshape(plan_.region)},
+                {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
+  }
+
+ private:
+  Plan plan_;
+};
+
+Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
+  const Plan plan = Planner(impl_of(t).shape, index).take();
+  const Tensor basic = basic_part(t, plan);
+  if (plan.arrays.empty() && !is_plain(t) && !is_empty(plan) && contiguous_offset(plan) && !basic.is_same(t))
+    impl_of(basic).view = make_ref<SliceLink>(t, plan);
+  return plan.arrays.empty() ? basic : gather(basic, plan);
+}
+
+// Row-major numbers of the elements that an index names.
+Tensor positions_of(const Shape& shape, std::span<const Index> index) {
+  const Tensor numbers = arange(static_cast<double>(shape.elements()), {DType::int64});
+  // A plain view: in reshape an extent of 0 would mean something else. A trace must see the operator.
+  return index_tensor(numbers.is_symbolic() ? numbers.reshape(shape) : make_view(numbers, shape, 0), index);
+}
+
+Tensor fitted(const Tensor& value, const Shape& shape, DType dtype) {
+  Tensor v = value.dtype() == dtype ? value : value.astype(dtype);
+  if (impl_of(v).shape == shape) return v;
+  Shape given = impl_of(v).shape;
+  while (given.ndim() > shape.ndim() && given[0] == 1) given.erase(0);
+  const Shape both[] = {given, shape};
+  if (given.ndim() > shape.ndim() || !(broadcast_shapes(both) == shape))
+    raise<ShapeError>("a value of shape {} does not fit into the indexed shape {}", impl_of(v).shape, shape);
+  if (!(given == impl_of(v).shape)) v = v.reshape(given);
+  return call("broadcast_to", {v}, {{"shape", shape}});
+}
+
+void scatter_into(Tensor& target, const Tensor& positions, const Tensor& values) {
+  const auto width = static_cast<size_t>(dtype_bytes(target.dtype()));
+  const int64_t* at = positions.data<int64_t>();
+  impl_of(target).storage->note_write();
+  for (int64_t i = 0; i < positions.size(); ++i)
+    std::memcpy(bytes_of(target) + static_cast<size_t>(at[i]) * width, bytes_of(values) + static_cast<size_t>(i) * width, width);
+}
+
+}  // namespace
+
+Tensor Tensor::index(std::span<const Index> index) const {
+  if (!impl_) throw UserError("a null tensor cannot be indexed");
+  return index_tensor(*this, index);
+}
+IndexedTensor Tensor::operator[](const Index& one) const { return {index({&one, 1}), *this, {one}}; }
+IndexedTensor Tensor::operator[](std::initializer_list<Index> many) const {
+  return {index({many.begin(), many.size()}), *this, std::vector<Index>(many)};
+}
+
+void Tensor::assign(std::span<const Index> index, const Tensor& value) {
+  if (!impl_) throw UserError("a null tensor cannot be assigned to");
+  if (!value.defined()) throw UserError("a null tensor cannot be assigned through an index");
+  const Plan plan = Planner(impl_->shape, index).take();
+  const bool plain = is_plain(*this) && is_plain(value) && !mode().recording;
+  if (plan.arrays.empty()) {
+    if (is_empty(plan)) return;
+    const Tensor part = fitted(value, plan.basic, dtype());
+    if (plain) {
+      if (const auto offset = contiguous_offset(plan)) return make_view(*this, plan.basic, *offset).assign(part);
+      return scatter_into(*this, positions_of(impl_->shape, index), part.copy());
+    }
+    return assign(call("_slice_assign", {*this, part.reshape(plan.region)},
+                       {{"begin", plan.begin}, {"end", plan.end}, {"step", OptionalInts(plan.step)}}));
+  }
+  const Tensor positions = positions_of(impl_->shape, index);
+  if (impl_of(positions).shape.elements() == 0) return;
+  const Tensor part = fitted(value, impl_of(positions).shape, dtype());
+  if (plain && !positions.is_symbolic()) return scatter_into(*this, positions, part.copy());
+  const Tensor flat =
+      call("_scatter_set_nd", {reshape({-1}), part.reshape({-1}), positions.reshape({1, -1})}, {{"shape", Shape{impl_->shape.elements()}}});
+  assign(flat.reshape(impl_->shape));
+}
+
+}  // namespace gluino

@@ -1,0 +1,181 @@
+// HybridBlock: tracing, caches and files. SymbolBlock: a block made of a graph.
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "dispatch/mode.h"
+#include "gluino/autograd.h"
+#include "gluino/block.h"
+#include "gluon/block/parameter_names.h"
+#include "graph/interpret.h"
+#include "graph/trace.h"
+#include "io/zip.h"
+
+namespace gluino {
+
+HybridBlock::HybridBlock() : cache_(make_cache({})) {}
+HybridBlock::HybridBlock(std::string prefix) : Block(std::move(prefix)), cache_(make_cache({})) {}
+HybridBlock::HybridBlock(HybridBlock&& other)
+    : Block(std::move(other)), active_(other.active_), cache_(make_cache(other.cache_->options())) {}
+HybridBlock::~HybridBlock() = default;
+
+std::unique_ptr<HybridCache> HybridBlock::make_cache(HybridOptions options) {
+  return std::make_unique<HybridCache>(options, [this](const Tensor& t) { return name_of_parameter(*this, t); });
+}
+
+void HybridBlock::check_child(const std::string& name, const Block& child) const {
+  if (!dynamic_cast<const HybridBlock*>(&child))
+    raise<UserError>("{} is hybrid, but its child '{}' is a {}, which is not; derive it from HybridBlock, or make the parent a plain Block",
+                     kind(), name, child.kind());
+}
+
+void HybridBlock::hybridize(bool active, HybridOptions options) {
+  active_ = active;
+  cache_ = make_cache(options);
+  Block::hybridize(active, options);
+}
+void HybridBlock::clear_caches() {
+  cache_->clear();
+  Block::clear_caches();
+}
+
+Tensors HybridBlock::call(const Tensors& inputs) {
+  const bool nested = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
+  if (!active_ || nested) return Block::call(inputs);
+  // Hooks of this block see concrete tensors at every call; those of its children run while tracing.
+  return run_with_hooks(inputs, [&] { return cache_->call([this](const Tensors& traced) { return forward(traced); }, inputs); });
+}
+
+Symbol HybridBlock::symbol() {
+  if (active_ && cache_->stats().calls > 0) return cache_->symbol();
+  try {
+    return call_symbols({sym::var("data")});
+  } catch (const UserError& e) {
+    raise<UserError>("the graph of {} is not known yet ({}); hybridize() it and call it once first", kind(), e.what());
+  }
+}
+
+// Parameters that the graph uses, as files name them; auxiliary states are told by the graph.
+static NamedTensors exported(const Symbol& symbol, const HybridBlock& block, HybridCache* cache) {
+  const std::vector<std::string> arguments = symbol.list_arguments(), states = symbol.list_auxiliary_states();
+  const ParameterDict params = block.collect_params();
+  NamedTensors out;
+  auto value = [&](const std::string& name) -> Tensor {
+    if (params.contains(name)) return params[name]->data().detach();
+    return cache ? cache->captured(name) : Tensor();
+  };
+  for (const std::string& name : arguments)
+    if (const Tensor t = value(name); t.defined()) out.emplace_back("arg:" + name, t);
+  for (const std::string& name : states)
+    if (const Tensor t = value(name); t.defined()) out.emplace_back("aux:" + name, t);
+  return out;
+}
+
+void HybridBlock::export_model(const std::string& path, int epoch) {
+  if (epoch < 0) raise<UserError>("export_model: epoch {} is negative", epoch);
+  const Symbol s = symbol();
+  s.save(path + "-symbol.json");
+  save_tensors(fmt::format("{}-{:04}.params", path, epoch), exported(s, *this, active_ ? cache_.get() : nullptr));
+}
+
+void HybridBlock::save(const std::string& path) {
+  const Symbol s = symbol();
+  const NamedTensors tensors = exported(s, *this, active_ ? cache_.get() : nullptr);
+  nlohmann::json meta{{"format", "gluino"}, {"version", 1}, {"inputs", nlohmann::json::array()}};
+  for (const std::string& name : s.list_inputs())
+    if (!find_tensor(tensors, "arg:" + name) && !find_tensor(tensors, "aux:" + name)) meta["inputs"].push_back(name);
+  write_file(path, io::write_zip({{"meta.json", meta.dump(2)}, {"symbol.json", s.to_json()}, {"model.params", write_params(tensors)}}));
+}
+
+// ---- SymbolBlock
+
+static bool looks_like_label(const std::string& name) { return name == "label" || name.ends_with("_label"); }
+
+SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters)
+    : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
+  const std::vector<std::string> names = symbol_.list_inputs(), states = symbol_.list_auxiliary_states();
+  auto given = [&](const std::string& name) -> const Tensor* {
+    for (const std::string& spelling : {name, "arg:" + name, "aux:" + name})
+      if (const Tensor* t = find_tensor(parameters, spelling)) return t;
+    return nullptr;
+  };
+  if (inputs_.empty())
+    for (const std::string& name : names)
+      if (!given(name) && !looks_like_label(name)) inputs_.push_back(name);
+  for (const std::string& name : inputs_)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      raise<UserError>("SymbolBlock: the graph has no input named '{}'{}", name, did_you_mean(name, names));
+  for (const std::string& name : names) {
+    if (std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) continue;
+    const bool is_state = std::find(states.begin(), states.end(), name) != states.end();
+    const Tensor* value = given(name);
+    ParameterOptions options{
+        .grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
+    if (value) {
+      options.shape = value->shape();
+      options.dtype = value->dtype();
+    }
+    const ParameterPtr p = add_parameter(name, options);
+    if (value) p->set_data(*value);
+  }
+  graph_ = std::make_shared<Graph>(symbol_.graph());
+}
+
+std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path, std::vector<std::string> inputs,
+                                                  const std::string& params_path) {
+  return std::make_unique<SymbolBlock>(Symbol::load(symbol_path), std::move(inputs),
+                                       params_path.empty() ? NamedTensors{} : load_tensors(params_path));
+}
+
+std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {
+  const io::ZipEntries entries = io::read_zip(read_file(path), path);
+  auto entry = [&](std::string_view name) -> const std::string& {
+    for (const auto& [n, content] : entries)
+      if (n == name) return content;
+    raise<SystemError>("{}: the file has no '{}'; was it written by save()?", path, name);
+  };
+  std::vector<std::string> inputs;
+  try {
+    const nlohmann::json meta = nlohmann::json::parse(entry("meta.json"));
+    for (const auto& name : meta.at("inputs")) inputs.push_back(name.get<std::string>());
+  } catch (const nlohmann::json::exception& e) {
+    raise<SystemError>("{}: meta.json is damaged: {}", path, e.what());
+  }
+  return std::make_unique<SymbolBlock>(Symbol::from_json(entry("symbol.json"), path), inputs, read_params(entry("model.params"), path));
+}
+
+Tensors SymbolBlock::forward(const Tensors& inputs) {
+  if (inputs.size() != inputs_.size())
+    raise<UserError>("SymbolBlock: {} inputs were given, {} are needed: {}", inputs.size(), inputs_.size(), fmt::join(inputs_, ", "));
+  Graph graph = *graph_;
+  ShapeMap shapes;
+  DTypeMap types;
+  bool known = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    known &= has_known_shape(inputs[i]);
+    if (has_known_shape(inputs[i])) shapes[inputs_[i]] = peek_shape(inputs[i]);
+    types[inputs_[i]] = inputs[i].dtype();
+  }
+  for (const auto& [name, p] : own_parameters())
+    if (p->is_initialized()) shapes[name] = p->shape();
+  if (known) infer_graph(graph, shapes, types);
+  TensorMap tensors;
+  for (size_t i = 0; i < inputs.size(); ++i) tensors[inputs_[i]] = inputs[i];
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const auto& node = graph.nodes[n];
+    if (!node.is_variable() || tensors.contains(node.name)) continue;
+    for (const auto& [name, p] : own_parameters())
+      if (name == node.name) {
+        if (!p->is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) {
+          if (looks_like_label(name)) p->initialize(init::zero());
+          p->complete(*node.outputs[0].shape);
+        }
+        tensors[name] = p->data();
+      }
+  }
+  return interpret(graph, bind_variables(graph, tensors, "SymbolBlock"));
+}
+
+std::string SymbolBlock::describe() const { return fmt::format("{} : {} operators", fmt::join(inputs_, ", "), graph_->nodes.size()); }
+
+}  // namespace gluino

@@ -1,0 +1,183 @@
+// Layers over images, sequences and volumes: convolutions, their transposes, pooling, padding, pixel shuffles.
+#include "base/format.h"
+#include "gluino/nn.h"
+#include "gluon/layers/layers.h"
+
+namespace gluino::nn {
+
+// (filters, channels per group, kernel extents)
+static Shape filter_shape(int64_t filters, int64_t channels, const Shape& kernel) {
+  Shape s{filters, channels};
+  for (int64_t k : kernel) s.push_back(k);
+  return s;
+}
+static void check_axes(const Block& layer, const Shape& in, int axes) {
+  if (in.ndim() != axes + 2)
+    raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", layer.kind(), in, axes + 2,
+                      axes);
+}
+
+// One number, or one per axis.
+static Shape per_axis(const Extents& e, int axes, const char* what) {
+  if (const int given = e.values.ndim(); given != 1 && given != axes)
+    raise<UserError>("{} is {}, but one number or {} are needed", what, e.values, axes);
+  return e.expand(axes);
+}
+static void check_filters(int axes, int64_t channels, const Extents& kernel, int64_t groups) {
+  if (channels < 1 || groups < 1 || channels % groups != 0)
+    raise<UserError>("a convolution of {} channels cannot have {} groups", channels, groups);
+  per_axis(kernel, axes, "kernel_size");
+}
+
+// ---- convolutions
+
+static std::string describe_filters(int64_t in, int64_t out, const Shape& kernel, const Shape& strides) {
+  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", out, kernel, strides);
+}
+
+Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
+    : weight((check_filters(axes, channels, kernel_size, options.groups),
+              add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
+                                       .init = options.weight_initializer}))),
+      bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
+      axes_(axes),
+      channels_(channels),
+      kernel_(kernel_size.expand(axes)),
+      options_(std::move(options)) {}
+Tensor Conv::forward(const Tensor& x) {
+  complete_if_known(has_known_shape(x), weight, [&] {
+    check_axes(*this, peek_shape(x), axes_);
+    return filter_shape(channels_, peek_shape(x)[1] / options_.groups, kernel_);
+  });
+  Tensors inputs{x, weight->data()};
+  if (bias) inputs.push_back(bias->data());
+  const Tensor y = gluino::call("Convolution", inputs,
+                                {{"kernel", kernel_},
+                                 {"stride", per_axis(options_.strides, axes_, "strides")},
+                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
+                                 {"pad", per_axis(options_.padding, axes_, "padding")},
+                                 {"num_filter", channels_},
+                                 {"num_group", options_.groups},
+                                 {"no_bias", !bias}});
+  return activate(y, options_.activation);
+}
+std::string Conv::describe() const {
+  const int64_t in = weight->shape()[1] * options_.groups;
+  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
+}
+
+// ---- transposes: the weight is (channels in, channels out per group, kernel extents)
+
+ConvTranspose::ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options)
+    : weight((check_filters(axes, channels, kernel_size, options.groups),
+              add_parameter("weight", {.shape = filter_shape(options.in_channels, channels / options.groups, kernel_size.expand(axes)),
+                                       .init = options.weight_initializer}))),
+      bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
+      axes_(axes),
+      channels_(channels),
+      kernel_(kernel_size.expand(axes)),
+      options_(std::move(options)) {}
+Tensor ConvTranspose::forward(const Tensor& x) {
+  complete_if_known(has_known_shape(x), weight, [&] {
+    check_axes(*this, peek_shape(x), axes_);
+    return filter_shape(peek_shape(x)[1], channels_ / options_.groups, kernel_);
+  });
+  Tensors inputs{x, weight->data()};
+  if (bias) inputs.push_back(bias->data());
+  const Tensor y = gluino::call("Deconvolution", inputs,
+                                {{"kernel", kernel_},
+                                 {"stride", per_axis(options_.strides, axes_, "strides")},
+                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
+                                 {"pad", per_axis(options_.padding, axes_, "padding")},
+                                 {"adj", per_axis(options_.output_padding, axes_, "output_padding")},
+                                 {"num_filter", channels_},
+                                 {"num_group", options_.groups},
+                                 {"no_bias", !bias}});
+  return activate(y, options_.activation);
+}
+std::string ConvTranspose::describe() const {
+  const int64_t in = weight->shape()[0];
+  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
+}
+
+// ---- pooling, padding, shuffles
+
+Pool::Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options)
+    : axes_(axes), kind_(std::move(kind)), window_(std::move(window)), options_(std::move(options)) {}
+Tensor Pool::forward(const Tensor& x) {
+  const std::string convention = options_.ceil_mode ? "full" : "valid";
+  if (!window_)
+    return gluino::call(
+        "Pooling", {x},
+        {{"kernel", Shape::filled(axes_, 1)}, {"pool_type", kind_}, {"global_pool", true}, {"pooling_convention", convention}});
+  const Shape kernel = per_axis(*window_, axes_, "pool_size");
+  return gluino::call("Pooling", {x},
+                      {{"kernel", kernel},
+                       {"stride", options_.strides ? per_axis(*options_.strides, axes_, "strides") : kernel},
+                       {"pad", per_axis(options_.padding, axes_, "padding")},
+                       {"pool_type", kind_},
+                       {"pooling_convention", convention},
+                       {"count_include_pad", options_.count_include_pad}});
+}
+std::string Pool::describe() const { return window_ ? fmt::format("size={}", window_->expand(axes_)) : "global"; }
+
+ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(per_axis(padding, 4, "padding")) {}
+Tensor ReflectionPad2D::forward(const Tensor& x) {
+  const Shape& p = padding_;
+  return gluino::call("Pad", {x}, {{"mode", std::string("reflect")}, {"pad_width", Shape{0, 0, 0, 0, p[2], p[3], p[0], p[1]}}});
+}
+
+// (N, C * f1 * f2, H, W) -> (N, C, f1, f2, H, W) -> (N, C, H, f1, W, f2) -> (N, C, H * f1, W * f2)
+Tensor PixelShuffle::forward(const Tensor& in) {
+  const int axes = factors_.ndim();
+  Tensor x = in;
+  for (int i = 0; i < axes; ++i) {
+    Shape split{0};
+    for (int k = 0; k < i; ++k) split.push_back(0);
+    split.push_back(-4);
+    split.push_back(i == 0 ? -1 : factors_[i - 1]);
+    split.push_back(factors_.elements(i, axes));
+    split.push_back(-2);
+    x = x.reshape(split);
+  }
+  Shape order{0, 1}, merge{0, 0};
+  for (int i = 0; i < axes; ++i) {
+    order.push_back(2 + axes + i);
+    order.push_back(2 + i);
+    merge.push_back(-3);
+  }
+  return x.transpose(order).reshape(merge);
+}
+
+// ---- samples
+
+static const LayerSamples samples{
+    sample<Conv1D>({{2, 3, 7}}, 4, 3),
+    sample<Conv2D>({{2, 3, 6, 5}}, 4, 3, ConvOptions{.padding = 1, .activation = "tanh"}),
+    sample<Conv2D>({{2, 4, 8, 7}}, 4, Extents{3, 2}, ConvOptions{.strides = 2, .dilation = {1, 2}, .groups = 2, .use_bias = false}),
+    sample<Conv3D>({{2, 2, 4, 3, 3}}, 3, 2),
+    sample<Conv1DTranspose>({{2, 3, 4}}, 2, 3, ConvTransposeOptions{.strides = 2, .output_padding = 1}),
+    sample<Conv2DTranspose>({{2, 3, 4, 3}}, 2, 3, ConvTransposeOptions{.strides = 2, .padding = 1}),
+    sample<Conv2DTranspose>({{2, 4, 4, 3}}, 4, 2, ConvTransposeOptions{.groups = 2, .activation = "sigmoid", .use_bias = false}),
+    sample<Conv3DTranspose>({{1, 2, 2, 3, 2}}, 2, 2),
+    sample<MaxPool1D>({{2, 3, 6}}),
+    sample<MaxPool2D>({{2, 3, 7, 6}}, 3, PoolOptions{.strides = 2, .padding = 1}),
+    sample<MaxPool2D>({{2, 3, 7, 6}}, 3, PoolOptions{.strides = 2, .ceil_mode = true}),
+    sample<MaxPool3D>({{2, 2, 4, 4, 4}}),
+    sample<AvgPool1D>({{2, 3, 6}}),
+    sample<AvgPool2D>({{2, 3, 7, 6}}, 3, PoolOptions{.strides = 2, .padding = 1, .count_include_pad = false}),
+    sample<AvgPool3D>({{2, 2, 4, 4, 4}}),
+    sample<GlobalMaxPool1D>({{2, 3, 6}}),
+    sample<GlobalMaxPool2D>({{2, 3, 4, 5}}),
+    sample<GlobalMaxPool3D>({{2, 2, 3, 2, 3}}),
+    sample<GlobalAvgPool1D>({{2, 3, 6}}),
+    sample<GlobalAvgPool2D>({{2, 3, 4, 5}}),
+    sample<GlobalAvgPool3D>({{2, 2, 3, 2, 3}}),
+    sample<ReflectionPad2D>({{2, 2, 4, 5}}, 2),
+    sample<ReflectionPad2D>({{1, 2, 4, 5}}, Extents{1, 2, 3, 0}),
+    sample<PixelShuffle1D>({{2, 6, 3}}, 2),
+    sample<PixelShuffle2D>({{2, 12, 3, 2}}, Extents{2, 3}),
+    sample<PixelShuffle3D>({{1, 12, 2, 3, 2}}, Extents{2, 3, 1}),
+};
+
+}  // namespace gluino::nn

@@ -1,0 +1,159 @@
+#include <numbers>
+
+#include "base/format.h"
+#include "gluino/loss.h"
+#include "gluon/layers/layers.h"
+
+namespace gluino::loss {
+namespace {
+
+Tensor relu(const Tensor& x) { return call("relu", {x}); }
+Tensor absolute(const Tensor& x) { return call("abs", {x}); }
+Tensor squared(const Tensor& x) { return call("square", {x}); }
+Tensor logarithm(const Tensor& x) { return call("log", {x}); }
+Tensor soft_relu(const Tensor& x) { return call("Activation", {x}, {{"act_type", std::string("softrelu")}}); }
+Tensor label_like(const Tensors& inputs) { return call("reshape_like", {inputs[1], inputs[0]}); }
+Tensor log_softmax(const Tensor& x, int axis) { return call("log_softmax", {x}, {{"axis", int64_t{axis}}}); }
+Tensor sum_along(const Tensor& x, int64_t axis, bool keepdims, bool exclude = false) {
+  return call("sum", {x}, {{"axis", Shape{axis}}, {"keepdims", keepdims}, {"exclude", exclude}});
+}
+// log(1 + exp(x)) - x * label, without overflow
+Tensor logistic(const Tensor& x, const Tensor& label) { return relu(x) - x * label + soft_relu(-absolute(x)); }
+
+}  // namespace
+
+Tensors Loss::forward(const Tensors& inputs) {
+  if (inputs.size() < arity()) raise<UserError>("{}: {} inputs were given, {} are needed", kind(), inputs.size(), arity());
+  Tensor loss = elements(inputs);
+  if (inputs.size() > arity() && inputs[arity()].defined()) loss = gluino::call("broadcast_mul", {loss, inputs[arity()]});
+  return {finish(weight_ ? loss * *weight_ : loss)};
+}
+Tensor Loss::finish(const Tensor& weighted) const {
+  return gluino::call("mean", {weighted}, {{"axis", Shape{batch_axis_}}, {"exclude", true}});
+}
+
+Tensor L1Loss::elements(const Tensors& in) const { return absolute(label_like(in) - in[0]); }
+Tensor L2Loss::elements(const Tensors& in) const { return squared(label_like(in) - in[0]) * 0.5; }
+
+Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensors& in) const {
+  const Tensor label = label_like(in);
+  const bool is_weighted = in.size() > 3 && in[3].defined();
+  if (options_.from_sigmoid) {
+    const double tiny = 1e-12;
+    const Tensor positive = logarithm(in[0] + tiny) * label, negative = logarithm(1.0 - in[0] + tiny) * (1.0 - label);
+    return -((is_weighted ? gluino::call("broadcast_mul", {positive, in[3]}) : positive) + negative);
+  }
+  if (!is_weighted) return logistic(in[0], label);
+  // log-weight l = 1 + (w - 1) * label: (1 - label) x + l log(1 + exp(-|x|)) + l relu(-x)
+  const Tensor l = gluino::call("broadcast_mul", {in[3] - 1.0, label}) + 1.0;
+  return in[0] - in[0] * label + l * (soft_relu(-absolute(in[0])) + relu(-in[0]));
+}
+
+Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
+  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], options_.axis);
+  if (options_.sparse_label) return -gluino::call("pick", {log_p, in[1]}, {{"axis", int64_t{options_.axis}}, {"keepdims", true}});
+  return -sum_along(log_p * gluino::call("reshape_like", {in[1], log_p}), options_.axis, true);
+}
+
+Tensor KLDivLoss::elements(const Tensors& in) const {
+  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], options_.axis);
+  return in[1] * (logarithm(in[1] + 1e-12) - log_p);
+}
+
+Tensor HuberLoss::elements(const Tensors& in) const {
+  const Tensor distance = absolute(label_like(in) - in[0]);
+  return gluino::call("where", {distance > options_.rho, distance - 0.5 * options_.rho, squared(distance) * (0.5 / options_.rho)});
+}
+
+Tensor HingeLoss::elements(const Tensors& in) const { return relu(options_.margin - in[0] * label_like(in)); }
+Tensor SquaredHingeLoss::elements(const Tensors& in) const { return squared(relu(options_.margin - in[0] * label_like(in))); }
+
+LogisticLoss::LogisticLoss(LogisticOptions o) : Loss(o.weight, o.batch_axis), options_(std::move(o)) {
+  if (options_.label_format != "signed" && options_.label_format != "binary")
+    raise<UserError>("LogisticLoss: label_format is '{}'; it must be signed or binary", options_.label_format);
+}
+Tensor LogisticLoss::elements(const Tensors& in) const {
+  const Tensor label = label_like(in);
+  return logistic(in[0], options_.label_format == "signed" ? (label + 1.0) / 2.0 : label);
+}
+
+Tensor TripletLoss::elements(const Tensors& in) const {
+  const Tensor positive = label_like(in), negative = gluino::call("reshape_like", {in[2], in[0]});
+  return relu(sum_along(squared(positive - in[0]) - squared(negative - in[0]), batch_axis_, false, true) + options_.margin);
+}
+
+CTCLoss::CTCLoss(CTCOptions o) : Loss(o.weight, o.label_layout == "NT" ? 0 : 1), options_(std::move(o)) {
+  if (options_.layout != "NTC" && options_.layout != "TNC")
+    raise<UserError>("CTCLoss: layout is '{}'; it must be NTC or TNC", options_.layout);
+  if (options_.label_layout != "NT" && options_.label_layout != "TN")
+    raise<UserError>("CTCLoss: label_layout is '{}'; it must be NT or TN", options_.label_layout);
+}
+Tensors CTCLoss::forward(const Tensors& inputs) {
+  if (inputs.size() == 3) throw UserError("CTCLoss: 3 inputs were given; lengths are needed of both predictions and labels, or of neither");
+  Tensor loss = elements(inputs);
+  if (inputs.size() > 4) loss = gluino::call("broadcast_mul", {loss, inputs[4]});
+  return {weight_ ? loss * *weight_ : loss};
+}
+Tensor CTCLoss::elements(const Tensors& in) const {
+  auto swapped = [](const Tensor& t) { return gluino::call("SwapAxis", {t}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}}); };
+  Tensors arguments{options_.layout == "NTC" ? swapped(in.at(0)) : in.at(0), options_.label_layout == "TN" ? swapped(in.at(1)) : in.at(1)};
+  const bool has_lengths = in.size() > 3;
+  if (has_lengths) arguments.insert(arguments.end(), {in[2], in[3]});
+  return gluino::call("CTCLoss", arguments,
+                      {{"use_data_lengths", has_lengths}, {"use_label_lengths", has_lengths}, {"blank_label", std::string("last")}});
+}
+
+Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
+  const Tensor a = gluino::call("reshape_like", {in[0], in[1]}), b = in[1];
+  const Tensor sizes = gluino::call("sqrt", {sum_along(squared(a), -1, true) * sum_along(squared(b), -1, true)});
+  const Tensor cosine =
+      gluino::call("broadcast_div", {sum_along(a * b, -1, true), gluino::call("_maximum_scalar", {sizes}, {{"scalar", 1e-12}})});
+  const Tensor label = gluino::call("reshape_like", {in[2], cosine});
+  const Tensor apart = gluino::call("clip", {cosine - options_.margin}, {{"a_min", 0.0}, {"a_max", 1 - options_.margin}});
+  return gluino::call("where", {label == 1.0, 1.0 - cosine, apart});
+}
+
+Tensor PoissonNLLLoss::elements(const Tensors& in) const {
+  const Tensor target = label_like(in);
+  const Tensor loss =
+      options_.from_logits ? gluino::call("exp", {in[0]}) - target * in[0] : in[0] - target * logarithm(in[0] + options_.epsilon);
+  if (!options_.compute_full) return loss;
+  // n log n - n + log(2 pi n) / 2, for counts above 1
+  const Tensor safe = gluino::call("_maximum_scalar", {target}, {{"scalar", 1.0}});
+  const Tensor stirling = safe * logarithm(safe) - safe + logarithm(safe * (2 * std::numbers::pi)) * 0.5;
+  return loss + stirling * (target > 1.0);
+}
+Tensor PoissonNLLLoss::finish(const Tensor& weighted) const { return gluino::call("mean", {weighted}); }
+
+// ---- samples
+
+static const LossSamples samples{
+    sample<L1Loss>({{3, 4}, {3, 4}}),
+    sample<L2Loss>({{3, 4}, {3, 4}, uniform_sample({3, 1}, 0.1, 1)}),
+    sample<SigmoidBinaryCrossEntropyLoss>({{3, 4}, uniform_sample({3, 4}, 0, 1)}),
+    sample<SigmoidBinaryCrossEntropyLoss>(
+        {{3, 4}, uniform_sample({3, 4}, 0, 1), uniform_sample({3, 1}, 0.1, 1), uniform_sample({1, 4}, 0.5, 2)}),
+    sample<SigmoidBinaryCrossEntropyLoss>({uniform_sample({3, 4}, 0.1, 0.9), uniform_sample({3, 4}, 0, 1)},
+                                          SigmoidBinaryCrossEntropyOptions{.from_sigmoid = true, .weight = 2}),
+    sample<SoftmaxCrossEntropyLoss>({{3, 4}, index_sample({3}, 4)}),
+    sample<SoftmaxCrossEntropyLoss>({{3, 4, 2}, uniform_sample({3, 4, 2}, 0, 1)},
+                                    SoftmaxCrossEntropyOptions{.axis = 1, .sparse_label = false, .weight = 0.5}),
+    sample<SoftmaxCrossEntropyLoss>({{3, 4}, index_sample({3}, 4), uniform_sample({3, 1}, 0.1, 1)}),
+    sample<KLDivLoss>({{3, 4}, uniform_sample({3, 4}, 0.1, 1)}),
+    sample<KLDivLoss>({{3, 4}, uniform_sample({3, 4}, 0.1, 1)}, KLDivOptions{.from_logits = false}),
+    sample<HuberLoss>({{3, 4}, {3, 4}}, HuberOptions{.rho = 0.7}),
+    sample<HingeLoss>({{3, 4}, {3, 4}}),
+    sample<SquaredHingeLoss>({{3, 4}, {3, 4}}),
+    sample<LogisticLoss>({{3, 4}, {3, 4}}),
+    sample<LogisticLoss>({{3, 4}, uniform_sample({3, 4}, 0, 1)}, LogisticOptions{.label_format = "binary"}),
+    sample<TripletLoss>({{3, 4}, {3, 4}, {3, 4}}),
+    sample<CTCLoss>({{2, 5, 4}, index_sample({2, 2}, 3)}),
+    sample<CTCLoss>({{5, 2, 4}, index_sample({2, 2}, 3), SampleInput({2}, 4, 6, true), SampleInput({2}, 1, 3, true)},
+                    CTCOptions{.layout = "TNC"}),
+    sample<CosineEmbeddingLoss>({{3, 4}, {3, 4}, SampleInput({3}, 0, 2, true)}),
+    sample<PoissonNLLLoss>({{3, 4}, index_sample({3, 4}, 6)}),
+    sample<PoissonNLLLoss>({uniform_sample({3, 4}, 0.5, 2), index_sample({3, 4}, 6)},
+                           PoissonNLLOptions{.from_logits = false, .compute_full = true}),
+};
+
+}  // namespace gluino::loss

@@ -1,0 +1,67 @@
+#include "graph/interpret.h"
+
+#include "base/format.h"
+#include "dispatch/infer.h"
+
+namespace gluino {
+namespace {
+
+// An operator without inputs whose shape the file left open (0 stands for "infer" there) gets the inferred one.
+Attrs attrs_with_inferred_shape(const Graph::Node& node) {
+  if (!node.inputs.empty() || !node.outputs[0].shape || !node.outputs[0].shape->is_known()) return node.attrs;
+  for (const AttrField& f : node.op->fields)
+    if (f.name == "shape" && f.print(node.attrs.get()) != AttrType<Shape>::print(*node.outputs[0].shape)) {
+      std::shared_ptr<void> copy = node.op->copy_attrs(node.attrs.get());
+      f.set(copy.get(), node.name, *node.outputs[0].shape);
+      return copy;
+    }
+  return node.attrs;
+}
+
+// How many later nodes and outputs read each node: a value is dropped after its last reader.
+std::vector<int> count_readers(const Graph& graph) {
+  std::vector<int> readers(graph.nodes.size(), 0);
+  for (const auto& node : graph.nodes)
+    for (ValueId v : node.inputs) ++readers[static_cast<size_t>(v.node)];
+  for (ValueId v : graph.outputs) ++readers[static_cast<size_t>(v.node)];
+  return readers;
+}
+
+}  // namespace
+
+Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
+  std::vector<Tensors> results(graph.nodes.size());
+  std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& node = graph.nodes[i];
+    if (!node.op) {
+      results[i] = {node.is_constant() ? node.constant : values[i]};
+      continue;
+    }
+    Tensors inputs;
+    for (ValueId v : node.inputs) inputs.push_back(results[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+    try {
+      results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
+    } catch (const UserError& e) {
+      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));
+    }
+    for (ValueId v : node.inputs)
+      if (--readers[static_cast<size_t>(v.node)] == 0) results[static_cast<size_t>(v.node)].clear();
+  }
+  Tensors outputs;
+  for (ValueId v : graph.outputs) outputs.push_back(results[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+  return outputs;
+}
+
+std::vector<Tensor> bind_variables(const Graph& graph, const TensorMap& tensors, std::string_view what) {
+  std::vector<Tensor> values(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!graph.nodes[i].is_variable()) continue;
+    const auto it = tensors.find(graph.nodes[i].name);
+    if (it == tensors.end() || !it->second.defined()) raise<UserError>("{}: no tensor was given for '{}'", what, graph.nodes[i].name);
+    values[i] = it->second;
+  }
+  return values;
+}
+
+}  // namespace gluino

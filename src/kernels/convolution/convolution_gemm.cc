@@ -1,0 +1,103 @@
+#include "kernels/convolution/convolution_gemm.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/gemm/gemm.h"
+
+namespace gluino::kernels {
+namespace {
+
+struct Sizes {
+  int64_t positions, terms;
+  explicit Sizes(const ConvGeometry& g) : positions(g.batch * g.out_area()), terms(g.in_channels * g.kernel_area()) {}
+};
+// (positions, terms): a row has what one output sees, in the order of the weight.
+float* windows_of(const ConvGeometry& g, const float* data, const Scratch& scratch) {
+  const Sizes s(g);
+  float* windows = floats(s.positions * s.terms, scratch);
+  const int64_t height = g.in[0], width = g.in[1];
+  parallel_for(s.positions, kParallelGrain / s.terms, [&](int64_t begin, int64_t end) {
+    std::fill(windows + begin * s.terms, windows + end * s.terms, 0.0f);
+    for (int64_t p = begin; p < end; ++p) {
+      const float* image = data + p / g.out_area() * g.in_channels * g.in_area();
+      const int64_t top = p / g.out[1] % g.out[0] * g.stride[0] - g.pad[0], left = p % g.out[1] * g.stride[1] - g.pad[1];
+      float* to = windows + p * s.terms;
+      for (int64_t c = 0; c < g.in_channels; ++c)
+        for (int64_t i = 0; i < g.kernel[0]; ++i, to += g.kernel[1]) {
+          const int64_t y = top + i * g.dilate[0];
+          if (y < 0 || y >= height) continue;
+          for (int64_t j = 0; j < g.kernel[1]; ++j)
+            if (const int64_t x = left + j * g.dilate[1]; x >= 0 && x < width) to[j] = image[(c * height + y) * width + x];
+        }
+    }
+  });
+  return windows;
+}
+
+// (channels, positions): the head with its channels before the images.
+float* channels_first(const ConvGeometry& g, const float* head, const Scratch& scratch) {
+  const Sizes s(g);
+  const int64_t area = g.out_area();
+  float* channels = floats(g.out_channels * s.positions, scratch);
+  for (int64_t n = 0; n < g.batch; ++n)
+    for (int64_t o = 0; o < g.out_channels; ++o)
+      std::copy_n(head + (n * g.out_channels + o) * area, area, channels + o * s.positions + n * area);
+  return channels;
+}
+
+}  // namespace
+
+bool can_run_gemm(const ConvGeometry& g) { return g.rank == 2 && !g.channels_last && g.groups == 1; }
+
+// (channels, positions) = weight * windows transposed; then images come first.
+void convolution_gemm(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out,
+                      const Scratch& scratch) {
+  const Sizes s(g);
+  const float* windows = windows_of(g, data, scratch);
+  float* sums = floats(g.out_channels * s.positions, scratch);
+  gemm<float>(false, true, g.out_channels, s.positions, s.terms, 1, weight, s.terms, windows, s.terms, 0, sums, s.positions);
+  const int64_t area = g.out_area();
+  for (int64_t n = 0; n < g.batch; ++n)
+    for (int64_t o = 0; o < g.out_channels; ++o) {
+      const float* from = sums + o * s.positions + n * area;
+      float *to = out + (n * g.out_channels + o) * area, shift = bias ? bias[o] : 0.0f;
+      for (int64_t i = 0; i < area; ++i) to[i] = from[i] + shift;
+    }
+}
+
+// (terms, positions) = weight transposed * head; then every window is added where it was read.
+void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  const Sizes s(g);
+  const float* channels = channels_first(g, head, scratch);
+  float* windows = floats(s.terms * s.positions, scratch);
+  gemm<float>(true, false, s.terms, s.positions, g.out_channels, 1, weight, s.terms, channels, s.positions, 0, windows, s.positions);
+  const int64_t height = g.in[0], width = g.in[1], area = height * width, taps = g.kernel_area();
+  parallel_for(g.in_channels, kParallelGrain / (taps * s.positions), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      for (int64_t n = 0; n < g.batch; ++n) std::fill_n(data_grad + (n * g.in_channels + c) * area, area, 0.0f);
+      for (int64_t t = 0; t < taps; ++t) {
+        const float* from = windows + (c * taps + t) * s.positions;
+        const int64_t down = t / g.kernel[1] * g.dilate[0] - g.pad[0], right = t % g.kernel[1] * g.dilate[1] - g.pad[1];
+        for (int64_t n = 0; n < g.batch; ++n) {
+          float* plane = data_grad + (n * g.in_channels + c) * area;
+          for (int64_t i = 0; i < g.out[0]; ++i, from += g.out[1]) {
+            const int64_t y = i * g.stride[0] + down;
+            if (y < 0 || y >= height) continue;
+            for (int64_t j = 0; j < g.out[1]; ++j)
+              if (const int64_t x = j * g.stride[1] + right; x >= 0 && x < width) plane[y * width + x] += from[j];
+          }
+        }
+      }
+    }
+  });
+}
+
+// (channels, terms) = head * windows.
+void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
+  const Sizes s(g);
+  const float *windows = windows_of(g, data, scratch), *channels = channels_first(g, head, scratch);
+  gemm<float>(false, false, g.out_channels, s.terms, s.positions, 1, channels, s.positions, windows, s.terms, 0, weight_grad, s.terms);
+}
+
+}  // namespace gluino::kernels

@@ -1,0 +1,13 @@
+// Convolution as a matrix product with the windows of the data spelled out, for large weights and few positions: the weight is
+// read, or its gradient written, once and as it lies.
+#pragma once
+#include "kernels/convolution/convolution.h"
+
+namespace gluino::kernels {
+
+bool can_run_gemm(const ConvGeometry& g);
+void convolution_gemm(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch);
+void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
+void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch);
+
+}  // namespace gluino::kernels

@@ -1,0 +1,155 @@
+// Included by separable_tiles_<isa>.cc (cmake/isa.cmake), each compiled with its own instruction set. Every sum begins with the bias and
+// adds its terms in the order of the weight, wherever in the image it stands.
+#include "kernels/convolution/separable_tiles.h"
+#include "kernels/isa/lanes.h"
+
+namespace gluino::kernels::GLUINO_ISA {
+namespace {
+
+constexpr int kSums = 12;  // that stay in registers, beside the weights of a channel and a number of the data
+
+template <int kBlocks, int kPixels>
+__attribute__((always_inline)) inline void pointwise_tile(const PointwiseCall& c, int64_t first_block, int64_t first_pixel) {
+  const int64_t weight_block = c.in_blocks * kLanes * kLanes;
+  Lanes sum[kPixels][kBlocks];
+#pragma GCC unroll 12
+  for (int i = 0; i < kPixels; ++i)
+#pragma GCC unroll 3
+    for (int b = 0; b < kBlocks; ++b) sum[i][b] = load(c.bias + (first_block + b) * kLanes);
+  const float *data = c.data + first_pixel * kLanes, *weight = c.weight + first_block * weight_block;
+  for (int64_t k = 0; k < c.in_blocks; ++k, data += c.data_block) {
+#pragma GCC unroll 2
+    for (int64_t j = 0; j < kLanes; ++j, weight += kLanes) {
+      Lanes w[kBlocks];
+#pragma GCC unroll 3
+      for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * weight_block);
+#pragma GCC unroll 12
+      for (int i = 0; i < kPixels; ++i) {
+        const Lanes v = spread(data[i * kLanes + j]);
+#pragma GCC unroll 3
+        for (int b = 0; b < kBlocks; ++b) sum[i][b] += v * w[b];
+      }
+    }
+  }
+  const int64_t place = first_block * c.out_block + first_pixel * kLanes;
+  if (c.added)
+#pragma GCC unroll 12
+    for (int i = 0; i < kPixels; ++i)
+#pragma GCC unroll 3
+      for (int b = 0; b < kBlocks; ++b) sum[i][b] += load(c.added + place + b * c.out_block + i * kLanes);
+  if (c.relu)
+#pragma GCC unroll 12
+    for (int i = 0; i < kPixels; ++i)
+#pragma GCC unroll 3
+      for (int b = 0; b < kBlocks; ++b) sum[i][b] = relu(sum[i][b], c.limit);
+#pragma GCC unroll 12
+  for (int i = 0; i < kPixels; ++i)
+#pragma GCC unroll 3
+    for (int b = 0; b < kBlocks; ++b) store(c.out + place + b * c.out_block + i * kLanes, sum[i][b]);
+}
+
+template <int kBlocks, int kPixels>
+void pointwise_tile_of(const PointwiseCall& c, int64_t block, int64_t first, int64_t pixels) {
+  if constexpr (kPixels > 1)
+    if (pixels < kPixels) return pointwise_tile_of<kBlocks, kPixels - 1>(c, block, first, pixels);
+  pointwise_tile<kBlocks, kPixels>(c, block, first);
+}
+
+template <int kBlocks>
+void pointwise_blocks(const PointwiseCall& c, int64_t block) {
+  constexpr int kMost = kSums / kBlocks;
+  // The last tiles have nearly the same size: 3 + 3, not 4 + 2.
+  const int64_t tiles = (c.pixels + kMost - 1) / kMost, last = c.pixels % kMost == 0 ? 0 : tiles < 2 ? 1 : 2;
+  int64_t first = 0;
+  for (; first < (tiles - last) * kMost; first += kMost) pointwise_tile<kBlocks, kMost>(c, block, first);
+  for (int64_t t = last; t > 0; --t) {
+    const int64_t here = (c.pixels - first + t - 1) / t;
+    pointwise_tile_of<kBlocks, kMost>(c, block, first, here);
+    first += here;
+  }
+}
+
+void pointwise(const PointwiseCall& c) {
+  for (int64_t b = 0; b < c.out_blocks;) {
+    const int64_t left = c.out_blocks - b;
+    if (left == 1) {
+      pointwise_blocks<1>(c, b);
+      b += 1;
+    } else if (left == 2 || left == 4) {  // 2 + 2, not 3 + 1
+      pointwise_blocks<2>(c, b);
+      b += 2;
+    } else {
+      pointwise_blocks<3>(c, b);
+      b += 3;
+    }
+  }
+}
+
+// One output, which may see padding to its left and right.
+void depthwise_pixel(const DepthwiseRow& r, int64_t x) {
+  const int64_t left = x * r.stride - r.pad;
+  const int64_t first = left < 0 ? -left : 0, last = left + r.kernel_width > r.in_columns ? r.in_columns - left : r.kernel_width;
+  Lanes sum = load(r.bias);
+  for (int64_t y = 0; y < r.rows; ++y)
+    for (int64_t t = first; t < last; ++t)
+      sum += load(r.data[y] + (left + t) * kLanes) * load(r.weight + (y * r.kernel_width + t) * kLanes);
+  store(r.out + x * kLanes, r.relu ? relu(sum, r.limit) : sum);
+}
+
+// Neighbours whose windows lie inside the row: what several of them see is loaded once.
+template <int kWidth, int kStride, int kPixels>
+__attribute__((always_inline)) inline void depthwise_tile(const DepthwiseRow& r, int64_t x) {
+  constexpr int kSeen = (kPixels - 1) * kStride + kWidth;
+  Lanes sum[kPixels];
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) sum[i] = load(r.bias);
+  const int64_t left = (x * kStride - r.pad) * kLanes;
+  const float* weight = r.weight;
+  for (int64_t y = 0; y < r.rows; ++y, weight += kWidth * kLanes) {
+    const float* data = r.data[y] + left;
+    Lanes seen[kSeen];
+#pragma GCC unroll 12
+    for (int i = 0; i < kSeen; ++i) seen[i] = load(data + i * kLanes);
+#pragma GCC unroll 5
+    for (int t = 0; t < kWidth; ++t) {
+      const Lanes w = load(weight + t * kLanes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; ++i) sum[i] += seen[i * kStride + t] * w;
+    }
+  }
+  if (r.relu)
+#pragma GCC unroll 8
+    for (int i = 0; i < kPixels; ++i) sum[i] = relu(sum[i], r.limit);
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) store(r.out + (x + i) * kLanes, sum[i]);
+}
+
+template <int kWidth, int kStride>
+int64_t depthwise_tiles(const DepthwiseRow& r, int64_t x, int64_t end) {
+  constexpr int kPixels = 6;
+  for (; x + kPixels <= end; x += kPixels) depthwise_tile<kWidth, kStride, kPixels>(r, x);
+  for (; x + 2 <= end; x += 2) depthwise_tile<kWidth, kStride, 2>(r, x);
+  return x;
+}
+
+void depthwise(const DepthwiseRow& r) {
+  int64_t x = 0;
+  const int64_t inside = (r.pad + r.stride - 1) / r.stride;  // the first output that sees no padding
+  const int64_t end = r.in_columns + r.pad < r.kernel_width ? 0 : (r.in_columns + r.pad - r.kernel_width) / r.stride + 1;
+  for (; x < inside && x < r.columns; ++x) depthwise_pixel(r, x);
+  const int64_t stop = end < r.columns ? end : r.columns;
+  if (r.kernel_width == 3 && r.stride == 1)
+    x = depthwise_tiles<3, 1>(r, x, stop);
+  else if (r.kernel_width == 3 && r.stride == 2)
+    x = depthwise_tiles<3, 2>(r, x, stop);
+  else if (r.kernel_width == 5 && r.stride == 1)
+    x = depthwise_tiles<5, 1>(r, x, stop);
+  for (; x < r.columns; ++x) depthwise_pixel(r, x);
+}
+
+}  // namespace
+
+extern const SeparableTable kSeparableTable;
+const SeparableTable kSeparableTable = {pointwise, depthwise};
+
+}  // namespace gluino::kernels::GLUINO_ISA

@@ -1,0 +1,437 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/isa/primitives.h"
+#include "program/program_text.h"
+
+namespace gluino::kernels {
+namespace {
+
+constexpr int64_t kBlock = 512;  // elements a register holds: stays in the first-level cache
+
+// How an operand is read: `same` element for element, `scalar` one value for all, else through `strides`.
+struct Access {
+  enum Kind : uint8_t { same, scalar, strided } kind;
+  std::array<int64_t, Shape::kMaxAxes> strides;  // in elements, per axis of the collapsed output
+};
+
+// Everything that does not depend on the part of the output being computed.
+struct Loop {
+  const Program& program;
+  std::span<const Operand> operands;
+  std::vector<Access> access;
+  std::array<int64_t, Shape::kMaxAxes> extents;  // of the collapsed output
+  int axes = 0;
+  DType type;     // storage type of the program's compute type
+  int64_t width;  // bytes of a computed element
+};
+
+// Merges axes that every operand walks in the same way, and finds out how each operand is read.
+void collapse(Loop& loop, const Shape& shape) {
+  const size_t count = loop.operands.size();
+  loop.access.resize(count);
+  std::vector<std::array<int64_t, Shape::kMaxAxes>> strides(count);
+  for (size_t k = 0; k < count; ++k) {
+    const Shape& s = *loop.operands[k].shape;
+    loop.access[k].kind = s == shape ? Access::same : s.elements() == 1 ? Access::scalar : Access::strided;
+    int64_t step = 1;
+    for (int i = shape.ndim() - 1, j = s.ndim() - 1; i >= 0; --i, --j) {
+      const int64_t extent = j >= 0 ? s[j] : 1;
+      strides[k][static_cast<size_t>(i)] = extent == 1 ? 0 : step;
+      step *= extent;
+    }
+  }
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (shape[i] == 1) continue;
+    bool merge = loop.axes > 0;
+    for (size_t k = 0; merge && k < count; ++k) {
+      const int64_t outer = loop.access[k].strides[static_cast<size_t>(loop.axes - 1)];
+      merge = outer == strides[k][static_cast<size_t>(i)] * shape[i];
+    }
+    if (!merge) {
+      loop.extents[static_cast<size_t>(loop.axes++)] = 1;
+    }
+    const auto axis = static_cast<size_t>(loop.axes - 1);
+    loop.extents[axis] *= shape[i];
+    for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][static_cast<size_t>(i)];
+  }
+}
+
+Loop make_loop(const Program& program, std::span<const Operand> operands, const Shape& shape) {
+  Loop loop{.program = program,
+            .operands = operands,
+            .access = {},
+            .extents = {},
+            .type = storage_of(program.type()),
+            .width = dtype_bytes(storage_of(program.type()))};
+  collapse(loop, shape);
+  return loop;
+}
+
+// Where an operand's element for output position `at` is, had it all of them.
+int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
+  if (a.kind == Access::same) return at;
+  if (a.kind == Access::scalar) return 0;
+  int64_t offset = 0;
+  for (int i = loop.axes - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    offset += at % loop.extents[k] * a.strides[k];
+    at /= loop.extents[k];
+  }
+  return offset;
+}
+const char* address_of(const Loop& loop, size_t operand, int64_t at) {
+  const Operand& o = loop.operands[operand];
+  int64_t offset = offset_of(loop, loop.access[operand], at);
+  if (o.first) offset -= offset_of(loop, loop.access[operand], o.first);
+  return static_cast<const char*>(o.data) + offset * dtype_bytes(o.dtype);
+}
+
+// Writes out `n` elements of a broadcast operand, starting at output position `begin`, whose element is `data`.
+template <class T>
+void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begin, int64_t n, T* dst) {
+  std::array<int64_t, Shape::kMaxAxes> position{};
+  int64_t offset = 0, rest = begin;
+  for (int i = loop.axes - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    position[k] = rest % loop.extents[k];
+    rest /= loop.extents[k];
+  }
+  const auto last = static_cast<size_t>(loop.axes - 1);
+  while (n > 0) {
+    const int64_t run = std::min(n, loop.extents[last] - position[last]);
+    if (a.strides[last] == 1) {
+      std::memcpy(dst, data + offset, static_cast<size_t>(run) * sizeof(T));
+    } else if (a.strides[last] == 0) {
+      std::fill(dst, dst + run, data[offset]);
+    } else {
+      for (int64_t i = 0; i < run; ++i) dst[i] = data[offset + i * a.strides[last]];
+    }
+    dst += run;
+    n -= run;
+    position[last] += run;
+    offset += run * a.strides[last];
+    for (size_t k = last; k > 0 && position[k] == loop.extents[k]; --k) {
+      offset += a.strides[k - 1] - position[k] * a.strides[k];
+      position[k] = 0;
+      ++position[k - 1];
+    }
+  }
+}
+
+void gather(const Loop& loop, size_t operand, int64_t begin, int64_t n, void* dst) {
+  const Access& a = loop.access[operand];
+  const char* data = address_of(loop, operand, begin);
+  switch (dtype_bytes(loop.operands[operand].dtype)) {
+    case 1: return gather_typed(loop, a, reinterpret_cast<const uint8_t*>(data), begin, n, static_cast<uint8_t*>(dst));
+    case 2: return gather_typed(loop, a, reinterpret_cast<const uint16_t*>(data), begin, n, static_cast<uint16_t*>(dst));
+    case 4: return gather_typed(loop, a, reinterpret_cast<const uint32_t*>(data), begin, n, static_cast<uint32_t*>(dst));
+    default: return gather_typed(loop, a, reinterpret_cast<const uint64_t*>(data), begin, n, static_cast<uint64_t*>(dst));
+  }
+}
+
+// At most kBlock elements of an operand in the computed type: its own memory where that holds them, else written to `block`.
+const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, void* block, bool write_always = false) {
+  const DType dtype = loop.operands[operand].dtype;
+  const bool is_run = loop.access[operand].kind != Access::strided;
+  if (is_run && dtype == loop.type && !write_always) return address_of(loop, operand, at);
+  if (is_run) {
+    convert(address_of(loop, operand, at), dtype, block, loop.type, n);
+  } else if (dtype == loop.type) {
+    gather(loop, operand, at, n, block);
+  } else {
+    alignas(64) char gathered[kBlock * 8];
+    gather(loop, operand, at, n, gathered);
+    convert(gathered, dtype, block, loop.type, n);
+  }
+  return block;
+}
+
+void fill_constant(double value, DType type, void* dst, int64_t n) {
+  switch (type) {
+    case DType::float32: std::fill_n(static_cast<float*>(dst), n, static_cast<float>(value)); return;
+    case DType::float64: std::fill_n(static_cast<double*>(dst), n, value); return;
+    case DType::int32: std::fill_n(static_cast<int32_t*>(dst), n, static_cast<int32_t>(static_cast<int64_t>(value))); return;
+    default: std::fill_n(static_cast<int64_t*>(dst), n, static_cast<int64_t>(value)); return;
+  }
+}
+
+// Registers: instruction i writes to slot[i]; a slot is free again after its value's last use.
+struct Registers {
+  std::array<uint8_t, Program::kMaxInstructions> slot{};
+  int count = 0;
+};
+Registers allocate_registers(const Program& p) {
+  std::array<int, Program::kMaxInstructions> last_use{};
+  for (int i = 0; i < p.size(); ++i)
+    if (p[i].fn != ScalarFn::input)
+      for (int k = 0; k < arity(p[i].fn); ++k) last_use[p[i].args[k]] = i;
+  for (int r = 0; r < p.num_results(); ++r) last_use[static_cast<size_t>(p.result(r))] = p.size();
+  Registers r;
+  std::array<bool, Program::kMaxInstructions> busy{};
+  const auto take = [&](int i) {
+    int s = 0;
+    while (busy[static_cast<size_t>(s)]) ++s;
+    busy[static_cast<size_t>(s)] = true;
+    r.slot[static_cast<size_t>(i)] = static_cast<uint8_t>(s);
+    r.count = std::max(r.count, s + 1);
+  };
+  // Leaves own their slot from the start: constants are filled once, before any instruction runs.
+  for (int i = 0; i < p.size(); ++i)
+    if (arity(p[i].fn) == 0) take(i);
+  for (int i = 0; i < p.size(); ++i) {
+    if (arity(p[i].fn) == 0) continue;
+    for (int k = 0; k < arity(p[i].fn); ++k) {
+      const int arg = p[i].args[k];
+      if (last_use[static_cast<size_t>(arg)] == i && arity(p[arg].fn) > 0) busy[r.slot[static_cast<size_t>(arg)]] = false;
+    }
+    take(i);
+  }
+  return r;
+}
+
+char* place_of(const Result& result, int64_t element) { return static_cast<char*>(result.data) + element * dtype_bytes(result.dtype); }
+
+// Elements [begin, end) of the results, which begin with the one at `begin`.
+void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end, std::span<const Result> results) {
+  const Program& p = loop.program;
+  const auto& kernels = primitives().scalar;
+  const auto type = static_cast<size_t>(p.type());
+  const int64_t block = std::min(kBlock, end - begin);
+  const int64_t stride = (block * loop.width + 63) / 64 * 64;
+  const size_t bytes = static_cast<size_t>(stride * registers.count + 64);
+  alignas(64) char small[4096 * 2];
+  std::vector<char> large;
+  char* base = small;
+  if (bytes > sizeof small) {
+    large.resize(bytes);
+    base = large.data();
+  }
+  std::array<const char*, Program::kMaxInstructions> value;
+  for (int i = 0; i < p.size(); ++i) {
+    char* reg = base + stride * registers.slot[static_cast<size_t>(i)];
+    value[static_cast<size_t>(i)] = reg;
+    if (p[i].fn == ScalarFn::constant) {
+      fill_constant(p[i].value, loop.type, reg, block);
+    } else if (p[i].fn == ScalarFn::input && loop.access[p[i].args[0]].kind == Access::scalar) {
+      const Operand& o = loop.operands[p[i].args[0]];
+      convert(o.data, o.dtype, reg, loop.type, 1);
+      for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, static_cast<size_t>(loop.width));
+    }
+  }
+  // The last instruction may write its result where it belongs. Others wait for the end of the block: an output may be an input that
+  // is still read.
+  const int last = p.size() - 1;
+  const Result* direct = nullptr;
+  for (int r = 0; r < p.num_results(); ++r)
+    if (p.result(r) == last && results[static_cast<size_t>(r)].dtype == loop.type) direct = &results[static_cast<size_t>(r)];
+  for (int64_t at = begin; at < end; at += block) {
+    const int64_t n = std::min(block, end - at);
+    for (int i = 0; i < p.size(); ++i) {
+      const Instruction& in = p[i];
+      const auto k = static_cast<size_t>(i);
+      char* reg = base + stride * registers.slot[k];
+      if (in.fn == ScalarFn::constant) continue;
+      if (in.fn == ScalarFn::input) {
+        const size_t operand = in.args[0];
+        if (loop.access[operand].kind != Access::scalar)
+          value[k] = static_cast<const char*>(load(loop, operand, at, n, reg, p.num_results() > 1 && p.is_result(i)));
+        continue;
+      }
+      char* target = i == last && direct ? place_of(*direct, at - begin) : reg;
+      kernels[static_cast<int>(in.fn)][type](value[in.args[0]], value[in.args[1]], value[in.args[2]], target, n);
+      value[k] = target;
+    }
+    for (int r = 0; r < p.num_results(); ++r) {
+      const Result& result = results[static_cast<size_t>(r)];
+      const char* from = value[static_cast<size_t>(p.result(r))];
+      char* to = place_of(result, at - begin);
+      if (from != to) convert(from, loop.type, to, result.dtype, n);
+    }
+  }
+}
+
+// Runs of consecutive elements that one call of a compiled loop can compute, and how it reads the operands there.
+struct Runs {
+  int64_t length;          // of one run
+  uint32_t repeated = 0;   // operands with one element per run
+  bool gathered = false;   // broadcast operands are first written out, because runs of them would be too short
+  bool converted = false;  // some operands have other types and are first converted, block by block
+};
+constexpr int64_t kShortRun = 64;
+
+std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
+  if (loop.operands.size() > CompiledLoops::kMostInputs) return std::nullopt;
+  bool strided = false;
+  Runs runs{.length = elements};
+  for (size_t k = 0; k < loop.operands.size(); ++k) {
+    runs.converted |= loop.operands[k].dtype != loop.type;
+    strided |= loop.access[k].kind == Access::strided;
+  }
+  if (strided) {
+    const int64_t inner = loop.extents[static_cast<size_t>(loop.axes - 1)];
+    runs.gathered = inner < kShortRun;
+    runs.length = runs.gathered ? kBlock : inner;
+  }
+  for (size_t k = 0; k < loop.operands.size(); ++k) {
+    const Access& a = loop.access[k];
+    const bool one_per_row = a.kind == Access::strided && a.strides[static_cast<size_t>(loop.axes - 1)] == 0;
+    if (a.kind == Access::scalar || (one_per_row && !runs.gathered)) runs.repeated |= 1u << k;
+  }
+  return runs;
+}
+
+void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t begin, int64_t end, std::span<const Result> results) {
+  const size_t count = loop.operands.size();
+  std::array<const void*, CompiledLoops::kMostInputs> inputs;
+  std::array<void*, Program::kMaxResults> outputs;
+  const bool narrowed = std::any_of(results.begin(), results.end(), [&](const Result& r) { return r.dtype != loop.type; });
+  const bool in_blocks = runs.gathered || runs.converted || narrowed;
+  std::vector<char> scratch(in_blocks ? (count + results.size()) * static_cast<size_t>(kBlock * loop.width) : 0);
+  const auto block = [&](size_t k) { return scratch.data() + static_cast<int64_t>(k) * kBlock * loop.width; };
+  for (int64_t at = begin; at < end;) {
+    int64_t n = std::min(end - at, runs.length - (runs.gathered ? 0 : at % runs.length));
+    if (in_blocks) n = std::min(n, kBlock);
+    for (size_t k = 0; k < count; ++k) {
+      if (runs.repeated >> k & 1 || !in_blocks) {
+        inputs[k] = address_of(loop, k, at);
+        if (loop.operands[k].dtype == loop.type) continue;
+        convert(inputs[k], loop.operands[k].dtype, block(k), loop.type, 1);
+        inputs[k] = block(k);
+      } else {
+        inputs[k] = load(loop, k, at, n, block(k));
+      }
+    }
+    for (size_t r = 0; r < results.size(); ++r)
+      outputs[r] = results[r].dtype == loop.type ? place_of(results[r], at - begin) : block(count + r);
+    kernel(inputs.data(), outputs.data(), n);
+    for (size_t r = 0; r < results.size(); ++r)
+      if (results[r].dtype != loop.type) convert(outputs[r], loop.type, place_of(results[r], at - begin), results[r].dtype, n);
+    at += n;
+  }
+}
+
+// Whether one loop shall compute a result and reduce it; else it is written to a block first. Nothing is converted or gathered in that
+// loop, and it begins anew in each row: too often in short ones, unless a block of them would be computed row by row, too; and with too
+// many single elements behind the last vector where functions are long.
+constexpr int64_t kLeastCombined = 128;
+bool can_combine(const Loop& loop, const Runs& runs, int64_t side_by_side) {
+  const Program& p = loop.program;
+  if (runs.gathered || runs.converted || side_by_side == 0) return false;
+  if (side_by_side < kLeastCombined && runs.length > side_by_side) return false;
+  if (loop.type != DType::float32 && loop.type != DType::float64) return false;
+  for (int i = 0; i < p.size(); ++i)
+    if (is_long(p[i].fn)) return false;
+  for (int r = 1; r < p.num_results(); ++r)
+    if (dtype_of_value(p, p.result(r)) != loop.type) return false;
+  return true;
+}
+
+void run_combining(const Loop& loop, const Runs& runs, CombiningKernel kernel, std::span<const int64_t> rows, int64_t n, double* acc,
+                   std::span<const Result> others) {
+  constexpr size_t kRowsAtOnce = 32;
+  std::array<const void*, kRowsAtOnce * kMostLoopInputs> inputs;
+  std::array<void*, kRowsAtOnce * Program::kMaxResults> outputs;
+  for (size_t first = 0; first < rows.size(); first += kRowsAtOnce) {
+    const auto here = rows.subspan(first, std::min(kRowsAtOnce, rows.size() - first));
+    // Runs begin at the same places in all rows, or hold whole rows.
+    for (int64_t i = 0; i < n;) {
+      const int64_t count = std::min(n - i, runs.length - (here[0] + i) % runs.length);
+      for (size_t r = 0; r < here.size(); ++r) {
+        for (size_t k = 0; k < loop.operands.size(); ++k) inputs[r * kMostLoopInputs + k] = address_of(loop, k, here[r] + i);
+        for (size_t o = 0; o < others.size(); ++o) outputs[r * others.size() + o] = place_of(others[o], here[r] + i);
+      }
+      kernel(inputs.data(), outputs.data(), acc + i, static_cast<int64_t>(here.size()), count);
+      i += count;
+    }
+  }
+}
+
+// One instruction on whole arrays of the computed type: no registers, no blocks.
+bool run_direct(const Program& p, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
+  const Instruction& last = p[p.size() - 1];
+  const int n_args = arity(last.fn);
+  const DType type = storage_of(p.type());
+  if (n_args == 0 || p.size() != n_args + 1 || p.result(0) != p.size() - 1 || out_dtype != type) return false;
+  const char* data[3] = {nullptr, nullptr, nullptr};
+  for (int k = 0; k < n_args; ++k) {
+    const Instruction& leaf = p[last.args[k]];
+    if (leaf.fn != ScalarFn::input) return false;
+    const Operand& o = operands[leaf.args[0]];
+    if (o.dtype != type || !(o.shape == &shape || *o.shape == shape)) return false;
+    data[k] = static_cast<const char*>(o.data);
+  }
+  const ScalarKernel kernel = primitives().scalar[static_cast<int>(last.fn)][static_cast<size_t>(p.type())];
+  const int64_t width = dtype_bytes(type);
+  parallel_for(shape.elements(), kParallelGrain, [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * width;
+    kernel(data[0] + at, data[1] ? data[1] + at : nullptr, data[2] ? data[2] + at : nullptr, static_cast<char*>(out) + at, end - begin);
+  });
+  return true;
+}
+
+}  // namespace
+
+struct ElementwiseRange::Parts {
+  Loop loop;
+  std::optional<Runs> runs;
+  LoopKernel kernel;
+  Registers registers;  // where there is no kernel
+  CombiningKernel combining = nullptr;
+};
+
+ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops,
+                                   std::optional<ReducedTogether> reduced) {
+  const int64_t elements = shape.elements();
+  Parts parts{make_loop(program, operands, shape), std::nullopt, nullptr, {}};
+  if (loops) parts.runs = find_runs(parts.loop, elements);
+  bool is_awaited = false;
+  if (parts.runs && reduced && can_combine(parts.loop, *parts.runs, reduced->side_by_side)) {
+    const CompiledCode& code = loops->find_combining(reduced->how, parts.runs->repeated, elements);
+    parts.combining = reinterpret_cast<CombiningKernel>(code.get());
+    is_awaited = !code.has_failed();
+  }
+  if (parts.runs && !is_awaited) parts.kernel = loops->find(parts.runs->repeated, elements);
+  if (!parts.kernel) parts.registers = allocate_registers(program);
+  parts_ = std::make_unique<const Parts>(std::move(parts));
+}
+ElementwiseRange::ElementwiseRange(Parts parts) : parts_(std::make_unique<const Parts>(std::move(parts))) {}
+ElementwiseRange::~ElementwiseRange() = default;
+ElementwiseRange::ElementwiseRange(ElementwiseRange&&) noexcept = default;
+
+ElementwiseRange ElementwiseRange::rebound(std::span<const Operand> operands) const {
+  Parts parts = *parts_;
+  parts.loop.operands = operands;
+  return ElementwiseRange(std::move(parts));
+}
+
+void ElementwiseRange::run(int64_t begin, int64_t end, std::span<const Result> results) const {
+  if (parts_->kernel)
+    run_compiled(parts_->loop, *parts_->runs, parts_->kernel, begin, end, results);
+  else
+    run_range(parts_->loop, parts_->registers, begin, end, results);
+}
+
+bool ElementwiseRange::combines() const { return parts_->combining != nullptr; }
+void ElementwiseRange::combine(std::span<const int64_t> rows, int64_t n, double* acc, std::span<const Result> others) const {
+  run_combining(parts_->loop, *parts_->runs, parts_->combining, rows, n, acc, others);
+}
+
+void run_elementwise(const Program& program, std::span<const Operand> operands, std::span<const Result> results, const Shape& shape,
+                     CompiledLoops* loops) {
+  const int64_t n = shape.elements();
+  if (n == 0 || (results.size() == 1 && run_direct(program, operands, results[0].data, results[0].dtype, shape))) return;
+  const ElementwiseRange range(program, operands, shape, loops);
+  parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
+    std::array<Result, Program::kMaxResults> here;
+    for (size_t r = 0; r < results.size(); ++r) here[r] = {place_of(results[r], begin), results[r].dtype};
+    range.run(begin, end, {here.data(), results.size()});
+  });
+}
+
+}  // namespace gluino::kernels

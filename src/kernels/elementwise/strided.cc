@@ -1,0 +1,140 @@
+#include "kernels/elementwise/strided.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace gluino::kernels {
+
+Shape row_major_strides(const Shape& shape) {
+  Shape strides = Shape::filled(shape.ndim(), 1);
+  for (int i = shape.ndim() - 2; i >= 0; --i) strides[i] = strides[i + 1] * shape[i + 1];
+  return strides;
+}
+
+Shape broadcast_strides(const Shape& from, const Shape& to) {
+  const Shape own = row_major_strides(from);
+  Shape strides = Shape::filled(to.ndim(), 0);
+  const int shift = to.ndim() - from.ndim();
+  for (int i = 0; i < from.ndim(); ++i) strides[i + shift] = from[i] == 1 ? 0 : own[i];
+  return strides;
+}
+
+namespace {
+
+struct Axis {
+  int64_t extent, in, out;
+};
+struct Layout {
+  std::array<Axis, Shape::kMaxAxes> axes;
+  int count = 0;
+};
+
+// Drops axes of extent 1 and joins neighbours that step through memory as one axis would.
+Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
+  Layout l;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (shape[i] == 1) continue;
+    if (l.count) {
+      Axis& last = l.axes[static_cast<size_t>(l.count - 1)];
+      if (last.in == in[i] * shape[i] && last.out == out[i] * shape[i]) {
+        last = {last.extent * shape[i], in[i], out[i]};
+        continue;
+      }
+    }
+    l.axes[static_cast<size_t>(l.count++)] = {shape[i], in[i], out[i]};
+  }
+  if (l.count == 0) l.axes[static_cast<size_t>(l.count++)] = {1, 1, 1};
+  return l;
+}
+
+// Rows along b, one after the other along a.
+template <class T>
+void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
+  const int64_t n = b.extent;
+  for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
+    if (b.out == 1 && b.in == 1 && n > 16)
+      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    else if (b.out == 1 && b.in == 0)
+      std::fill_n(out, n, *in);
+    else if (b.out == 1 && b.in == 1)
+      for (int64_t j = 0; j < n; ++j) out[j] = in[j];
+    else
+      for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
+  }
+}
+
+// Two axes at once in tiles that stay in the cache: `in` is contiguous along a, `out` along b.
+template <class T>
+void copy_tiled(const Axis& a, const Axis& b, const T* in, T* out) {
+  constexpr int64_t kTile = 16;
+  for (int64_t i = 0; i < a.extent; i += kTile)
+    for (int64_t j = 0; j < b.extent; j += kTile) {
+      const int64_t ni = std::min(kTile, a.extent - i), nj = std::min(kTile, b.extent - j);
+      const T* from = in + i * a.in + j * b.in;
+      T* to = out + i * a.out + j * b.out;
+      if (ni == kTile && nj == kTile) {
+        for (int64_t p = 0; p < kTile; ++p)
+          for (int64_t q = 0; q < kTile; ++q) to[p * a.out + q * b.out] = from[p * a.in + q * b.in];
+      } else {
+        for (int64_t p = 0; p < ni; ++p)
+          for (int64_t q = 0; q < nj; ++q) to[p * a.out + q * b.out] = from[p * a.in + q * b.in];
+      }
+    }
+}
+
+template <class T>
+void copy_layout(const Layout& l, const T* in, T* out) {
+  auto axis = [&](int i) -> const Axis& { return l.axes[static_cast<size_t>(i)]; };
+  const int last = l.count - 1;
+  // The last axis writes consecutively; where another one reads consecutively, go in tiles over both.
+  int slow_axis = last - 1;
+  bool tiled = false;
+  if (axis(last).in > 1 && axis(last).extent >= 4)
+    for (int i = 0; i < last; ++i)
+      if (axis(i).in == 1 && axis(i).extent >= 4) {
+        slow_axis = i;
+        tiled = true;
+      }
+  const Axis fast = axis(last), slow = slow_axis >= 0 ? axis(slow_axis) : Axis{1, 0, 0};
+  int64_t outer = 1;
+  for (int i = 0; i < last; ++i)
+    if (i != slow_axis) outer *= axis(i).extent;
+  // Threads share planes of the two axes, cut into parts of the slow one.
+  constexpr int64_t kPart = 64;
+  const int64_t pieces = (slow.extent + kPart - 1) / kPart, work = std::min(slow.extent, kPart) * fast.extent;
+  parallel_for(outer * pieces, std::max<int64_t>(1, kParallelGrain / work), [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      const int64_t first = o % pieces * kPart;
+      int64_t rest = o / pieces, from = first * slow.in, to = first * slow.out;
+      for (int i = last - 1; i >= 0; --i) {
+        if (i == slow_axis) continue;
+        from += rest % axis(i).extent * axis(i).in;
+        to += rest % axis(i).extent * axis(i).out;
+        rest /= axis(i).extent;
+      }
+      const Axis part{std::min(kPart, slow.extent - first), slow.in, slow.out};
+      if (tiled)
+        copy_tiled(part, fast, in + from, out + to);
+      else
+        copy_rows(part, fast, in + from, out + to);
+    }
+  });
+}
+
+}  // namespace
+
+void copy_strided(int element_bytes, const Shape& shape, const void* in, const Shape& in_strides, void* out, const Shape& out_strides) {
+  if (shape.elements() == 0) return;
+  const Layout l = simplify(shape, in_strides, out_strides);
+  switch (element_bytes) {
+    case 1: return copy_layout(l, static_cast<const uint8_t*>(in), static_cast<uint8_t*>(out));
+    case 2: return copy_layout(l, static_cast<const uint16_t*>(in), static_cast<uint16_t*>(out));
+    case 4: return copy_layout(l, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out));
+    default: return copy_layout(l, static_cast<const uint64_t*>(in), static_cast<uint64_t*>(out));
+  }
+}
+
+}  // namespace gluino::kernels

@@ -1,2 +1,0 @@
-#define GLUINO_ISA avx512
-#include "kernels/narrow_tiles_impl.h"

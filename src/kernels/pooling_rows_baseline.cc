@@ -1,2 +1,0 @@
-#define GLUINO_ISA baseline
-#include "kernels/pooling_rows_impl.h"

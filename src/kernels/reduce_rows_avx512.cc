@@ -1,2 +1,0 @@
-#define GLUINO_ISA avx512
-#include "kernels/reduce_rows_impl.h"

@@ -1,9 +1,0 @@
-#include "kernels/rows.h"
-
-#include "kernels/primitives.h"
-
-namespace gluino::kernels {
-
-GLUINO_TABLE_FOR_CPU(RowTable, kRowTable, row_table)
-
-}  // namespace gluino::kernels

@@ -1,2 +1,0 @@
-#define GLUINO_ISA baseline
-#include "kernels/rows_impl.h"

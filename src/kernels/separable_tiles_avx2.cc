@@ -1,2 +1,0 @@
-#define GLUINO_ISA avx2
-#include "kernels/separable_tiles_impl.h"

@@ -1,0 +1,252 @@
+// Where extrema are, running sums, checks for infinities and NaN, histograms.
+#include <cmath>
+
+#include "base/parallel.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/reduce/axes.h"
+#include "tensor/impl.h"
+
+namespace gluino::ops {
+namespace {
+
+static constexpr const char* kIndex = "an index is not a function of real numbers";
+
+struct ArgAttrs {
+  std::optional<int> axis;
+  bool keepdims = false;
+  static void fields(AttrFields<ArgAttrs>& f) {
+    f.field("axis", &ArgAttrs::axis, "the axis to search; None flattens data first")
+        .field("keepdims", &ArgAttrs::keepdims, "keep the axis with extent 1");
+  }
+};
+static Shape arg_shape(const ArgAttrs& a, const Shape& data) {
+  const int64_t searched = a.axis ? data[normalize_axis(*a.axis, data)] : data.elements();
+  if (searched == 0) raise<ShapeError>("data of shape {} has no element to find", data);
+  return ReducedAxes(data, a.axis ? std::optional(Shape{*a.axis}) : std::nullopt, false).result(data, a.keepdims);
+}
+// The first place of the largest (or smallest) element, as float32; NaN is never chosen over a number that stands before it.
+static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor& out) {
+  const Shape shape = a.axis ? data.shape() : Shape{data.size()};
+  const AxisSplit s(shape, normalize_axis(a.axis.value_or(0), shape));
+  float* result = out.mutable_data<float>();
+  visit_dtype(data.dtype(), [&]<class T>(T*) {
+    const T* in = data.data<T>();
+    parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* row = in + r / s.inner * s.extent * s.inner + r % s.inner;
+        int64_t best = 0;
+        T value = row[0];
+        for (int64_t i = 1; i < s.extent; ++i) {
+          const T v = row[i * s.inner];
+          if (largest ? v > value : v < value) {
+            value = v;
+            best = i;
+          }
+        }
+        result[r] = static_cast<float>(best);
+      }
+    });
+  });
+}
+static void define_arg(OpBuilder<ArgAttrs>& op, bool largest) {
+  op.input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const ArgAttrs& a, std::span<const Shape> in) { return arg_shape(a, in[0]); })
+      .dtype([](const ArgAttrs&, std::span<const DType>, DType) { return DType::float32; })
+      .kernel([largest](const ArgAttrs& a, KernelContext& k) { run_arg(a, largest, k.in(0), k.out()); })
+      .not_differentiable(kIndex)
+      .sample({{2, 3, 4}}, {.axis = 1})
+      .sample({{3, 4}})
+      .sample({{3, 4}}, {.axis = -1, .keepdims = true});
+}
+GLUINO_OP(argmax, ArgAttrs) { define_arg(op.doc("Index of the largest element along an axis, as float32."), true); }
+GLUINO_OP(argmin, ArgAttrs) { define_arg(op.doc("Index of the smallest element along an axis, as float32."), false); }
+GLUINO_OP(argmax_channel, NoAttrs) {
+  op.doc("Index of the largest element along axis 1, as float32.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const NoAttrs&, std::span<const Shape> in) { return arg_shape({.axis = 1}, in[0]); })
+      .dtype([](const NoAttrs&, std::span<const DType>, DType) { return DType::float32; })
+      .kernel([](const NoAttrs&, KernelContext& k) { run_arg({.axis = 1}, true, k.in(0), k.out()); })
+      .not_differentiable(kIndex)
+      .sample({{3, 4}});
+}
+
+// ---- running sums
+struct CumsumAttrs {
+  std::optional<int> axis;
+  std::optional<DType> dtype;
+  static void fields(AttrFields<CumsumAttrs>& f) {
+    f.field("axis", &CumsumAttrs::axis, "the axis to sum along; None flattens data first")
+        .field("dtype", &CumsumAttrs::dtype, "dtype of the result; None for that of data");
+  }
+};
+static void run_cumsum(const CumsumAttrs& a, bool backward, KernelContext& k) {
+  const Tensor data = with_dtype(k.in(0), k.out().dtype());
+  const Shape shape = a.axis ? data.shape() : Shape{data.size()};
+  const AxisSplit s(shape, normalize_axis(a.axis.value_or(0), shape));
+  visit_dtype(k.out().dtype(), [&]<class T>(T*) {
+    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+    const T* in = data.data<T>();
+    T* out = k.out_data<T>();
+    parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t base = r / s.inner * s.extent * s.inner + r % s.inner;
+        Sum sum = 0;
+        for (int64_t i = 0; i < s.extent; ++i) {
+          const int64_t at = base + (backward ? s.extent - 1 - i : i) * s.inner;
+          sum += static_cast<Sum>(in[at]);
+          out[at] = static_cast<T>(sum);
+        }
+      }
+    });
+  });
+}
+static void define_cumsum(OpBuilder<CumsumAttrs>& op, bool backward) {
+  op.dtypes(DTypeSet::any)
+      .shape([](const CumsumAttrs& a, std::span<const Shape> in) {
+        if (!a.axis) return Shape{in[0].elements()};
+        return normalize_axis(*a.axis, in[0]), in[0];
+      })
+      .dtype([](const CumsumAttrs& a, std::span<const DType>, DType promoted) {
+        return a.dtype.value_or(promoted == DType::boolean ? DType::int64 : promoted);
+      })
+      .kernel([backward](const CumsumAttrs& a, KernelContext& k) { run_cumsum(a, backward, k); })
+      .gradient({},
+                [backward](const CumsumAttrs& a, const Gradient& g) -> Tensors {
+                  const AttrValue axis = a.axis ? AttrValue(int64_t{*a.axis}) : AttrValue();
+                  return {call("reshape_like", {call(backward ? "cumsum" : "_cumsum_backward", {g.head()}, {{"axis", axis}}), g.like(0)})};
+                })
+      .sample({{3, 4}}, {.axis = 1})
+      .sample({{3, 4}}, {.axis = 0})
+      .sample({{2, 3}});
+}
+GLUINO_OP(cumsum, CumsumAttrs) { define_cumsum(op.doc("Running sum along an axis.").alias("_np_cumsum").input("a"), false); }
+GLUINO_OP(_cumsum_backward, CumsumAttrs) { define_cumsum(op.doc("Running sum along an axis, from the end.").input("a"), true); }
+
+// ---- finite, sums of squares of many tensors
+static bool is_finite(const Tensor& t) {
+  bool finite = true;
+  visit_dtype(t.dtype(), [&]<class T>(T*) {
+    if constexpr (!std::is_integral_v<T>) {
+      const T* x = t.data<T>();
+      for (int64_t i = 0; i < t.size(); ++i)
+        finite &= std::isfinite(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(x[i]));
+    }
+  });
+  return finite;
+}
+struct AllFiniteAttrs {
+  int num_arrays = 1;
+  static void fields(AttrFields<AllFiniteAttrs>& f) {
+    f.field("num_arrays", &AllFiniteAttrs::num_arrays, "number of inputs; follows from the call");
+  }
+};
+static void define_all_finite(OpBuilder<AllFiniteAttrs>& op) {
+  op.dtypes(DTypeSet::any)
+      .ignores({"init_output"})
+      .shape([](const AllFiniteAttrs&, std::span<const Shape>) { return Shape{1}; })
+      .dtype([](const AllFiniteAttrs&, std::span<const DType>, DType) { return DType::float32; })
+      .kernel([](const AllFiniteAttrs&, KernelContext& k) {
+        bool finite = true;
+        for (int i = 0; i < k.num_inputs(); ++i) finite = finite && is_finite(k.in(i));
+        *k.out_data<float>() = finite ? 1 : 0;
+      })
+      .not_differentiable("piecewise constant");
+}
+GLUINO_OP(all_finite, AllFiniteAttrs) {
+  define_all_finite(op.doc("1 when no element is infinite or NaN, else 0.").input("data").sample({{3, 4}}));
+}
+GLUINO_OP(multi_all_finite, AllFiniteAttrs) {
+  define_all_finite(
+      op.doc("1 when no element of any input is infinite or NaN, else 0.").variadic("data").sample({{3, 4}, {2}}, {.num_arrays = 2}));
+}
+GLUINO_OP(multi_sum_sq, AllFiniteAttrs) {
+  op.doc("The sum of squares of each input, as one float32 vector.")
+      .variadic("data")
+      .shape([](const AllFiniteAttrs&, std::span<const Shape> in) { return Shape{static_cast<int64_t>(in.size())}; })
+      .dtype([](const AllFiniteAttrs&, std::span<const DType>, DType) { return DType::float32; })
+      .kernel([](const AllFiniteAttrs&, KernelContext& k) {
+        for (int i = 0; i < k.num_inputs(); ++i) {
+          const bool all[] = {true};
+          kernels::reduce(kernels::ReduceOp::sum_square, kernels::ReduceFinish::none, bytes_of(k.in(i)), k.in(i).dtype(),
+                          Shape{k.in(i).size()}, all, k.out_data<float>() + i, DType::float32);
+        }
+      })
+      .gradient(
+          {{}, {}, true},
+          [](const Gradient& g) -> Tensors {
+            Tensors result;
+            for (int i = 0; i < g.num_inputs(); ++i) {
+              const Tensor weight = call("slice_axis", {g.head()}, {{"axis", int64_t{0}}, {"begin", int64_t{i}}, {"end", int64_t{i + 1}}});
+              result.push_back(call("_sum_like", {g.in(i) * (weight * 2), g.like(i)}));
+            }
+            return result;
+          })
+      .sample_without_gradient({{3, 4}, {2}}, {.num_arrays = 2});  // float32 is too coarse for numeric differences
+}
+
+// ---- histogram
+struct HistogramAttrs {
+  std::optional<int> bin_cnt;
+  std::optional<Floats> range;
+  static void fields(AttrFields<HistogramAttrs>& f) {
+    f.field("bin_cnt", &HistogramAttrs::bin_cnt, "number of equal bins; None when the edges are an input")
+        .field("range", &HistogramAttrs::range, "lower and upper edge of all bins; None for those of the data");
+  }
+};
+static std::vector<double> equal_edges(const HistogramAttrs& a, const Tensor& data) {
+  double low = 0, high = 1;
+  if (a.range) {
+    low = a.range->at(0);
+    high = a.range->at(1);
+  } else if (data.size()) {
+    const std::vector<double> values = with_dtype(data, DType::float64).to_vector<double>();
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    low = *least;
+    high = *most;
+    if (low == high) low -= 0.5, high += 0.5;
+  }
+  std::vector<double> edges;
+  for (int i = 0; i <= *a.bin_cnt; ++i) edges.push_back(low + (high - low) * i / *a.bin_cnt);
+  return edges;
+}
+GLUINO_OP(_histogram, HistogramAttrs) {
+  op.doc("Counts the elements that fall into each bin; the last bin includes its upper edge.")
+      .alias("histogram")
+      .outputs({"counts", "edges"})
+      .dtypes(DTypeSet::any)
+      .input("data")
+      .input("bins")
+      .present_if([](const HistogramAttrs& a) { return !a.bin_cnt; })
+      .shape([](const HistogramAttrs& a, std::span<const Shape> in) {
+        if (a.bin_cnt && *a.bin_cnt < 1) raise<AttrError>("attribute 'bin_cnt' is {}, at least 1 is needed", *a.bin_cnt);
+        if (a.range && (a.range->size() != 2 || !(a.range->at(0) < a.range->at(1))))
+          throw AttrError("attribute 'range' needs a lower and a higher number");
+        if (!a.bin_cnt && (in[1].ndim() != 1 || in[1][0] < 2))
+          raise<ShapeError>("input 'bins' has shape {}, but a vector of at least 2 edges is needed", in[1]);
+        const int64_t bins = a.bin_cnt ? *a.bin_cnt : in[1][0] - 1;
+        return std::vector<Shape>{{bins}, {bins + 1}};
+      })
+      .dtype([](const HistogramAttrs&, std::span<const DType>, DType promoted) {
+        return std::vector<DType>{DType::int64, promoted};
+      })
+      .kernel([](const HistogramAttrs& a, KernelContext& k) {
+        const std::vector<double> edges = a.bin_cnt ? equal_edges(a, k.in(0)) : with_dtype(k.in(1), DType::float64).to_vector<double>();
+        int64_t* counts = k.out_data<int64_t>(0);
+        std::fill_n(counts, k.out(0).size(), 0);
+        for (double v : with_dtype(k.in(0), DType::float64).to_vector<double>()) {
+          if (!(v >= edges.front() && v <= edges.back())) continue;
+          const auto bin = std::upper_bound(edges.begin(), edges.end(), v) - edges.begin() - 1;
+          ++counts[std::min<int64_t>(bin, k.out(0).size() - 1)];
+        }
+        const Tensor typed = with_dtype(from_vector(edges), k.out(1).dtype());
+        std::copy_n(bytes_of(typed), typed.nbytes(), bytes_of(k.out(1)));
+      })
+      .not_differentiable("counts are piecewise constant")
+      .sample({{3, 4}}, {.bin_cnt = 4, .range = Floats{-2, 2}})
+      .sample({{3, 4}, uniform_sample({2}, 0, 1)});
+}
+
+}  // namespace
+}  // namespace gluino::ops

@@ -1,0 +1,393 @@
+// Operators that repeat elements: broadcasting to a shape, tiling, repeating, padding.
+#include <cstring>
+
+#include "base/parallel.h"
+#include "kernels/elementwise/strided.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/common.h"
+#include "tensor/impl.h"
+
+namespace gluino::ops {
+namespace {
+
+static Tensors sum_like_gradient(const Gradient& g) {
+  Tensors result(static_cast<size_t>(g.num_inputs()));
+  result[0] = reduce_like(g.head(), g.like(0));
+  return result;
+}
+static void run_broadcast(KernelContext& k) {
+  const Shape& to = k.out().shape();
+  kernels::copy_strided(dtype_bytes(k.out().dtype()), to, bytes_of(k.in(0)), kernels::broadcast_strides(k.in(0).shape(), to),
+                        bytes_of(k.out()), kernels::row_major_strides(to));
+}
+static Shape check_broadcast(const Shape& from, const Shape& to) {
+  bool fits = from.ndim() <= to.ndim();
+  for (int i = 0; fits && i < from.ndim(); ++i) {
+    const int64_t extent = from[from.ndim() - 1 - i];
+    fits = extent == 1 || extent == to[to.ndim() - 1 - i];
+  }
+  if (!fits) raise<ShapeError>("data of shape {} cannot be broadcast to {}", from, to);
+  return to;
+}
+
+struct BroadcastToAttrs {
+  Shape shape;
+  static void fields(AttrFields<BroadcastToAttrs>& f) {
+    f.field("shape", &BroadcastToAttrs::shape, "the shape to broadcast to; 0 keeps an extent");
+  }
+};
+GLUINO_OP(broadcast_to, BroadcastToAttrs) {
+  op.doc("Repeats axes of extent 1 to reach a shape.")
+      .identity_if([](const auto&, bool) { return true; })
+      .alias("_np_broadcast_to")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const BroadcastToAttrs& a, std::span<const Shape> in) {
+        Shape to = a.shape;
+        const int shift = to.ndim() - in[0].ndim();
+        for (int i = std::max(0, shift); i < to.ndim(); ++i)
+          if (to[i] == 0) to[i] = in[0][i - shift];
+        return check_broadcast(in[0], to);
+      })
+      .scalar([](Expr x) { return x; })
+      .kernel([](const BroadcastToAttrs&, KernelContext& k) { run_broadcast(k); })
+      .gradient({}, sum_like_gradient)
+      .sample({{2, 1, 3}}, {.shape = {2, 4, 3}})
+      .sample({{1, 3}}, {.shape = {2, 0}});
+}
+
+struct BroadcastAxisAttrs {
+  Shape axis, size;
+  static void fields(AttrFields<BroadcastAxisAttrs>& f) {
+    f.field("axis", &BroadcastAxisAttrs::axis, "axes of extent 1").field("size", &BroadcastAxisAttrs::size, "their new extents");
+  }
+};
+GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
+  op.doc("Repeats axes of extent 1.")
+      .identity_if([](const auto&, bool) { return true; })
+      .alias("broadcast_axes")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const BroadcastAxisAttrs& a, std::span<const Shape> in) {
+        if (a.axis.ndim() != a.size.ndim()) raise<AttrError>("attributes 'axis' {} and 'size' {} differ in length", a.axis, a.size);
+        Shape to = in[0];
+        for (int i = 0; i < a.axis.ndim(); ++i) to[normalize_axis(a.axis[i], in[0])] = a.size[i];
+        return check_broadcast(in[0], to);
+      })
+      .scalar([](Expr x) { return x; })
+      .kernel([](const BroadcastAxisAttrs&, KernelContext& k) { run_broadcast(k); })
+      .gradient({}, sum_like_gradient)
+      .sample({{1, 3, 1}}, {.axis = {0, 2}, .size = {2, 4}});
+}
+
+struct BroadcastLikeAttrs {
+  std::optional<Shape> lhs_axes, rhs_axes;
+  static void fields(AttrFields<BroadcastLikeAttrs>& f) {
+    f.field("lhs_axes", &BroadcastLikeAttrs::lhs_axes, "axes of lhs to repeat; None for all")
+        .field("rhs_axes", &BroadcastLikeAttrs::rhs_axes, "the axes of rhs whose extents they get");
+  }
+};
+GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
+  op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs.")
+      .identity_if([](const auto&, bool) { return true; })
+      .input("lhs")
+      .input("rhs")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const BroadcastLikeAttrs& a, std::span<const Shape> in) {
+        if (!a.lhs_axes && !a.rhs_axes) return check_broadcast(in[0], in[1]);
+        if (!a.lhs_axes || !a.rhs_axes || a.lhs_axes->ndim() != a.rhs_axes->ndim())
+          throw AttrError("attributes 'lhs_axes' and 'rhs_axes' must have one length");
+        Shape to = in[0];
+        for (int i = 0; i < a.lhs_axes->ndim(); ++i)
+          to[normalize_axis((*a.lhs_axes)[i], in[0])] = in[1][normalize_axis((*a.rhs_axes)[i], in[1])];
+        return check_broadcast(in[0], to);
+      })
+      .scalar([](Expr x, Expr) { return x; })
+      .kernel([](const BroadcastLikeAttrs&, KernelContext& k) { run_broadcast(k); })
+      .gradient({}, sum_like_gradient)
+      .sample({{3, 1}, {2, 3, 4}})
+      .sample({{2, 1}, {5, 3}}, {.lhs_axes = Shape{1}, .rhs_axes = Shape{0}});
+}
+
+// ---- tile and repeat: the repeated tensor is the original with extra axes of stride 0
+struct TileAttrs {
+  Shape reps;
+  static void fields(AttrFields<TileAttrs>& f) { f.required("reps", &TileAttrs::reps, "how often to repeat along each axis"); }
+};
+// The result seen as (reps0, extent0, reps1, extent1, ...).
+struct Tiling {
+  Shape interleaved, strides, result;
+  Tiling(const Shape& data, const Shape& reps) {
+    const int n = std::max(data.ndim(), reps.ndim());
+    const Shape own = kernels::row_major_strides(data);
+    for (int i = 0; i < n; ++i) {
+      const int d = i - (n - data.ndim()), r = i - (n - reps.ndim());
+      const int64_t extent = d < 0 ? 1 : data[d], times = r < 0 ? 1 : reps[r];
+      if (times < 0) raise<AttrError>("attribute 'reps' {} has a negative element", reps);
+      interleaved.push_back(times);
+      interleaved.push_back(extent);
+      strides.push_back(0);
+      strides.push_back(d < 0 ? 0 : own[d]);
+      result.push_back(times * extent);
+    }
+  }
+};
+GLUINO_OP(tile, TileAttrs) {
+  op.doc("Repeats the whole tensor along axes.")
+      .alias("_np_tile")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const TileAttrs& a, std::span<const Shape> in) { return Tiling(in[0], a.reps).result; })
+      .kernel([](const TileAttrs& a, KernelContext& k) {
+        const Tiling t(k.in(0).shape(), a.reps);
+        kernels::copy_strided(dtype_bytes(k.out().dtype()), t.interleaved, bytes_of(k.in(0)), t.strides, bytes_of(k.out()),
+                              kernels::row_major_strides(t.interleaved));
+      })
+      .gradient({},
+                [](const TileAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_tile_backward", {g.head(), g.like(0)}, {{"reps", a.reps}})};
+                })
+      .sample({{2, 3}}, {.reps = {2, 1, 2}})
+      .sample({{2, 3}}, {.reps = {2}});
+}
+GLUINO_OP(_tile_backward, TileAttrs) {
+  op.doc("Sums the copies that tile made, which gives the shape of like.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const TileAttrs& a, std::span<const Shape> in) {
+        if (!(Tiling(in[1], a.reps).result == in[0]))
+          raise<ShapeError>("data of shape {} is not a tiling of shape {} by {}", in[0], in[1], a.reps);
+        return in[1];
+      })
+      .kernel([](const TileAttrs& a, KernelContext& k) {
+        const Tiling t(k.out().shape(), a.reps);
+        bool copies[Shape::kMaxAxes];
+        for (int i = 0; i < t.interleaved.ndim(); ++i) copies[i] = i % 2 == 0;
+        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(), t.interleaved, copies,
+                        bytes_of(k.out()), k.out().dtype());
+      })
+      .gradient({},
+                [](const TileAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("tile", {g.head()}, {{"reps", a.reps}}), Tensor()};
+                })
+      .sample({{4, 3}, {2, 3}}, {.reps = {2, 1}});
+}
+
+struct RepeatAttrs {
+  int repeats = 1;
+  std::optional<int> axis;
+  static void fields(AttrFields<RepeatAttrs>& f) {
+    f.required("repeats", &RepeatAttrs::repeats, "how often to repeat each element")
+        .field("axis", &RepeatAttrs::axis, "along which axis; None flattens data first");
+  }
+};
+static Shape repeat_shape(const RepeatAttrs& a, const Shape& data) {
+  if (a.repeats < 0) raise<AttrError>("attribute 'repeats' is {}", a.repeats);
+  if (!a.axis) return {data.elements() * a.repeats};
+  Shape out = data;
+  out[normalize_axis(*a.axis, data)] *= a.repeats;
+  return out;
+}
+// The result seen as (outer, extent, repeats, inner).
+static Shape repeat_view(const RepeatAttrs& a, const Shape& data) {
+  if (!a.axis) return {1, data.elements(), a.repeats, 1};
+  const AxisSplit s(data, normalize_axis(*a.axis, data));
+  return {s.outer, s.extent, a.repeats, s.inner};
+}
+static AttrValue axis_value(const RepeatAttrs& a) { return a.axis ? AttrValue(int64_t{*a.axis}) : AttrValue(); }
+GLUINO_OP(repeat, RepeatAttrs) {
+  op.doc("Repeats each element along an axis.")
+      .alias("_np_repeat")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const RepeatAttrs& a, std::span<const Shape> in) { return repeat_shape(a, in[0]); })
+      .kernel([](const RepeatAttrs& a, KernelContext& k) {
+        const Shape view = repeat_view(a, k.in(0).shape());
+        const Shape from{view[1] * view[3], view[3], 0, 1};
+        kernels::copy_strided(dtype_bytes(k.out().dtype()), view, bytes_of(k.in(0)), from, bytes_of(k.out()),
+                              kernels::row_major_strides(view));
+      })
+      .gradient({},
+                [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_repeat_backward", {g.head(), g.like(0)}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}})};
+                })
+      .sample({{2, 3}}, {.repeats = 2, .axis = 1})
+      .sample({{2, 3}}, {.repeats = 2});
+}
+GLUINO_OP(_repeat_backward, RepeatAttrs) {
+  op.doc("Sums the copies that repeat made, which gives the shape of like.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const RepeatAttrs& a, std::span<const Shape> in) {
+        if (!(repeat_shape(a, in[1]) == in[0])) raise<ShapeError>("data of shape {} is not a repetition of shape {}", in[0], in[1]);
+        return in[1];
+      })
+      .kernel([](const RepeatAttrs& a, KernelContext& k) {
+        const bool copies[] = {false, false, true, false};
+        kernels::reduce(kernels::ReduceOp::sum, kernels::ReduceFinish::none, bytes_of(k.in(0)), k.in(0).dtype(),
+                        repeat_view(a, k.out().shape()), copies, bytes_of(k.out()), k.out().dtype());
+      })
+      .gradient({},
+                [](const RepeatAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("repeat", {g.head()}, {{"repeats", int64_t{a.repeats}}, {"axis", axis_value(a)}}), Tensor()};
+                })
+      .sample({{2, 6}, {2, 3}}, {.repeats = 2, .axis = 1});
+}
+
+// ---- Pad
+enum class PadMode { constant, edge, reflect };
+struct PadAttrs {
+  PadMode mode = PadMode::constant;
+  Shape pad_width;
+  double constant_value = 0;
+  static void fields(AttrFields<PadAttrs>& f) {
+    f.choice("mode", &PadAttrs::mode, {"constant", "edge", "reflect"},
+             "what to pad with: one value, the nearest element, or a mirror image")
+        .required("pad_width", &PadAttrs::pad_width, "elements before and after, for each axis in turn")
+        .field("constant_value", &PadAttrs::constant_value, "the value for mode constant");
+  }
+};
+static Shape pad_shape(const PadAttrs& a, const Shape& data) {
+  if (a.pad_width.ndim() != 2 * data.ndim())
+    raise<ShapeError>("attribute 'pad_width' {} has {} elements, but data of shape {} needs {}", a.pad_width, a.pad_width.ndim(), data,
+                      2 * data.ndim());
+  Shape out = data;
+  for (int i = 0; i < data.ndim(); ++i) {
+    const int64_t before = a.pad_width[2 * i], after = a.pad_width[2 * i + 1];
+    if (before < 0 || after < 0) raise<AttrError>("attribute 'pad_width' {} has a negative element", a.pad_width);
+    if (a.mode == PadMode::reflect && std::max(before, after) >= std::max<int64_t>(1, data[i]) && before + after > 0)
+      raise<ShapeError>("axis {} of data of shape {} is too short to mirror {} elements", i, data, std::max(before, after));
+    if (a.mode == PadMode::edge && data[i] == 0 && before + after > 0)
+      raise<ShapeError>("data of shape {} has no edge on axis {}", data, i);
+    out[i] += before + after;
+  }
+  return out;
+}
+// For each axis, which element of the data stands at each place of the result; -1 for the constant.
+static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape& data) {
+  std::vector<std::vector<int64_t>> maps;
+  for (int i = 0; i < data.ndim(); ++i) {
+    const int64_t n = data[i], before = a.pad_width[2 * i];
+    std::vector<int64_t> map(static_cast<size_t>(n + before + a.pad_width[2 * i + 1]));
+    for (size_t j = 0; j < map.size(); ++j) {
+      int64_t at = static_cast<int64_t>(j) - before;
+      if (at < 0 || at >= n) {
+        if (a.mode == PadMode::constant)
+          at = -1;
+        else if (a.mode == PadMode::edge)
+          at = at < 0 ? 0 : n - 1;
+        else
+          at = at < 0 ? -at : 2 * (n - 1) - at;
+      }
+      map[j] = at;
+    }
+    maps.push_back(std::move(map));
+  }
+  return maps;
+}
+// Calls f(row, from) for every row of the padded tensor: where its data row starts, or -1 when it is all constant.
+template <class F>
+static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape& padded, bool in_parallel, F&& f) {
+  const auto maps = pad_maps(a, data);
+  const Shape strides = kernels::row_major_strides(data);
+  const int last = data.ndim() - 1;
+  const int64_t rows = padded.elements(0, last);
+  auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t rest = row, from = 0;
+      for (int i = last - 1; i >= 0 && from >= 0; --i) {
+        const int64_t at = maps[static_cast<size_t>(i)][static_cast<size_t>(rest % padded[i])];
+        from = at < 0 ? -1 : from + at * strides[i];
+        rest /= padded[i];
+      }
+      f(row, from, maps.back());
+    }
+  };
+  if (in_parallel)
+    parallel_for(rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, padded[last])), run);
+  else
+    run(0, rows);
+}
+
+GLUINO_OP(Pad, PadAttrs) {
+  op.doc("Adds elements around the data.")
+      .alias("pad", "_npi_pad")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const PadAttrs& a, std::span<const Shape> in) {
+        if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
+        return pad_shape(a, in[0]);
+      })
+      .kernel([](const PadAttrs& a, KernelContext& k) {
+        visit_dtype(k.out().dtype(), [&]<class T>(T*) {
+          const T* in = k.data<T>(0);
+          T* out = k.out_data<T>();
+          const T constant = element<T>(a.constant_value);
+          const Shape &data = k.in(0).shape(), &padded = k.out().shape();
+          const int64_t before = a.pad_width[a.pad_width.ndim() - 2], width = padded.back(), middle = data.back();
+          visit_padded_rows(a, data, padded, true, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
+            T* to = out + row * width;
+            if (from < 0) {
+              std::fill_n(to, width, constant);
+              return;
+            }
+            auto edge = [&](int64_t j) { return map[static_cast<size_t>(j)] < 0 ? constant : in[from + map[static_cast<size_t>(j)]]; };
+            for (int64_t j = 0; j < before; ++j) to[j] = edge(j);
+            if (middle) std::memcpy(to + before, in + from, static_cast<size_t>(middle) * sizeof(T));
+            for (int64_t j = before + middle; j < width; ++j) to[j] = edge(j);
+          });
+        });
+      })
+      .gradient({},
+                [](const PadAttrs& a, const Gradient& g) -> Tensors {
+                  static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
+                  return {call("_pad_backward", {g.head(), g.like(0)},
+                               {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}})};
+                })
+      .sample({{1, 2, 3, 4}}, {.pad_width = {0, 0, 0, 0, 1, 2, 2, 1}, .constant_value = 1.5})
+      .sample({{2, 3}}, {.mode = PadMode::edge, .pad_width = {1, 0, 2, 1}})
+      .sample({{1, 2, 3, 4}}, {.mode = PadMode::reflect, .pad_width = {0, 0, 0, 0, 1, 2, 2, 1}});
+}
+GLUINO_OP(_pad_backward, PadAttrs) {
+  op.doc("Adds the gradients of padded elements to those they were copied from.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .kernel_dtypes({DType::float32, DType::float64})
+      .shape([](const PadAttrs& a, std::span<const Shape> in) {
+        if (!(pad_shape(a, in[1]) == in[0])) raise<ShapeError>("data of shape {} is not a padding of shape {}", in[0], in[1]);
+        return in[1];
+      })
+      .kernel([](const PadAttrs& a, KernelContext& k) {
+        visit_dtype(k.out().dtype(), [&]<class T>(T*) {
+          const T* in = k.data<T>(0);
+          T* out = k.out_data<T>();
+          std::memset(static_cast<void*>(out), 0, static_cast<size_t>(k.out().nbytes()));
+          const int64_t width = k.in(0).shape().back();
+          // Mirrored rows add to the same elements, so one thread does them all, in order.
+          visit_padded_rows(a, k.out().shape(), k.in(0).shape(), a.mode == PadMode::constant,
+                            [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
+                              if (from < 0) return;
+                              for (int64_t j = 0; j < width; ++j)
+                                if (map[static_cast<size_t>(j)] >= 0)
+                                  out[from + map[static_cast<size_t>(j)]] =
+                                      static_cast<T>(out[from + map[static_cast<size_t>(j)]] + in[row * width + j]);
+                            });
+        });
+      })
+      .gradient({},
+                [](const PadAttrs& a, const Gradient& g) -> Tensors {
+                  static constexpr const char* kModes[] = {"constant", "edge", "reflect"};
+                  return {call("Pad", {g.head()}, {{"mode", std::string(kModes[static_cast<int>(a.mode)])}, {"pad_width", a.pad_width}}),
+                          Tensor()};
+                })
+      .sample({{3, 5}, {3, 3}}, {.mode = PadMode::reflect, .pad_width = {0, 0, 1, 1}});
+}
+
+}  // namespace
+}  // namespace gluino::ops

@@ -1,0 +1,96 @@
+// Diagonals of matrices, taken out and put back.
+#include <cstring>
+
+#include "kernels/elementwise/strided.h"
+#include "ops/common.h"
+#include "tensor/impl.h"
+
+namespace gluino::ops {
+namespace {
+
+struct DiagAttrs {
+  int k = 0, axis1 = 0, axis2 = 1;
+  static void fields(AttrFields<DiagAttrs>& f) {
+    f.field("k", &DiagAttrs::k, "which diagonal; positive is above the main one")
+        .field("axis1", &DiagAttrs::axis1, "the axis of rows")
+        .field("axis2", &DiagAttrs::axis2, "the axis of columns");
+  }
+};
+
+// The diagonals of a tensor of shape `full`: their shape, and where they lie in it. A vector is the diagonal of a matrix.
+struct Diagonal {
+  Shape shape, strides;
+  int64_t offset = 0;
+  Diagonal(const Shape& full, const DiagAttrs& a) {
+    const int r = normalize_axis(a.axis1, full), c = normalize_axis(a.axis2, full);
+    if (r == c) raise<AttrError>("attributes 'axis1' and 'axis2' name the same axis {}", r);
+    const Shape all = kernels::row_major_strides(full);
+    for (int i = 0; i < full.ndim(); ++i)
+      if (i != r && i != c) {
+        shape.push_back(full[i]);
+        strides.push_back(all[i]);
+      }
+    const int64_t first_row = std::max(0, -a.k), first_column = std::max(0, a.k);
+    shape.push_back(std::max<int64_t>(0, std::min(full[r] - first_row, full[c] - first_column)));
+    strides.push_back(all[r] + all[c]);
+    offset = first_row * all[r] + first_column * all[c];
+  }
+};
+static Shape matrix_for(int64_t n, int k) { return {n + std::abs(k), n + std::abs(k)}; }
+
+static void place(const Tensor& diagonal, const Diagonal& d, Tensor& out) {
+  const int bytes = dtype_bytes(out.dtype());
+  std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+  if (d.shape.elements())
+    kernels::copy_strided(bytes, d.shape, bytes_of(diagonal), kernels::row_major_strides(d.shape), bytes_of(out) + d.offset * bytes,
+                          d.strides);
+}
+
+GLUINO_OP(diag, DiagAttrs) {
+  op.doc("The diagonals of matrices; a vector becomes a matrix with that diagonal.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const DiagAttrs& a, std::span<const Shape> in) {
+        if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
+        return in[0].ndim() == 1 ? matrix_for(in[0][0], a.k) : Diagonal(in[0], a).shape;
+      })
+      .kernel([](const DiagAttrs& a, KernelContext& k) {
+        if (k.in(0).ndim() == 1) return place(k.in(0), Diagonal(k.out().shape(), {.k = a.k}), k.out());
+        const Diagonal d(k.in(0).shape(), a);
+        const int bytes = dtype_bytes(k.out().dtype());
+        if (d.shape.elements())
+          kernels::copy_strided(bytes, d.shape, bytes_of(k.in(0)) + d.offset * bytes, d.strides, bytes_of(k.out()),
+                                kernels::row_major_strides(d.shape));
+      })
+      .gradient({},
+                [](const DiagAttrs& a, const Gradient& g) -> Tensors {
+                  if (g.like(0).ndim() == 1) return {call("diag", {g.head()}, {{"k", int64_t{a.k}}})};
+                  return {call("_diag_backward", {g.head(), g.like(0)},
+                               {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}})};
+                })
+      .sample({{4, 5}}, {.k = 1})
+      .sample({{4}}, {.k = -1})
+      .sample({{2, 3, 4}}, {.axis1 = 1, .axis2 = -1});
+}
+GLUINO_OP(_diag_backward, DiagAttrs) {
+  op.doc("Zeros of the shape of like with data on the diagonals.")
+      .input("data")
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const DiagAttrs& a, std::span<const Shape> in) {
+        const Diagonal d(in[1], a);
+        if (!(d.shape == in[0])) raise<ShapeError>("data has shape {}, but the diagonals of shape {} are {}", in[0], in[1], d.shape);
+        return in[1];
+      })
+      .kernel([](const DiagAttrs& a, KernelContext& k) { place(k.in(0), Diagonal(k.out().shape(), a), k.out()); })
+      .gradient(
+          {},
+          [](const DiagAttrs& a, const Gradient& g) -> Tensors {
+            return {call("diag", {g.head()}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}}), Tensor()};
+          })
+      .sample({{3}, {3, 4}}, {.k = 1});
+}
+
+}  // namespace
+}  // namespace gluino::ops
