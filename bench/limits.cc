@@ -70,11 +70,11 @@ int main(int argc, char** argv) {
     const auto bytes = static_cast<size_t>(std::atoll(argv[i]));
     const size_t n = bytes / sizeof(Vector) / static_cast<size_t>(threads);
     const int64_t repeats = static_cast<int64_t>(100000000 / bytes) + 1;
-    std::vector<std::vector<Vector>> shares(static_cast<size_t>(threads), std::vector<Vector>(n));
+    std::vector<std::vector<Vector>> shares(threads, std::vector<Vector>(n));
     const double s = fastest(threads, [&](int t) {
       float total = 0;
       for (int64_t r = 0; r < repeats; ++r) {
-        total += read(shares[static_cast<size_t>(t)].data(), n);
+        total += read(shares[t].data(), n);
         asm volatile("" ::: "memory");  // the next round reads anew
       }
       return total;

@@ -111,7 +111,7 @@ bench::Program inference(const Workload& w, bool hybrid) {
 bench::Program training(const Workload& w, bool hybrid) {
   struct Training : Net {
     explicit Training(const Workload& w) : Net(w), trainer(net->collect_params(), optimizer::sgd({.learning_rate = 1e-4})) {
-      std::vector<float> classes(static_cast<size_t>(w.inputs[0][0]));
+      std::vector<float> classes(w.inputs[0][0]);
       for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<float>(i % static_cast<size_t>(w.classes));
       labels = from_vector(classes);
     }

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 120; ++i) {
     Tensors out = net(in);
     const Tensor next = random::multinomial(softmax(out[0].reshape({1, -1}) / 0.7));
-    written += alphabet[static_cast<size_t>(next.item<int64_t>())];
+    written += alphabet[next.item<int64_t>()];
     out[0] = next.reshape({1, 1}).astype(DType::float32);
     in = out;
   }

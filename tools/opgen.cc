@@ -154,7 +154,7 @@ AttrValue attr_value(const Required<T>& v) {
 }
 inline Tensors visible_outputs(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   Tensors all = apply(op, inputs, attrs);
-  all.resize(static_cast<size_t>(op.num_visible_outputs(attrs)));
+  all.resize(op.num_visible_outputs(attrs));
   return all;
 }
 }  // namespace detail

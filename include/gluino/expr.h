@@ -54,10 +54,10 @@ class Program {
   explicit Program(ComputeType type) : type_(type) {}
   ComputeType type() const { return type_; }
   int size() const { return size_; }
-  const Instruction& operator[](int i) const { return code_[static_cast<size_t>(i)]; }
+  const Instruction& operator[](int i) const { return code_[i]; }
   int append(const Instruction& instruction);
   int num_results() const { return named_results_ ? named_results_ : 1; }
-  int result(int i) const { return named_results_ ? results_[static_cast<size_t>(i)] : size_ - 1; }  // a position
+  int result(int i) const { return named_results_ ? results_[i] : size_ - 1; }  // a position
   bool is_result(int position) const;
   void add_result(int position);  // the first one takes the place of the last instruction
   std::string str() const;        // "add(x0, multiply(x1, 2))"

@@ -23,9 +23,9 @@ class KernelContext {
   const OpDef& op() const { return op_; }
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  const Tensor& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
-  Tensor& out(int i = 0) { return outputs_[static_cast<size_t>(i)]; }
-  Tensor state(int i) const { return inputs_[static_cast<size_t>(i)]; }  // an input declared with .state(): may be written
+  const Tensor& in(int i) const { return inputs_[i]; }
+  Tensor& out(int i = 0) { return outputs_[i]; }
+  Tensor state(int i) const { return inputs_[i]; }  // an input declared with .state(): may be written
   template <class T>
   const T* data(int i) const {
     return in(i).data<T>();
@@ -36,7 +36,7 @@ class KernelContext {
   }
   bool training() const { return training_; }
   // For operators with .dynamic_shape(): the kernel makes the output itself.
-  void set_out(int i, Tensor t) { outputs_[static_cast<size_t>(i)] = std::move(t); }
+  void set_out(int i, Tensor t) { outputs_[i] = std::move(t); }
 
  private:
   const OpDef& op_;
@@ -65,12 +65,12 @@ class Gradient {
         likes_(std::move(likes)),
         wanted_(std::move(wanted)) {}
   int num_inputs() const { return static_cast<int>(likes_.size()); }
-  const Tensor& in(int i) const;                                                  // must be declared in Uses
-  const Tensor& out(int i) const;                                                 // must be declared in Uses
-  const Tensor& head(int i = 0) const { return heads_[static_cast<size_t>(i)]; }  // zeros where nothing flowed in
+  const Tensor& in(int i) const;                             // must be declared in Uses
+  const Tensor& out(int i) const;                            // must be declared in Uses
+  const Tensor& head(int i = 0) const { return heads_[i]; }  // zeros where nothing flowed in
   // Has the shape and dtype of input i but no readable value: for operators that take a shape from a tensor.
-  const Tensor& like(int i) const { return likes_[static_cast<size_t>(i)]; }
-  bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }  // false: the result for input i is thrown away
+  const Tensor& like(int i) const { return likes_[i]; }
+  bool wants(int i) const { return wanted_[i]; }  // false: the result for input i is thrown away
 
  private:
   const OpDef& op_;

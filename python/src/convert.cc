@@ -83,7 +83,7 @@ Shape to_shape(py::handle o) {
 
 py::tuple from_shape(const Shape& shape) {
   py::tuple t(static_cast<size_t>(shape.ndim()));
-  for (int i = 0; i < shape.ndim(); ++i) t[static_cast<size_t>(i)] = shape[i];
+  for (int i = 0; i < shape.ndim(); ++i) t[i] = shape[i];
   return t;
 }
 

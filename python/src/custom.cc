@@ -13,11 +13,11 @@ namespace {
 // Arrays that Python may keep: the kernel's own memory is used again for other values.
 Tensor private_copy(const Tensor& t) {
   Tensor copy = make_tensor(impl_of(t).shape, impl_of(t).dtype, impl_of(t).device);
-  std::memcpy(bytes_of(copy), bytes_of(t), static_cast<size_t>(t.nbytes()));
+  std::memcpy(bytes_of(copy), bytes_of(t), t.nbytes());
   return copy;
 }
 void copy_back(const Tensor& from, const Tensor& to) {
-  std::memcpy(bytes_of(to), bytes_of(from), static_cast<size_t>(to.nbytes()));
+  std::memcpy(bytes_of(to), bytes_of(from), to.nbytes());
   impl_of(to).storage->note_write();
 }
 Tensor zeros_for(const Tensor& t) { return zeros(t.shape(), {t.dtype(), t.device()}); }
@@ -156,12 +156,12 @@ void backward_kernel(const CustomAttrs& a, KernelContext& k) {
   Tensors gradients;
   for (const Tensor& t : in) gradients.push_back(zeros_for(t));
   std::vector<const char*> requests(num_in, "null");
-  for (int i : a.wanted) requests[static_cast<size_t>(i)] = "write";
+  for (int i : a.wanted) requests[i] = "write";
   py::list req;
   for (const char* r : requests) req.append(r);
   call.method("backward")(k.in(k.num_inputs() - 1).item<int64_t>(), req, list_of(heads), list_of(in), list_of(out), list_of(gradients),
                           list_of(states));
-  for (size_t i = 0; i < a.wanted.size(); ++i) copy_back(gradients[static_cast<size_t>(a.wanted[i])], k.out(static_cast<int>(i)));
+  for (size_t i = 0; i < a.wanted.size(); ++i) copy_back(gradients[a.wanted[i]], k.out(static_cast<int>(i)));
 }
 
 Tensors gradient(const CustomAttrs& a, const Gradient& g) {
@@ -175,7 +175,7 @@ Tensors gradient(const CustomAttrs& a, const Gradient& g) {
   for (size_t i = 0; i < call.num_inputs(); ++i) inputs.push_back(g.in(static_cast<int>(i)));
   for (size_t i = 0; i <= call.num_outputs(); ++i) inputs.push_back(g.out(static_cast<int>(i)));
   const Tensors found = apply(OpRegistry::global().get("_backward_Custom"), inputs, attrs);
-  for (size_t i = 0; i < found.size(); ++i) result[static_cast<size_t>(attrs->wanted[i])] = found[i];
+  for (size_t i = 0; i < found.size(); ++i) result[attrs->wanted[i]] = found[i];
   return result;
 }
 Uses everything() {

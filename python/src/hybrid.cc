@@ -94,7 +94,7 @@ class PythonCache {
 
   PyObject* call(PyObject* const* args, Py_ssize_t count) {
     Tensors flat;
-    flat.reserve(static_cast<size_t>(count));
+    flat.reserve(count);
     std::string key;
     bool numpy = false;
     for (Py_ssize_t i = 0; i < count; ++i) flatten(args[i], flat, key, numpy);
@@ -127,7 +127,7 @@ class PythonCache {
     const py::gil_scoped_acquire lock;
     py::tuple restored(static_cast<size_t>(count));
     size_t at = 0;
-    for (Py_ssize_t i = 0; i < count; ++i) restored[static_cast<size_t>(i)] = restore(args[i], traced, at);
+    for (Py_ssize_t i = 0; i < count; ++i) restored[i] = restore(args[i], traced, at);
     const py::object result = function_(*restored);
     Tensors out;
     std::string ignored;

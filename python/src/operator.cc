@@ -191,10 +191,9 @@ Tensors output_targets(PyObject* out) {
 PyObject* call_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, PyObject* out) {
   const ProfileScope profile(op);
   Tensors targets = output_targets(out);
-  const bool direct =
-      targets.size() == 1 && !mode().recording && !is_tracing() && std::any_of(op.inplace.begin(), op.inplace.end(), [&](auto pair) {
-        return pair.second == 0 && inputs[static_cast<size_t>(pair.first)].is_same(targets[0]);
-      });
+  const bool direct = targets.size() == 1 && !mode().recording && !is_tracing() &&
+                      std::any_of(op.inplace.begin(), op.inplace.end(),
+                                  [&](auto pair) { return pair.second == 0 && inputs[pair.first].is_same(targets[0]); });
   {
     const ReleaseLock release(!is_tracing());
     if (direct && op.num_outputs(attrs) == 1) {
@@ -354,7 +353,7 @@ PyObject* call_operator(const OpDef& op, std::span<const Tensor> inputs, const A
     const ReleaseLock release(!is_tracing() && is_heavy(inputs));
     results = apply(op, inputs, attrs);
   }
-  results.resize(static_cast<size_t>(visible));
+  results.resize(visible);
   py::list list;
   for (Tensor& t : results) list.append(py::reinterpret_steal<py::object>(wrap(std::move(t), flavour)));
   return list.release().ptr();

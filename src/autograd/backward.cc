@@ -90,7 +90,7 @@ class Walk {
       it->second.resize(e.node->output_metas.size());
       queue_.push({e.node});
     }
-    Tensor& slot = it->second[static_cast<size_t>(e.index)];
+    Tensor& slot = it->second[e.index];
     slot = slot.defined() ? add(slot, gradient) : std::move(gradient);
   }
 
@@ -186,7 +186,7 @@ class Walk {
     if (leaf.req == GradReq::add) return;
     Tensor& target = leaf.leaf_grad;
     impl_of(target).autograd = nullptr;
-    std::memset(bytes_of(target), 0, static_cast<size_t>(target.nbytes()));
+    std::memset(bytes_of(target), 0, target.nbytes());
     impl_of(target).storage->note_write();
   }
 
@@ -208,7 +208,7 @@ class Walk {
       target.storage = value.storage;
       target.data = value.data;
     } else {
-      std::memcpy(target.data, value.data, static_cast<size_t>(target.shape.elements() * dtype_bytes(target.dtype)));
+      std::memcpy(target.data, value.data, target.shape.elements() * dtype_bytes(target.dtype));
     }
   }
 
@@ -291,7 +291,7 @@ void Tensor::zero_grad() {
   Tensor g = grad();
   if (!g.defined()) return;
   impl_of(g).autograd = nullptr;
-  std::memset(bytes_of(g), 0, static_cast<size_t>(g.nbytes()));
+  std::memset(bytes_of(g), 0, g.nbytes());
   impl_of(g).storage->note_write();
 }
 void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }

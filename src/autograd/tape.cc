@@ -69,8 +69,7 @@ class Tape final : public TapeHook {
       if (op.uses.last_output) node->saved_outputs.back() = snapshot(outputs.back(), nullptr);
       // Without the entry: it would keep the node alive for ever. backward() puts a new one on.
       for (int i : op.uses.outputs)
-        if (static_cast<size_t>(i) < outputs.size())
-          node->saved_outputs[static_cast<size_t>(i)] = snapshot(outputs[static_cast<size_t>(i)], nullptr);
+        if (static_cast<size_t>(i) < outputs.size()) node->saved_outputs[i] = snapshot(outputs[i], nullptr);
     }
     attach_outputs(node, outputs);
   }

@@ -8,7 +8,7 @@ void Shape::assign(const int64_t* dims, int n) {
   if (n > kMaxAxes) raise<ShapeError>("a shape with {} axes is not supported, at most {}", n, kMaxAxes);
   size_ = n;
   if (n > kInline) {
-    heap_ = new int64_t[static_cast<size_t>(n)];
+    heap_ = new int64_t[n];
     capacity_ = n;
   }
   std::copy(dims, dims + n, data());

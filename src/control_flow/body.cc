@@ -14,7 +14,7 @@ namespace gluino {
 Body::Body(Symbol symbol) : symbol_(std::move(symbol)) {
   auto graph = std::make_shared<Graph>(graph_in_call_order(symbol_, variables_));
   const std::vector<bool> states = find_states(*graph);
-  for (int v : variables_) is_state_.push_back(states[static_cast<size_t>(v)]);
+  for (int v : variables_) is_state_.push_back(states[v]);
   graph_ = std::move(graph);
 }
 
@@ -24,7 +24,7 @@ bool Body::draws_random() const {
 
 void Body::infer_shapes(OptionalShapes& in, OptionalShapes& out) const {
   Graph g = *graph_;
-  auto info = [&](size_t i) -> OutputInfo& { return g.nodes[static_cast<size_t>(variables_[i])].outputs[0]; };
+  auto info = [&](size_t i) -> OutputInfo& { return g.nodes[variables_[i]].outputs[0]; };
   for (size_t i = 0; i < variables_.size(); ++i) info(i).shape = in[i];
   infer_graph_shapes(g, {});
   for (size_t i = 0; i < variables_.size(); ++i) in[i] = info(i).shape;
@@ -45,7 +45,7 @@ std::vector<Shape> Body::infer_shapes(std::span<const Shape> in) const {
 
 std::vector<DType> Body::infer_types(std::span<const DType> in) const {
   Graph g = *graph_;
-  for (size_t i = 0; i < variables_.size(); ++i) g.nodes[static_cast<size_t>(variables_[i])].outputs[0].dtype = in[i];
+  for (size_t i = 0; i < variables_.size(); ++i) g.nodes[variables_[i]].outputs[0].dtype = in[i];
   infer_graph_types(g, {});
   std::vector<DType> out;
   for (ValueId v : g.outputs) out.push_back(*g.info(v).dtype);
@@ -56,15 +56,14 @@ std::vector<DType> Body::infer_types(std::span<const DType> in) const {
 Body::Runner::Runner(const Body& body, const Tensors& like) : body_(body), graph_(body.graph_) {
   if (std::none_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.inputs.empty(); })) return;
   auto inferred = std::make_shared<Graph>(*graph_);
-  for (size_t i = 0; i < like.size(); ++i)
-    inferred->nodes[static_cast<size_t>(body.variables_[i])].outputs[0].shape = impl_of(like[i]).shape;
+  for (size_t i = 0; i < like.size(); ++i) inferred->nodes[body.variables_[i]].outputs[0].shape = impl_of(like[i]).shape;
   infer_graph_shapes(*inferred, {});
   graph_ = std::move(inferred);
 }
 
 Tensors Body::Runner::operator()(const Tensors& inputs) const {
   std::vector<Tensor> values(graph_->nodes.size());
-  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(body_.variables_[i])] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i) values[body_.variables_[i]] = inputs[i];
   return interpret(*graph_, values);
 }
 

@@ -13,7 +13,7 @@ class Body {
   int num_inputs() const { return static_cast<int>(variables_.size()); }
   int num_outputs() const { return symbol_.num_outputs(); }
   bool draws_random() const;
-  bool is_state(int input) const { return is_state_[static_cast<size_t>(input)]; }  // whether running it may update the input
+  bool is_state(int input) const { return is_state_[input]; }  // whether running it may update the input
 
   // Fills in what follows from what is known, in both directions.
   void infer_shapes(OptionalShapes& in, OptionalShapes& out) const;

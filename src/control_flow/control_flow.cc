@@ -141,8 +141,8 @@ class SharedInputs {
   OptionalInts places(const RecordedBody& body) {
     OptionalInts locs(variable_nodes(body.symbol).size());
     for (size_t i = 0; i < body.inputs.size(); ++i)
-      if (body.inputs[i]) locs[static_cast<size_t>(*body.inputs[i])] = static_cast<int64_t>(i);
-    for (size_t i = 0; i < body.free.size(); ++i) locs[static_cast<size_t>(body.free_places[i])] = place(body.free[i]);
+      if (body.inputs[i]) locs[*body.inputs[i]] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < body.free.size(); ++i) locs[body.free_places[i]] = place(body.free[i]);
     return locs;
   }
 
@@ -228,7 +228,7 @@ TensorsPair run_foreach(const ForeachBody& body, const Tensors& data, const Tens
   Tensors states = init_states;
   for (int64_t i = 0; i < length; ++i) {
     Tensors slices;
-    for (const Tensors& r : rows) slices.push_back(r[static_cast<size_t>(i)]);
+    for (const Tensors& r : rows) slices.push_back(r[i]);
     auto [out, after] = body(slices, states);
     check_states("foreach", "state", init_states, after);
     outputs.push_back(std::move(out));

@@ -25,10 +25,10 @@ struct ForeachCounts {
 // What the body gets, from what the operator gets: data, states, others.
 template <class T>
 std::vector<T> foreach_body_inputs(const ForeachAttrs& a, std::span<const T> rows, std::span<const T> states, std::span<const T> rest) {
-  std::vector<T> in(static_cast<size_t>(a.bodies[0].num_inputs()));
+  std::vector<T> in(a.bodies[0].num_inputs());
   auto put = [&](const OptionalInts& locs, std::span<const T> values) {
     for (size_t i = 0; i < locs.size(); ++i)
-      if (locs[i]) in[static_cast<size_t>(*locs[i])] = values[i];
+      if (locs[i]) in[*locs[i]] = values[i];
   };
   put(a.in_data_locs, rows);
   put(a.in_state_locs, states);
@@ -50,7 +50,7 @@ std::vector<Shape> foreach_shapes(const ForeachAttrs& a, std::span<const Shape> 
     rows.push_back(row_shape(in[i]));
   }
   std::vector<Shape> out = a.bodies[0].infer_shapes(foreach_body_inputs(a, rows, states, in));
-  for (size_t i = 0; i < n.states; ++i) check_same_shape("state", i, states[i], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < n.states; ++i) check_same_shape("state", i, states[i], out[a.num_out_data + i]);
   for (size_t i = 0; i < static_cast<size_t>(a.num_out_data); ++i) out[i] = with_rows(out[i], in[0][0]);
   out.push_back(kTraceShape);
   return out;
@@ -60,7 +60,7 @@ std::vector<DType> foreach_types(const ForeachAttrs& a, std::span<const DType> i
   const std::vector<DType> rows(in.begin(), in.begin() + static_cast<long>(n.data)),
       states(in.begin() + static_cast<long>(n.data), in.begin() + static_cast<long>(n.data + n.states));
   std::vector<DType> out = a.bodies[0].infer_types(foreach_body_inputs(a, rows, states, in));
-  for (size_t i = 0; i < n.states; ++i) check_same_type("state", i, states[i], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < n.states; ++i) check_same_type("state", i, states[i], out[a.num_out_data + i]);
   out.push_back(DType::int64);
   return out;
 }
@@ -72,9 +72,9 @@ void complete_foreach(const ForeachAttrs& a, OptionalShapes& in, const OptionalS
   OptionalShapes body = foreach_body_inputs<std::optional<Shape>>(a, rows, states, in);
   a.bodies[0].infer_shapes(body, out);
   for (size_t i = 0; i < n.states; ++i)
-    if (a.in_state_locs[i]) in[n.data + i] = body[static_cast<size_t>(*a.in_state_locs[i])];
+    if (a.in_state_locs[i]) in[n.data + i] = body[*a.in_state_locs[i]];
   for (size_t i = 0; i < n.rest; ++i)
-    if (a.remain_locs[i]) in[n.data + n.states + i] = body[static_cast<size_t>(*a.remain_locs[i])];
+    if (a.remain_locs[i]) in[n.data + n.states + i] = body[*a.remain_locs[i]];
 }
 
 void foreach_kernel(const ForeachAttrs& a, KernelContext& k) {
@@ -116,10 +116,10 @@ Replay replay_foreach(const ForeachAttrs& a, const ForeachCounts& n, const Backw
   return r;
 }
 std::vector<bool> wanted_of_body(const ForeachAttrs& a, const ForeachCounts& n, const std::vector<bool>& wanted) {
-  std::vector<bool> of_body(static_cast<size_t>(a.bodies[0].num_inputs()), false);
+  std::vector<bool> of_body(a.bodies[0].num_inputs(), false);
   auto want = [&](const OptionalInts& locs, size_t first, bool always) {
     for (size_t i = 0; i < locs.size(); ++i)
-      if (locs[i] && (always || wanted[first + i])) of_body[static_cast<size_t>(*locs[i])] = true;
+      if (locs[i] && (always || wanted[first + i])) of_body[*locs[i]] = true;
   };
   want(a.in_data_locs, 0, false);
   want(a.in_state_locs, n.data, true);  // gradients pass through them from step to step
@@ -140,12 +140,12 @@ void foreach_backward_kernel(const ForeachAttrs& a, KernelContext& k) {
     if (wanted[i]) gradients[i] = zeros_for(b.inputs[i]);
   Tensors state_heads(b.heads.begin() + a.num_out_data, b.heads.end());
   for (int64_t i = b.trace.steps; i-- > 0;) {
-    const ReplayRandom random(b.inputs[0].device(), replay.streams[static_cast<size_t>(i)]);
+    const ReplayRandom random(b.inputs[0].device(), replay.streams[i]);
     Tensors heads = rows_at(heads_of_rows, i);
     heads.insert(heads.end(), state_heads.begin(), state_heads.end());
-    const Tensors in = foreach_body_inputs(a, rows_at(all.first(n.data), i), replay.states[static_cast<size_t>(i)], all);
+    const Tensors in = foreach_body_inputs(a, rows_at(all.first(n.data), i), replay.states[i], all);
     const Tensors found = body_gradients(a.bodies[0], in, of_body, heads, b.trace.training);
-    auto at = [&](const std::optional<int64_t>& loc) { return loc ? found[static_cast<size_t>(*loc)] : Tensor(); };
+    auto at = [&](const std::optional<int64_t>& loc) { return loc ? found[*loc] : Tensor(); };
     for (size_t j = 0; j < n.data; ++j)
       if (const Tensor g = at(a.in_data_locs[j]); wanted[j] && g.defined()) copy_into(g, row_of(gradients[j], i));
     for (size_t j = 0; j < n.states; ++j) state_heads[j] = at(a.in_state_locs[j]);

@@ -77,15 +77,15 @@ void copy_into(const Tensor& from, const Tensor& to) {
   const detail::TensorImpl &f = impl_of(from), &t = impl_of(to);
   if (!(f.shape == t.shape) || f.dtype != t.dtype)
     throw InternalError(fmt::format("a body gave {} {} where {} {} was inferred", f.dtype, f.shape, t.dtype, t.shape));
-  std::memcpy(t.data, bytes_of(from), static_cast<size_t>(t.shape.elements() * dtype_bytes(t.dtype)));
+  std::memcpy(t.data, bytes_of(from), t.shape.elements() * dtype_bytes(t.dtype));
 }
 void clear_rows(Tensor& t, int64_t first) {
   const int64_t row = row_shape(impl_of(t).shape).elements() * dtype_bytes(impl_of(t).dtype);
-  std::memset(bytes_of(t) + first * row, 0, static_cast<size_t>((impl_of(t).shape[0] - first) * row));
+  std::memset(bytes_of(t) + first * row, 0, (impl_of(t).shape[0] - first) * row);
 }
 Tensor zeros_for(const Tensor& like) {
   Tensor t = make_tensor(impl_of(like).shape, impl_of(like).dtype, impl_of(like).device);
-  std::memset(bytes_of(t), 0, static_cast<size_t>(t.nbytes()));
+  std::memset(bytes_of(t), 0, t.nbytes());
   return t;
 }
 void add_to(Tensor& sum, const Tensor& t) {
@@ -157,16 +157,16 @@ BackwardInputs::BackwardInputs(const KernelContext& k, int64_t num_outputs) : tr
 void store_gradients(KernelContext& k, const std::vector<int>& wanted, const Tensors& gradients) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     Tensor& out = k.out(static_cast<int>(i));
-    const Tensor& g = gradients[static_cast<size_t>(wanted[i])];
+    const Tensor& g = gradients[wanted[i]];
     if (g.defined())
       copy_into(g, out);
     else
-      std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+      std::memset(bytes_of(out), 0, out.nbytes());
   }
 }
 std::vector<bool> wanted_flags(const std::vector<int>& wanted, size_t count) {
   std::vector<bool> flags(count, false);
-  for (int i : wanted) flags[static_cast<size_t>(i)] = true;
+  for (int i : wanted) flags[i] = true;
   return flags;
 }
 Tensors tape_gradients(const Tensors& outputs, const Tensors& variables, const Tensors& heads, const LoopTrace& trace) {

@@ -98,7 +98,7 @@ Tensors loop_gradient(const A& a, const Gradient& g, std::string_view backward, 
     heads.push_back(trace);
     found = apply(OpRegistry::global().get(backward), heads, attrs);
   }
-  for (size_t i = 0; i < found.size(); ++i) result[static_cast<size_t>(attrs->wanted[i])] = found[i];
+  for (size_t i = 0; i < found.size(); ++i) result[attrs->wanted[i]] = found[i];
   return result;
 }
 
@@ -126,7 +126,7 @@ template <class A>
 OpBuilder<A>& define_backward(OpBuilder<A>& op) {
   const auto pick = [](const A& a, auto in) {
     std::vector<std::decay_t<decltype(in[0])>> out;
-    for (int i : a.wanted) out.push_back(in[static_cast<size_t>(a.num_outputs + i)]);
+    for (int i : a.wanted) out.push_back(in[a.num_outputs + i]);
     return out;
   };
   return op.variadic("data")

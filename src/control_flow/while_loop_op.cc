@@ -12,7 +12,7 @@ bool is_true(const Tensor& t) {
 template <class T>
 std::vector<T> picked(const OptionalInts& locs, std::span<const T> all) {
   std::vector<T> out;
-  for (const auto& loc : locs) out.push_back(all[static_cast<size_t>(*loc)]);
+  for (const auto& loc : locs) out.push_back(all[*loc]);
   return out;
 }
 void check_all_places(const OptionalInts& locs, const Body& body, size_t num_inputs, std::string_view name) {
@@ -38,7 +38,7 @@ std::vector<size_t> variable_inputs(const WhileLoopAttrs& a, size_t num_inputs) 
   std::vector<size_t> inputs;
   for (size_t i = 0; i < a.func_var_locs.size(); ++i) {
     const auto& loc = a.func_var_locs[i];
-    inputs.push_back(loc ? static_cast<size_t>(*a.func_input_locs[static_cast<size_t>(*loc)]) : i);
+    inputs.push_back(loc ? static_cast<size_t>(*a.func_input_locs[*loc]) : i);
     need(inputs.back() < num_inputs, "a loop variable is missing");
   }
   return inputs;
@@ -62,8 +62,7 @@ std::vector<Shape> while_shapes(const WhileLoopAttrs& a, std::span<const Shape> 
   if (const Shape truth = a.bodies[0].infer_shapes(picked(a.cond_input_locs, in))[0]; truth.elements() != 1)
     raise<ShapeError>("the condition has shape {}, but one element is needed", truth);
   std::vector<Shape> out = a.bodies[1].infer_shapes(picked(a.func_input_locs, in));
-  for (size_t i = 0; i < places.size(); ++i)
-    check_same_shape("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < places.size(); ++i) check_same_shape("loop variable", i, in[places[i]], out[a.num_out_data + i]);
   for (size_t i = 0; i < static_cast<size_t>(a.num_out_data); ++i) out[i] = with_rows(out[i], a.max_iterations);
   out.push_back(kTraceShape);
   return out;
@@ -71,8 +70,7 @@ std::vector<Shape> while_shapes(const WhileLoopAttrs& a, std::span<const Shape> 
 std::vector<DType> while_types(const WhileLoopAttrs& a, std::span<const DType> in, DType) {
   const std::vector<size_t> places = variable_inputs(a, in.size());
   std::vector<DType> out = a.bodies[1].infer_types(picked(a.func_input_locs, in));
-  for (size_t i = 0; i < places.size(); ++i)
-    check_same_type("loop variable", i, in[places[i]], out[static_cast<size_t>(a.num_out_data) + i]);
+  for (size_t i = 0; i < places.size(); ++i) check_same_type("loop variable", i, in[places[i]], out[a.num_out_data + i]);
   out.push_back(DType::int64);
   return out;
 }
@@ -80,7 +78,7 @@ std::vector<DType> while_types(const WhileLoopAttrs& a, std::span<const DType> i
 void complete_from(const Body& body, const OptionalInts& locs, OptionalShapes& in) {
   OptionalShapes of_body = picked<std::optional<Shape>>(locs, in), out;
   body.infer_shapes(of_body, out);
-  for (size_t i = 0; i < locs.size(); ++i) in[static_cast<size_t>(*locs[i])] = of_body[i];
+  for (size_t i = 0; i < locs.size(); ++i) in[*locs[i]] = of_body[i];
 }
 
 void while_kernel(const WhileLoopAttrs& a, KernelContext& k) {
@@ -124,16 +122,16 @@ void while_backward_kernel(const WhileLoopAttrs& a, KernelContext& k) {
   }
   std::vector<bool> wanted = wanted_flags(a.wanted, b.inputs.size()), of_body;
   for (size_t p : places) wanted[p] = true;  // gradients pass through them from step to step
-  for (const auto& loc : a.func_input_locs) of_body.push_back(wanted[static_cast<size_t>(*loc)]);
+  for (const auto& loc : a.func_input_locs) of_body.push_back(wanted[*loc]);
   Tensors gradients(b.inputs.size()), var_heads(b.heads.begin() + a.num_out_data, b.heads.end());
   for (int64_t i = b.trace.steps; i-- > 0;) {
-    const ReplayRandom random(b.inputs[0].device(), streams[static_cast<size_t>(i)]);
+    const ReplayRandom random(b.inputs[0].device(), streams[i]);
     Tensors heads = rows_at(heads_of_rows, i);
     heads.insert(heads.end(), var_heads.begin(), var_heads.end());
-    const Tensors now = current(all, places, before[static_cast<size_t>(i)]);
+    const Tensors now = current(all, places, before[i]);
     const Tensors found = body_gradients(a.bodies[1], picked<Tensor>(a.func_input_locs, now), of_body, heads, b.trace.training);
     Tensors here(b.inputs.size());
-    for (size_t j = 0; j < found.size(); ++j) add_to(here[static_cast<size_t>(*a.func_input_locs[j])], found[j]);
+    for (size_t j = 0; j < found.size(); ++j) add_to(here[*a.func_input_locs[j]], found[j]);
     for (size_t j = 0; j < places.size(); ++j) {
       var_heads[j] = here[places[j]];
       here[places[j]] = Tensor();
@@ -257,10 +255,10 @@ void cond_backward_kernel(const CondAttrs& a, KernelContext& k) {
   const OptionalInts& locs = branch_locs(a, first);
   const std::vector<bool> wanted = wanted_flags(a.wanted, b.inputs.size());
   std::vector<bool> of_body;
-  for (const auto& loc : locs) of_body.push_back(wanted[static_cast<size_t>(*loc)]);
+  for (const auto& loc : locs) of_body.push_back(wanted[*loc]);
   const Tensors found = body_gradients(branch_body(a, first), picked<Tensor>(locs, b.inputs), of_body, b.heads, b.trace.training);
   Tensors gradients(b.inputs.size());
-  for (size_t i = 0; i < found.size(); ++i) add_to(gradients[static_cast<size_t>(*locs[i])], found[i]);
+  for (size_t i = 0; i < found.size(); ++i) add_to(gradients[*locs[i]], found[i]);
   store_gradients(k, a.wanted, gradients);
 }
 

@@ -123,8 +123,7 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
   if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
-    if (to.data != from.data)
-      std::memmove(to.data, bytes_of(inputs[0]), static_cast<size_t>(from.shape.elements() * dtype_bytes(from.dtype)));
+    if (to.data != from.data) std::memmove(to.data, bytes_of(inputs[0]), from.shape.elements() * dtype_bytes(from.dtype));
     return;
   }
   if (call.is_converted) return run_converted(op, *call.attrs, inputs, call.promoted, outputs);
@@ -293,12 +292,12 @@ Tensors call_all(std::string_view name, std::span<const Tensor> inputs, NamedAtt
 }
 
 const Tensor& Gradient::in(int i) const {
-  const Tensor& t = inputs_[static_cast<size_t>(i)];
+  const Tensor& t = inputs_[i];
   if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads input {}, which its Uses do not name", op_.name, i));
   return t;
 }
 const Tensor& Gradient::out(int i) const {
-  const Tensor& t = outputs_[static_cast<size_t>(i)];
+  const Tensor& t = outputs_[i];
   if (!t.defined()) throw InternalError(fmt::format("the gradient of {} reads output {}, which its Uses do not name", op_.name, i));
   return t;
 }

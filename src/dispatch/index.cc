@@ -28,12 +28,12 @@ struct Plan {
 Tensors nonzero(const Tensor& mask) {
   const std::vector<uint8_t> bits = mask.to_vector<uint8_t>();
   const Shape& shape = impl_of(mask).shape;
-  std::vector<std::vector<int64_t>> positions(static_cast<size_t>(shape.ndim()));
+  std::vector<std::vector<int64_t>> positions(shape.ndim());
   for (size_t flat = 0; flat < bits.size(); ++flat) {
     if (!bits[flat]) continue;
     auto rest = static_cast<int64_t>(flat);
     for (int axis = shape.ndim() - 1; axis >= 0; --axis) {
-      positions[static_cast<size_t>(axis)].push_back(rest % shape[axis]);
+      positions[axis].push_back(rest % shape[axis]);
       rest /= shape[axis];
     }
   }
@@ -149,10 +149,10 @@ std::optional<int64_t> contiguous_offset(const Plan& p) {
   int64_t offset = 0;
   bool cut = false;
   for (int i = 0; i < p.source.ndim(); ++i) {
-    const bool whole = p.region[i] == p.source[i] && p.step[static_cast<size_t>(i)] == 1;
+    const bool whole = p.region[i] == p.source[i] && p.step[i] == 1;
     if (cut && !whole) return std::nullopt;
-    if (!whole && p.step[static_cast<size_t>(i)] != 1) return std::nullopt;
-    offset += p.begin[static_cast<size_t>(i)].value_or(0) * p.source.elements(i + 1, p.source.ndim());
+    if (!whole && p.step[i] != 1) return std::nullopt;
+    offset += p.begin[i].value_or(0) * p.source.elements(i + 1, p.source.ndim());
     cut |= p.region[i] != 1;
   }
   return offset;

@@ -42,7 +42,7 @@ void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in
 }
 
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out) {
-  out.resize(static_cast<size_t>(op.num_outputs(attrs)));
+  out.resize(op.num_outputs(attrs));
   op.infer_shape(attrs.get(), in, out);
   for (const Shape& s : out)
     for (int64_t extent : s)

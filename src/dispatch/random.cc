@@ -16,7 +16,7 @@ struct Generators {
     for (int i = 0; i < Device::kMaxDevices; ++i) reset(seed, i);
   }
   // Devices draw different numbers from one seed; device 0 uses the seed itself.
-  void reset(uint64_t seed, int id) { state[static_cast<size_t>(id)] = {seed ^ (0x9E3779B97F4A7C15 * static_cast<uint64_t>(id)), 0}; }
+  void reset(uint64_t seed, int id) { state[id] = {seed ^ (0x9E3779B97F4A7C15 * static_cast<uint64_t>(id)), 0}; }
 };
 Generators& generators() {
   static Generators g;
@@ -42,7 +42,7 @@ RandomStream peek_random_stream(Device device) {
   if (replay && replay->device_ == device) return replay->next_;
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
-  return g.state[static_cast<size_t>(device.id())];
+  return g.state[device.id()];
 }
 
 void advance_random_stream(Device device, const RandomStream& next) {
@@ -52,7 +52,7 @@ void advance_random_stream(Device device, const RandomStream& next) {
   }
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
-  RandomStream& s = g.state[static_cast<size_t>(device.id())];
+  RandomStream& s = g.state[device.id()];
   if (s.seed == next.seed) s.stream = std::max(s.stream, next.stream);
 }
 
@@ -64,7 +64,7 @@ RandomStream next_random_stream(Device device) {
   }
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
-  RandomStream& s = g.state[static_cast<size_t>(device.id())];
+  RandomStream& s = g.state[device.id()];
   const RandomStream mine = s;
   ++s.stream;
   return mine;

@@ -70,7 +70,7 @@ class ElementRandom {
       used_ = 0;
     }
     used_ += 2;
-    return unit_double(words_[static_cast<size_t>(used_ - 2)], words_[static_cast<size_t>(used_ - 1)]);
+    return unit_double(words_[used_ - 2], words_[used_ - 1]);
   }
   double positive() { return 1 - uniform(); }  // in (0, 1]
 

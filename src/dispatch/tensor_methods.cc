@@ -75,7 +75,7 @@ Tensor Tensor::to(Device device) const {
   if (this->device() == device) return *this;
   if (is_symbolic()) throw UserError("to(device) cannot be traced: a hybridized program runs on the device of its inputs");
   Tensor out = make_tensor(impl_->shape, impl_->dtype, device);
-  std::memcpy(impl_of(out).data, bytes_of(*this), static_cast<size_t>(nbytes()));
+  std::memcpy(impl_of(out).data, bytes_of(*this), nbytes());
   return out;
 }
 
@@ -111,7 +111,7 @@ void replace_value(Tensor& target, const Tensor& value) {
     }
     return;
   }
-  std::memcpy(bytes_of(target), bytes_of(typed), static_cast<size_t>(t.shape.elements() * dtype_bytes(t.dtype)));
+  std::memcpy(bytes_of(target), bytes_of(typed), t.shape.elements() * dtype_bytes(t.dtype));
   t.storage->note_write();
 }
 

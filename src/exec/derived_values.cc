@@ -8,7 +8,7 @@
 
 namespace gluino {
 
-static const detail::TensorImpl& source(const Plan& plan, int slot) { return impl_of(plan.constants[static_cast<size_t>(slot)]); }
+static const detail::TensorImpl& source(const Plan& plan, int slot) { return impl_of(plan.constants[slot]); }
 
 bool is_current(const Plan& plan, const Derived& derived, const std::vector<SourceStamp>& stamps) {
   if (stamps.size() != derived.sources.size()) return false;
@@ -22,17 +22,17 @@ bool is_current(const Plan& plan, const Derived& derived, const std::vector<Sour
 static Tensor compute(const Plan& plan, const Derived& derived) {
   std::map<int, Tensor> made;  // by slot
   const auto value_of = [&](int s) {
-    const Slot& slot = plan.slots[static_cast<size_t>(s)];
-    const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
-    const Tensor& t = root.kind == Slot::Kind::constant ? plan.constants[static_cast<size_t>(slot.root)] : made.at(slot.root);
+    const Slot& slot = plan.slots[s];
+    const Slot& root = plan.slots[slot.root];
+    const Tensor& t = root.kind == Slot::Kind::constant ? plan.constants[slot.root] : made.at(slot.root);
     return slot.root == s ? t : make_view(t, slot.shape, 0);
   };
   for (int k : derived.steps) {
-    const Step& step = plan.hoisted[static_cast<size_t>(k)];
+    const Step& step = plan.hoisted[k];
     Tensors inputs, outputs;
     for (int s : step.inputs) inputs.push_back(value_of(s));
     for (int s : step.outputs) {
-      const Slot& slot = plan.slots[static_cast<size_t>(s)];
+      const Slot& slot = plan.slots[s];
       outputs.push_back(made[s] = make_tensor(slot.shape, slot.dtype, current_device()));
     }
     apply_into(*step.op, inputs, step.attrs, outputs);
@@ -54,10 +54,10 @@ static bool is_worth_keeping(const std::vector<SourceStamp>& sources) {
 
 // Everything that the value depends on.
 static std::string identity_of(const Plan& plan, const Derived& derived) {
-  const Slot& slot = plan.slots[static_cast<size_t>(derived.slot)];
+  const Slot& slot = plan.slots[derived.slot];
   std::string text = fmt::format("{} {} {} {}", derived.recipe, slot.shape, dtype_name(slot.dtype), kernels::primitives().name);
   for (int s : derived.sources) {
-    const Tensor& t = plan.constants[static_cast<size_t>(s)];
+    const Tensor& t = plan.constants[s];
     text += fmt::format(" {} {} {}", t.shape(), dtype_name(t.dtype()), hash_of(t));
   }
   return text;
@@ -65,7 +65,7 @@ static std::string identity_of(const Plan& plan, const Derived& derived) {
 
 // What another process has left, or computed now and left for others.
 static Tensor find_or_compute(const Plan& plan, const Derived& derived) {
-  const Slot& slot = plan.slots[static_cast<size_t>(derived.slot)];
+  const Slot& slot = plan.slots[derived.slot];
   const KeptValues* kept = KeptValues::get();
   if (!kept || slot.shape.elements() * dtype_bytes(slot.dtype) < KeptValues::kSmallest) return compute(plan, derived);
   const std::string identity = identity_of(plan, derived);

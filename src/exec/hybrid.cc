@@ -315,8 +315,7 @@ class HybridCache::Impl {
     const size_t results = t.outputs.size();
     for (size_t i = 0; i < t.write_backs.size(); ++i) {
       const TracedValue& target = t.write_backs[i].first;
-      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)]
-                                                              : t.captured[static_cast<size_t>(target.index)];
+      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[target.index] : t.captured[target.index];
       tensor.assign(outputs[results + i]);
     }
     outputs.resize(results);
@@ -404,16 +403,13 @@ class HybridCache::Impl {
   static Tensors write_back_segments(const Trace& t, const Tensors& inputs) {
     std::vector<std::pair<TracedValue, Tensor>> values;
     for (const auto& [target, value] : t.write_backs)
-      values.emplace_back(target, value.kind == TracedValue::Kind::call
-                                      ? t.memo[static_cast<size_t>(value.index)][static_cast<size_t>(value.output)]
-                                      : Tensor());
+      values.emplace_back(target, value.kind == TracedValue::Kind::call ? t.memo[value.index][value.output] : Tensor());
     return write_back_values(values, inputs, t.captured, t.results);
   }
   static Tensors write_back_values(const std::vector<std::pair<TracedValue, Tensor>>& values, const Tensors& inputs,
                                    const Tensors& captured, Tensors outputs) {
     for (const auto& [target, value] : values) {
-      Tensor tensor =
-          target.kind == TracedValue::Kind::input ? inputs[static_cast<size_t>(target.index)] : captured[static_cast<size_t>(target.index)];
+      Tensor tensor = target.kind == TracedValue::Kind::input ? inputs[target.index] : captured[target.index];
       if (value.defined()) tensor.assign(value);
     }
     return outputs;

@@ -22,21 +22,19 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
     : plan_(std::move(plan)), keep_arena_(keep_arena), places_(plan_.slots.size()), views_(plan_.slots.size()) {
   for (size_t k = 0; k < plan_.steps.size(); ++k) {
     const Step& step = plan_.steps[k];
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      places_[static_cast<size_t>(step.inputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), false});
-    for (size_t i = 0; i < step.outputs.size(); ++i)
-      places_[static_cast<size_t>(step.outputs[i])].push_back({static_cast<int>(k), static_cast<int>(i), true});
+    for (size_t i = 0; i < step.inputs.size(); ++i) places_[step.inputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), false});
+    for (size_t i = 0; i < step.outputs.size(); ++i) places_[step.outputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), true});
   }
   std::vector<DType> types;
   for (const Step& step : plan_.steps) {
     types.clear();
-    for (int s : step.inputs) types.push_back(plan_.slots[static_cast<size_t>(s)].dtype);
+    for (int s : step.inputs) types.push_back(plan_.slots[s].dtype);
     calls_.push_back(prepare_call(*step.op, step.attrs, types));
   }
   for (size_t i = 0; i < plan_.slots.size(); ++i) {
     const Slot& slot = plan_.slots[i];
     const auto s = static_cast<int>(i);
-    if (slot.root != s) views_[static_cast<size_t>(slot.root)].push_back(s);
+    if (slot.root != s) views_[slot.root].push_back(s);
     if (slot.kind == Slot::Kind::variable || slot.kind == Slot::Kind::output) callers_.push_back(s);
     if (slot.kind == Slot::Kind::output && slot.root == s) results_.push_back(s);
   }
@@ -58,15 +56,14 @@ struct Binder {
 
   template <class Places>
   void bind(int slot, Tensor t, const Places& places) {
-    for (const auto& p : places[static_cast<size_t>(slot)])
-      (p.is_output ? outputs : inputs)[static_cast<size_t>(p.step)][static_cast<size_t>(p.position)] = t;
-    tensors[static_cast<size_t>(slot)] = std::move(t);
+    for (const auto& p : places[slot]) (p.is_output ? outputs : inputs)[p.step][p.position] = t;
+    tensors[slot] = std::move(t);
   }
   // A root and the views on its memory.
   template <class Places>
   void bind_root(int root, const Tensor& t, const Places& places, const std::vector<int>& views) {
     bind(root, t, places);
-    for (int v : views) bind(v, t.defined() ? make_view(t, plan.slots[static_cast<size_t>(v)].shape, 0) : Tensor(), places);
+    for (int v : views) bind(v, t.defined() ? make_view(t, plan.slots[v].shape, 0) : Tensor(), places);
   }
 };
 
@@ -118,7 +115,7 @@ PlanRunner::Run::~Run() {
   // Only what belongs to the caller is let go; the rest is ready for the next run.
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
   for (int slot : runner_.callers_)
-    if (s.tensors[static_cast<size_t>(slot)].defined()) binder.bind(slot, Tensor(), runner_.places_);
+    if (s.tensors[slot].defined()) binder.bind(slot, Tensor(), runner_.places_);
   s.saved.clear();
   if (s.arena && !runner_.keep_arena_) {
     pool_free(s.arena, plan.arena_bytes, current_device());
@@ -148,9 +145,9 @@ std::vector<double> PlanRunner::step_microseconds() const {
 // Fresh memory for those of `results` that steps in [first, last) define and that have none yet.
 static void bind_outputs(const std::vector<int>& results, Binder& binder, const auto& places, const auto& views, int first, int last) {
   for (int i : results) {
-    const Slot& slot = binder.plan.slots[static_cast<size_t>(i)];
-    if (slot.first_step >= first && slot.first_step < last && !binder.tensors[static_cast<size_t>(i)].defined())
-      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()), places, views[static_cast<size_t>(i)]);
+    const Slot& slot = binder.plan.slots[i];
+    if (slot.first_step >= first && slot.first_step < last && !binder.tensors[i].defined())
+      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
   }
 }
 
@@ -159,12 +156,10 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   State& s = *state_;
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
   for (size_t i = 0; i < variables.size(); ++i)
-    if (variables[i].defined())
-      binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[static_cast<size_t>(plan.variables[i])]);
+    if (variables[i].defined()) binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[plan.variables[i]]);
   for (size_t i = 0; i < plan.derived.size(); ++i)
     if (const Derived& d = plan.derived[i]; !is_current(plan, d, s.stamps[i]))
-      binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_,
-                       runner_.views_[static_cast<size_t>(d.slot)]);
+      binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_, runner_.views_[d.slot]);
   bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {
@@ -176,7 +171,7 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
     run_steps(runner_.calls_, s.step_inputs, s.step_outputs, 0, plan.forward_steps, nullptr);
   }
   Tensors out;
-  for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[static_cast<size_t>(plan.outputs[static_cast<size_t>(i)])]);
+  for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[plan.outputs[i]]);
   return out;
 }
 
@@ -187,23 +182,21 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
   if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
   for (size_t i = 0; i < heads.size(); ++i) {
-    const int slot = plan.variables[static_cast<size_t>(first) + i];
-    binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
+    const int slot = plan.variables[first + i];
+    binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[slot]);
   }
   const int steps = static_cast<int>(plan.steps.size());
   for (size_t i = 0; i < destinations.size(); ++i) {
-    const int slot = plan.outputs[static_cast<size_t>(first_output) + i];
-    const Slot& wanted = plan.slots[static_cast<size_t>(slot)];
+    const int slot = plan.outputs[first_output + i];
+    const Slot& wanted = plan.slots[slot];
     const bool fits =
         destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
-    if (fits)
-      binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[static_cast<size_t>(slot)]);
+    if (fits) binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[slot]);
   }
   bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
   run_steps(runner_.calls_, s.step_inputs, s.step_outputs, plan.forward_steps, steps, nullptr);
   Tensors out;
-  for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i)
-    out.push_back(s.tensors[static_cast<size_t>(plan.outputs[i])]);
+  for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[plan.outputs[i]]);
   if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());
   return out;
 }

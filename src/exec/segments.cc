@@ -26,11 +26,11 @@ SegmentRun SegmentTree::run(const Tensors& inputs) const {
   SegmentRun r;
   auto value = [&](const TracedValue& v) {
     switch (v.kind) {
-      case TracedValue::Kind::input: return inputs[static_cast<size_t>(v.index)];
-      case TracedValue::Kind::captured: return captured_[static_cast<size_t>(v.index)];
+      case TracedValue::Kind::input: return inputs[v.index];
+      case TracedValue::Kind::captured: return captured_[v.index];
       case TracedValue::Kind::call: break;
     }
-    return r.memo[static_cast<size_t>(v.index)][static_cast<size_t>(v.output)];
+    return r.memo[v.index][v.output];
   };
   const Segment* segment = root.get();
   while (true) {
@@ -55,7 +55,7 @@ SegmentRun SegmentTree::run(const Tensors& inputs) const {
 
 TracedValue SegmentTree::adopt(TracedValue v, const Trace& t) {
   if (v.kind != TracedValue::Kind::captured) return v;
-  const Tensor& tensor = t.captured[static_cast<size_t>(v.index)];
+  const Tensor& tensor = t.captured[v.index];
   size_t k = 0;
   while (k < captured_.size() && !captured_[k].is_same(tensor)) ++k;
   if (k == captured_.size()) captured_.push_back(tensor);
@@ -103,7 +103,7 @@ int SegmentTree::insert(Trace t) {
 std::string SegmentTree::str() const {
   std::string text = "the program reads values and is a tree of segments:\n";
   auto print = [&](auto&& self, const Segment& s, int depth) -> void {
-    const std::string indent(static_cast<size_t>(depth * 2), ' ');
+    const std::string indent(depth * 2, ' ');
     text += fmt::format("{}segment of {} operators", indent, s.calls.size());
     text += s.read ? fmt::format(", then a value is read ({} branches seen)\n", s.branches.size()) : ", end\n";
     for (const auto& [seen, branch] : s.branches) {

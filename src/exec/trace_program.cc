@@ -63,7 +63,7 @@ class ProgramTracer final : public Tracer {
       raise<UserError>("{}: the shape of its result depends on values, which a strict trace cannot express", call.node->op->name);
     run_pending();
     const TracedValue place = locate(call);
-    const Tensors results = memo_[static_cast<size_t>(place.index)];
+    const Tensors results = memo_[place.index];
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(results[0]), true});
     return results;
   }
@@ -121,11 +121,11 @@ class ProgramTracer final : public Tracer {
   }
   Tensor concrete(const TracedValue& v) const {
     switch (v.kind) {
-      case TracedValue::Kind::input: return inputs_[static_cast<size_t>(v.index)];
-      case TracedValue::Kind::captured: return captured()[static_cast<size_t>(v.index)].first;
+      case TracedValue::Kind::input: return inputs_[v.index];
+      case TracedValue::Kind::captured: return captured()[v.index].first;
       case TracedValue::Kind::call: break;
     }
-    return memo_[static_cast<size_t>(v.index)][static_cast<size_t>(v.output)];
+    return memo_[v.index][v.output];
   }
   // Runs, exactly once each and in order, the calls recorded so far.
   void run_pending() {
@@ -183,22 +183,20 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) input_nodes.push_back(inputs[i].defined() ? leaf(names[i], inputs[i], {}) : -1);
   auto id = [&](const TracedValue& v) -> ValueId {
     switch (v.kind) {
-      case TracedValue::Kind::input: return {input_nodes[static_cast<size_t>(v.index)], 0};
+      case TracedValue::Kind::input: return {input_nodes[v.index], 0};
       case TracedValue::Kind::captured: {
-        int& node = captured_nodes[static_cast<size_t>(v.index)];
-        if (node < 0)
-          node = leaf(t.captured_names[static_cast<size_t>(v.index)], t.captured[static_cast<size_t>(v.index)],
-                      t.captured[static_cast<size_t>(v.index)]);
+        int& node = captured_nodes[v.index];
+        if (node < 0) node = leaf(t.captured_names[v.index], t.captured[v.index], t.captured[v.index]);
         return {node, 0};
       }
       case TracedValue::Kind::call: break;
     }
-    return {call_nodes[static_cast<size_t>(v.index)], v.output};
+    return {call_nodes[v.index], v.output};
   };
   for (const TracedCall& c : t.calls) {
     Graph::Node node{c.op, c.name, c.attrs, {}, {}, {}, {}};
     for (const TracedValue& v : c.inputs) node.inputs.push_back(id(v));
-    node.outputs.resize(static_cast<size_t>(c.op->num_outputs(c.attrs)));
+    node.outputs.resize(c.op->num_outputs(c.attrs));
     call_nodes.push_back(g.add(std::move(node)));
   }
   for (const TracedValue& v : t.outputs) g.outputs.push_back(id(v));

@@ -42,7 +42,7 @@ void verify(const Graph& graph) {
   auto check = [&](ValueId v, int limit, const std::string& user) {
     if (v.node < 0 || v.node >= limit)
       throw InternalError(fmt::format("graph: {} reads node {}, which does not come before it", user, v.node));
-    const auto& node = graph.nodes[static_cast<size_t>(v.node)];
+    const auto& node = graph.nodes[v.node];
     if (v.index < 0 || v.index >= static_cast<int>(node.outputs.size()))
       throw InternalError(fmt::format("graph: {} reads output {} of {}", user, v.index, node.name));
   };
@@ -63,8 +63,7 @@ std::vector<bool> find_states(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     if (!node.op) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.op->is_state_input(node.attrs, i) && !graph.nodes[static_cast<size_t>(node.inputs[i].node)].op)
-        is_state[static_cast<size_t>(node.inputs[i].node)] = true;
+      if (node.op->is_state_input(node.attrs, i) && !graph.nodes[node.inputs[i].node].op) is_state[node.inputs[i].node] = true;
   }
   return is_state;
 }
@@ -79,12 +78,10 @@ size_t checked_output_count(const OpDef& op, const Attrs& attrs) {
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index) {
   if (!op) return node_name;
   if (op->output_names_of)
-    if (const auto names = op->output_names_of(attrs.get()); index < static_cast<int>(names.size()))
-      return node_name + "_" + names[static_cast<size_t>(index)];
+    if (const auto names = op->output_names_of(attrs.get()); index < static_cast<int>(names.size())) return node_name + "_" + names[index];
   const int count = op->num_outputs(attrs);
   if (count == 1) return node_name + "_output";
-  if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1)
-    return node_name + "_" + op->output_names[static_cast<size_t>(index)];
+  if (index < static_cast<int>(op->output_names.size()) && op->output_names.size() > 1) return node_name + "_" + op->output_names[index];
   return fmt::format("{}_output{}", node_name, index);
 }
 
@@ -189,7 +186,7 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol) {
 
 Symbol Symbol::from_graph(const Graph& graph) {
   std::vector<Ref<GraphNode>> nodes;
-  auto value = [&](ValueId v) { return Value{nodes[static_cast<size_t>(v.node)], v.index}; };
+  auto value = [&](ValueId v) { return Value{nodes[v.node], v.index}; };
   for (const auto& n : graph.nodes) {
     auto node = make_ref<GraphNode>();
     node->op = n.op;

@@ -52,8 +52,8 @@ struct Graph {
   std::vector<Node> nodes;  // every input comes before its users
   std::vector<ValueId> outputs;
 
-  const OutputInfo& info(ValueId v) const { return nodes[static_cast<size_t>(v.node)].outputs[static_cast<size_t>(v.index)]; }
-  OutputInfo& info(ValueId v) { return nodes[static_cast<size_t>(v.node)].outputs[static_cast<size_t>(v.index)]; }
+  const OutputInfo& info(ValueId v) const { return nodes[v.node].outputs[v.index]; }
+  OutputInfo& info(ValueId v) { return nodes[v.node].outputs[v.index]; }
   int add(Node node);  // returns its number
 
   std::string str() const;  // the text form

@@ -22,8 +22,8 @@ Attrs attrs_with_inferred_shape(const Graph::Node& node) {
 std::vector<int> count_readers(const Graph& graph) {
   std::vector<int> readers(graph.nodes.size(), 0);
   for (const auto& node : graph.nodes)
-    for (ValueId v : node.inputs) ++readers[static_cast<size_t>(v.node)];
-  for (ValueId v : graph.outputs) ++readers[static_cast<size_t>(v.node)];
+    for (ValueId v : node.inputs) ++readers[v.node];
+  for (ValueId v : graph.outputs) ++readers[v.node];
   return readers;
 }
 
@@ -39,17 +39,17 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
       continue;
     }
     Tensors inputs;
-    for (ValueId v : node.inputs) inputs.push_back(results[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+    for (ValueId v : node.inputs) inputs.push_back(results[v.node][v.index]);
     try {
       results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
     } catch (const UserError& e) {
       rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));
     }
     for (ValueId v : node.inputs)
-      if (--readers[static_cast<size_t>(v.node)] == 0) results[static_cast<size_t>(v.node)].clear();
+      if (--readers[v.node] == 0) results[v.node].clear();
   }
   Tensors outputs;
-  for (ValueId v : graph.outputs) outputs.push_back(results[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+  for (ValueId v : graph.outputs) outputs.push_back(results[v.node][v.index]);
   return outputs;
 }
 

@@ -58,7 +58,7 @@ std::string to_svg(const Graph& g) {
   }
   std::string lines, boxes;
   for (const auto& [node, p] : places) {
-    const auto& n = g.nodes[static_cast<size_t>(node)];
+    const auto& n = g.nodes[node];
     for (ValueId v : n.inputs)
       if (const auto it = places.find(v.node); it != places.end())
         lines += fmt::format("<path d='M{} {} L{} {}' stroke='#888' fill='none' marker-end='url(#tip)'/>\n",

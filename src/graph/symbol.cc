@@ -51,13 +51,13 @@ void check_known_names(const Symbol& s, const auto& known, std::string_view what
 Symbol::Symbol(const Tensor& symbolic) : outputs_{value_of(symbolic)} {}
 Tensor Symbol::tensor(int output) const {
   if (output < 0 || output >= num_outputs()) raise<IndexError>("the symbol has {} outputs, there is no output {}", num_outputs(), output);
-  return tensor_of(outputs_[static_cast<size_t>(output)]);
+  return tensor_of(outputs_[output]);
 }
 
 Symbol Symbol::operator[](int output) const {
   if (output < 0) output += num_outputs();
   if (output < 0 || output >= num_outputs()) raise<IndexError>("the symbol has {} outputs, there is no output {}", num_outputs(), output);
-  return Symbol({outputs_[static_cast<size_t>(output)]});
+  return Symbol({outputs_[output]});
 }
 Symbol Symbol::operator[](const std::string& output) const {
   const std::vector<std::string> names = list_outputs();
@@ -135,13 +135,13 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& inputs) const {
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
     node->origin = n.origin;
-    for (ValueId v : n.inputs) node->inputs.push_back(values[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+    for (ValueId v : n.inputs) node->inputs.push_back(values[v.node][v.index]);
     std::vector<Value> outs;
     for (int k = 0; k < static_cast<int>(n.outputs.size()); ++k) outs.push_back({node, k});
     values.push_back(std::move(outs));
   }
   std::vector<Value> outputs;
-  for (ValueId v : g.outputs) outputs.push_back(values[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]);
+  for (ValueId v : g.outputs) outputs.push_back(values[v.node][v.index]);
   return Symbol(std::move(outputs));
 }
 

@@ -184,8 +184,7 @@ class Parser {
       v.index = number();
       expect("]");
     }
-    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[static_cast<size_t>(v.node)].outputs.size()))
-      fail(fmt::format("an output of '{}'", name));
+    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[v.node].outputs.size())) fail(fmt::format("an output of '{}'", name));
     return v;
   }
   StringMap map() {

@@ -25,7 +25,7 @@ class Reader {
   }
   std::string_view take(uint64_t count, std::string_view name) {
     if (count > remaining()) fail(fmt::format("{} needs {} bytes, but only {} are left", name, count, remaining()));
-    const std::string_view part = bytes_.substr(position_, static_cast<size_t>(count));
+    const std::string_view part = bytes_.substr(position_, count);
     position_ += static_cast<size_t>(count);
     return part;
   }

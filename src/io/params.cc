@@ -80,14 +80,14 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
     if (shape.ndim() != 2 || static_cast<int64_t>(indptr.size()) != shape[0] + 1) r.fail("csr indptr does not fit the shape");
     if (!std::is_sorted(indptr.begin(), indptr.end())) r.fail("csr indptr goes down");
     for (int64_t row = 0; row < shape[0]; ++row)
-      for (int64_t j = indptr[static_cast<size_t>(row)]; j < indptr[static_cast<size_t>(row) + 1]; ++j) {
+      for (int64_t j = indptr[row]; j < indptr[row + 1]; ++j) {
         check(j, std::min(data.size(), static_cast<int64_t>(indices.size())));
-        check(indices[static_cast<size_t>(j)], shape[1]);
-        moves.emplace_back(j, row * shape[1] + indices[static_cast<size_t>(j)]);
+        check(indices[j], shape[1]);
+        moves.emplace_back(j, row * shape[1] + indices[j]);
       }
   }
   Tensor dense = make_tensor(shape, data.dtype(), current_device());
-  std::memset(bytes_of(dense), 0, static_cast<size_t>(size));
+  std::memset(bytes_of(dense), 0, size);
   const size_t step = static_cast<size_t>(unit) * width;
   for (const auto& [from, to] : moves)
     std::memcpy(bytes_of(dense) + static_cast<size_t>(to) * step, bytes_of(data) + static_cast<size_t>(from) * step, step);
@@ -116,7 +116,7 @@ Tensor read_v2(Reader& r, bool numpy_shapes, std::optional<SparseParts>& parts) 
   }
   const Tensor data = read_data(r, type, storage_shape);
   std::vector<Tensor> aux;
-  for (int i = 0; i < aux_count; ++i) aux.push_back(read_data(r, *aux_types[static_cast<size_t>(i)], aux_shapes[static_cast<size_t>(i)]));
+  for (int i = 0; i < aux_count; ++i) aux.push_back(read_data(r, *aux_types[i], aux_shapes[i]));
   parts = SparseParts{data, aux};
   return to_dense(r, static_cast<StorageType>(storage), shape, data, aux);
 }

@@ -85,10 +85,10 @@ class JsonReader {
     const auto node = e[0].get<int64_t>(), index = e[1].get<int64_t>();
     if (node < 0 || node >= static_cast<int64_t>(numbers_.size()))
       fail(fmt::format("'{}' reads node {}, which does not come before it", user, node));
-    const int number = numbers_[static_cast<size_t>(node)];
-    if (index < 0 || index >= static_cast<int64_t>(graph_.nodes[static_cast<size_t>(number)].outputs.size()))
-      fail(fmt::format("'{}' reads output {} of '{}', which has {}", user, index, graph_.nodes[static_cast<size_t>(number)].name,
-                       graph_.nodes[static_cast<size_t>(number)].outputs.size()));
+    const int number = numbers_[node];
+    if (index < 0 || index >= static_cast<int64_t>(graph_.nodes[number].outputs.size()))
+      fail(fmt::format("'{}' reads output {} of '{}', which has {}", user, index, graph_.nodes[number].name,
+                       graph_.nodes[number].outputs.size()));
     return {number, static_cast<int>(index)};
   }
 
@@ -171,7 +171,7 @@ class JsonReader {
 
   void give_to_input(const OpDef& op, const Graph::Node& node, const std::string& input, const std::string& key, const std::string& value) {
     for (size_t i = 0; i < op.inputs.size() && i < node.inputs.size(); ++i)
-      if (op.inputs[i].name == input) graph_.nodes[static_cast<size_t>(node.inputs[i].node)].user_attrs[key] = value;
+      if (op.inputs[i].name == input) graph_.nodes[node.inputs[i].node].user_attrs[key] = value;
   }
 
   void upgrade(StringMap& own, const std::string& op) const {

@@ -86,7 +86,7 @@ std::string write_zip(const ZipEntries& entries) {
   zip_source_seek(target, 0, SEEK_END);
   const zip_int64_t size = zip_source_tell(target);
   zip_source_seek(target, 0, SEEK_SET);
-  std::string bytes(static_cast<size_t>(size), '\0');
+  std::string bytes(size, '\0');
   const zip_int64_t got = zip_source_read(target, bytes.data(), static_cast<zip_uint64_t>(size));
   zip_source_close(target);
   zip_source_free(target);

@@ -72,7 +72,7 @@ class LoopBuilder {
   size_t first_stored() const { return accumulators_ ? 1 : 0; }
 
   void hide_constants() {
-    hidden_.resize(static_cast<size_t>(request_.size));
+    hidden_.resize(request_.size);
     for (int k = 0; k < request_.size; ++k) {
       const Instruction& in = request_.code[k];
       if (is_leaf(in) || !reads_only_constants(in)) continue;
@@ -93,13 +93,13 @@ class LoopBuilder {
   // that window and the pipelines wait; so the program is cut, and each part runs over a block of elements. Values that a
   // later part reads lie in memory, in the first-level cache.
   void cut_into_parts() {
-    part_.resize(static_cast<size_t>(request_.size));
-    kept_.resize(static_cast<size_t>(request_.size));
+    part_.resize(request_.size);
+    kept_.resize(request_.size);
     int current = 0, long_ones = 0;
     for (int k = 0; k < request_.size; ++k) {
       const Instruction& in = request_.code[k];
       if (kernels::is_long(in.fn) && ++long_ones > 1) ++current, long_ones = 1;
-      part_[static_cast<size_t>(k)] = current;
+      part_[k] = current;
       if (is_leaf(in)) continue;
       for (int a = 0; a < arguments_of(in.fn); ++a) keep_for(current, in.args[a]);
     }
@@ -126,7 +126,7 @@ class LoopBuilder {
   // One element's way through a part; `i` counts from `begin`, where the block starts.
   void evaluate(int part, llvm::Value* i, llvm::Value* begin) {
     llvm::Value* at = w_.b.CreateAdd(begin, i);
-    std::vector<llvm::Value*> values(static_cast<size_t>(request_.size));
+    std::vector<llvm::Value*> values(request_.size);
     const auto value = [&](size_t k) {
       if (!values[k]) values[k] = is_leaf(request_.code[k]) ? leaf(request_.code[k], at) : w_.load(kept_[k], i);
       return values[k];

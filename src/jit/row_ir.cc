@@ -93,7 +93,7 @@ class RowsBuilder {
     }
     for (size_t r = 0; r < outputs_.size(); ++r)
       if (request_.outputs[r].kind == RowOutput::Kind::number)
-        write(numbers_[static_cast<size_t>(request_.outputs[r].value)], request_.outputs[r].dtype, row_outputs_[r], b_.getInt64(0));
+        write(numbers_[request_.outputs[r].value], request_.outputs[r].dtype, row_outputs_[r], b_.getInt64(0));
   }
 
   // Those that are known before a sweep; reductions were finished by the one before.
@@ -208,7 +208,7 @@ class RowsBuilder {
   static bool is_kept_before(const RowInstruction& in, int16_t sweep) { return (in.slot >= 0 || in.output >= 0) && in.sweep < sweep; }
   // Whether the sweep keeps the value for later ones, and where.
   bool has_home(size_t k, int16_t sweep) const { return at(k).sweep == sweep && (at(k).slot >= 0 || at(k).output >= 0); }
-  Value* home(size_t k) { return at(k).slot >= 0 ? slots_[k] : row_outputs_[static_cast<size_t>(at(k).output)]; }
+  Value* home(size_t k) { return at(k).slot >= 0 ? slots_[k] : row_outputs_[at(k).output]; }
 
   void cut_into_parts(Sweep& s) {
     int current = 0, long_ones = 0;

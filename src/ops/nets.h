@@ -43,7 +43,7 @@ inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fall
     // Products of two of these numbers must not overflow.
     constexpr int64_t most = int64_t{1} << 30;
     if (given[i] > most || given[i] < -most) raise<AttrError>("{} = {} is absurd", name, given);
-    s[static_cast<size_t>(i)] = given[i];
+    s[i] = given[i];
   }
   return s;
 }

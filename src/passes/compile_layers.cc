@@ -36,14 +36,14 @@ class LayerCompiler {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
-  Forms& forms(ValueId v) { return forms_[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
+  Forms& forms(ValueId v) { return forms_[v.node][v.index]; }
   const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
   int add(const std::string& op, const std::string& name, Attrs attrs, std::vector<ValueId> inputs) {
     const OpDef& def = OpRegistry::global().get(op);
     Graph::Node made{&def, name, attrs ? attrs : def.default_attrs, std::move(inputs), {}, {}, {}};
-    made.outputs.resize(static_cast<size_t>(def.num_outputs(made.attrs)));
+    made.outputs.resize(def.num_outputs(made.attrs));
     return result_.add(std::move(made));
   }
   ValueId plain(ValueId v) {
@@ -65,7 +65,7 @@ class LayerCompiler {
     Graph::Node copy = node(n);
     for (ValueId& v : copy.inputs) v = plain(v);
     const int count = static_cast<int>(copy.outputs.size()), number = result_.add(std::move(copy));
-    for (int i = 0; i < count; ++i) forms_[static_cast<size_t>(n)][static_cast<size_t>(i)].plain = ValueId{number, i};
+    for (int i = 0; i < count; ++i) forms_[n][i].plain = ValueId{number, i};
   }
 
   // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros.
@@ -116,7 +116,7 @@ class LayerCompiler {
     const auto& in = node(r).inputs;
     const ValueId other = in[0].node == last ? in[1] : in[0];
     if (in[0].node == in[1].node || !(shape(in[0]) == shape(in[1]))) return {};
-    const Forms& f = forms_[static_cast<size_t>(other.node)][static_cast<size_t>(other.index)];
+    const Forms& f = forms_[other.node][other.index];
     return f.plain || f.blocked ? std::optional(other) : std::nullopt;
   }
   // relu, with or without an upper limit.
@@ -167,7 +167,7 @@ class LayerCompiler {
     const int last = followers.empty() ? n : followers.back();
     const int made = add(compiled->op, node(last).name, compiled->attrs, std::move(inputs));
     for (int i = 0; i < results; ++i) (compiled->gives_blocked ? forms({last, i}).blocked : forms({last, i}).plain) = ValueId{made, i};
-    for (int f : followers) done_[static_cast<size_t>(f)] = true;
+    for (int f : followers) done_[f] = true;
     return true;
   }
 

@@ -14,10 +14,10 @@ class Backward {
       : graph_(graph), reaches_(graph.nodes.size(), false), heads_(graph.nodes.size()) {
     make_nodes();
     for (int n : wanted)
-      if (n >= 0) reaches_[static_cast<size_t>(n)] = true;
+      if (n >= 0) reaches_[n] = true;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].op) continue;
-      for (ValueId v : graph_.nodes[i].inputs) reaches_[i] = reaches_[i] || reaches_[static_cast<size_t>(v.node)];
+      for (ValueId v : graph_.nodes[i].inputs) reaches_[i] = reaches_[i] || reaches_[v.node];
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) heads_[i].resize(graph_.nodes[i].outputs.size());
   }
@@ -37,7 +37,7 @@ class Backward {
     for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) step(i);
     Differentiated result;
     for (int n : wanted) {
-      const Tensor g = n < 0 ? Tensor() : heads_[static_cast<size_t>(n)][0];
+      const Tensor g = n < 0 ? Tensor() : heads_[n][0];
       result.has_gradient.push_back(g.defined());
       if (g.defined()) outputs.push_back(value_of(g));
     }
@@ -58,31 +58,31 @@ class Backward {
       nodes_.push_back(std::move(node));
     }
   }
-  Value value(ValueId v) const { return {nodes_[static_cast<size_t>(v.node)], v.index}; }
+  Value value(ValueId v) const { return {nodes_[v.node], v.index}; }
   Tensor symbolic(ValueId v) const {
     const OutputInfo& info = graph_.info(v);
     return tensor_of(value(v), *info.shape, *info.dtype, current_device());
   }
   void accumulate(ValueId v, const Tensor& g) {
-    Tensor& slot = heads_[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)];
+    Tensor& slot = heads_[v.node][v.index];
     slot = slot.defined() ? call("elemwise_add", {slot, g}) : g;
   }
 
   void step(int number) {
-    const auto& node = graph_.nodes[static_cast<size_t>(number)];
-    auto& heads = heads_[static_cast<size_t>(number)];
+    const auto& node = graph_.nodes[number];
+    auto& heads = heads_[number];
     const bool any = std::any_of(heads.begin(), heads.end(), [](const Tensor& t) { return t.defined(); });
-    if (!node.op || !node.op->gradient || !any || !reaches_[static_cast<size_t>(number)]) return;
+    if (!node.op || !node.op->gradient || !any || !reaches_[number]) return;
     Tensors ins(node.inputs.size()), outs(node.outputs.size()), likes;
     std::vector<bool> wanted;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       likes.push_back(symbolic(node.inputs[i]));
       const auto& used = node.op->uses.inputs;
       if (node.op->uses.all_inputs || std::find(used.begin(), used.end(), static_cast<int>(i)) != used.end()) ins[i] = likes.back();
-      wanted.push_back(reaches_[static_cast<size_t>(node.inputs[i].node)]);
+      wanted.push_back(reaches_[node.inputs[i].node]);
     }
     for (int k : node.op->uses.outputs)
-      if (k < static_cast<int>(outs.size())) outs[static_cast<size_t>(k)] = symbolic({number, k});
+      if (k < static_cast<int>(outs.size())) outs[k] = symbolic({number, k});
     if (node.op->uses.last_output) outs.back() = symbolic({number, static_cast<int>(outs.size()) - 1});
     Tensors full = heads;
     for (size_t k = 0; k < full.size(); ++k)

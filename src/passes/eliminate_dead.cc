@@ -12,12 +12,12 @@ bool has_effect(const Graph::Node& node) {
 
 Graph eliminate_dead(const Graph& graph, const PassContext&) {
   std::vector<bool> needed(graph.nodes.size(), false);
-  for (ValueId v : graph.outputs) needed[static_cast<size_t>(v.node)] = true;
+  for (ValueId v : graph.outputs) needed[v.node] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const auto& node = graph.nodes[i];
     needed[i] = needed[i] || node.is_variable() || has_effect(node);
     if (needed[i])
-      for (ValueId v : node.inputs) needed[static_cast<size_t>(v.node)] = true;
+      for (ValueId v : node.inputs) needed[v.node] = true;
   }
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i)

@@ -18,7 +18,7 @@ class Folding {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (can_fold(i)) {
         layer_of_[i] = graph_.nodes[i].inputs[0].node;
-        disappears[static_cast<size_t>(layer_of_[i])] = true;
+        disappears[layer_of_[i]] = true;
       }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (layer_of_[i] >= 0) {

@@ -10,7 +10,7 @@ static constexpr int64_t kLargestFolded = 1 << 20;
 Graph fold_constants(const Graph& graph, const PassContext&) {
   // A result stays computed: the caller owns it and may change it.
   std::vector<bool> is_output(graph.nodes.size(), false);
-  for (ValueId v : graph.outputs) is_output[static_cast<size_t>(v.node)] = true;
+  for (ValueId v : graph.outputs) is_output[v.node] = true;
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
@@ -20,7 +20,7 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
     Tensors inputs;
     for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {
       const ValueId v = rewriter.mapped(node.inputs[k]);
-      const auto& source = rewriter.graph().nodes[static_cast<size_t>(v.node)];
+      const auto& source = rewriter.graph().nodes[v.node];
       foldable = source.is_constant() && source.is_folded;
       inputs.push_back(source.constant);
     }

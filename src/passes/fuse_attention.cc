@@ -49,7 +49,7 @@ class AttentionFinder {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
   bool is_product(int n, bool transposed) const {
@@ -201,7 +201,7 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
   std::vector<bool> is_inside(graph.nodes.size(), false);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     if (auto a = finder.ending_at(n)) {
-      for (int inside : a->inside) is_inside[static_cast<size_t>(inside)] = true;
+      for (int inside : a->inside) is_inside[inside] = true;
       ending.emplace(a->last, std::move(*a));
     }
   if (ending.empty()) return graph;
@@ -211,14 +211,14 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const auto found = ending.find(n);
     if (found == ending.end()) {
-      if (!is_inside[static_cast<size_t>(n)]) rewriter.keep(n);
+      if (!is_inside[n]) rewriter.keep(n);
       continue;
     }
     const Attention& a = found->second;
     std::vector<std::pair<std::string_view, AttrValue>> attrs{
         {"heads", a.heads}, {"query_scale", a.query_scale}, {"score_scale", a.score_scale}};
     if (!a.program.empty()) attrs.insert(attrs.end(), {{"program", a.program}, {"scores", a.scores}});
-    const Graph::Node& last = graph.nodes[static_cast<size_t>(n)];
+    const Graph::Node& last = graph.nodes[n];
     Graph::Node made{&fused, last.name, fused.make_attrs(attrs), {}, {}, {}, last.outputs};
     for (ValueId v : {a.query, a.key, a.value}) made.inputs.push_back(rewriter.mapped(v));
     for (ValueId v : a.others) made.inputs.push_back(rewriter.mapped(v));

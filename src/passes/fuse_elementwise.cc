@@ -25,10 +25,10 @@ class Fusion {
   Graph run() {
     // From the last node back: each one that is in no group yet ends a group of its own.
     for (int n = static_cast<int>(graph_.nodes.size()); n-- > 0;)
-      if (group_[static_cast<size_t>(n)] < 0 && types_[static_cast<size_t>(n)]) grow(n);
+      if (group_[n] < 0 && types_[n]) grow(n);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      const auto members = members_.find(group_[static_cast<size_t>(n)]);
+      const auto members = members_.find(group_[n]);
       if (members == members_.end() || members->second.size() < 2)
         rewriter.keep(n);
       else if (members->first == n)
@@ -38,26 +38,26 @@ class Fusion {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
 
   // Takes in producers of the same shape that compute in the same type. What others read becomes a result of the group; they must
   // come after it.
   void grow(int last) {
     std::vector<int>& members = members_[last];
     members = {last};
-    group_[static_cast<size_t>(last)] = last;
-    const ComputeType type = *types_[static_cast<size_t>(last)];
+    group_[last] = last;
+    const ComputeType type = *types_[last];
     int instructions = size_of(last, type);
     for (size_t k = 0; k < members.size(); ++k)
       for (ValueId v : values_read(members[k])) {
-        if (group_[static_cast<size_t>(v.node)] >= 0 || !computes_in(v.node, type, last) || !belongs(v.node, last)) continue;
+        if (group_[v.node] >= 0 || !computes_in(v.node, type, last) || !belongs(v.node, last)) continue;
         const int more = size_of(v.node, type);
         const std::vector<ValueId> inputs = inputs_of(members, v.node);
         if (instructions + more > Program::kMaxInstructions || inputs.size() > kMostInputs || !give_shape(inputs, last)) continue;
         if (results_of(members, last, v.node).size() > kMostResults) continue;
         instructions += more;
         members.push_back(v.node);
-        group_[static_cast<size_t>(v.node)] = last;
+        group_[v.node] = last;
         k = static_cast<size_t>(-1);  // a node may fit once all its readers are in
         break;
       }
@@ -66,10 +66,10 @@ class Fusion {
   // Whether node n can be computed in the type of the group. Comparisons of whole numbers can be made among floats; where those cannot
   // hold the result as its dtype would, nobody else may read it.
   bool computes_in(int n, ComputeType type, int last) const {
-    if (types_[static_cast<size_t>(n)] == type) return true;
+    if (types_[n] == type) return true;
     if (!compares_alike(graph_, node(n), type)) return false;
     const auto& readers = readers_.of(n);
-    const auto is_in_group = [&](int r) { return r != Readers::kCaller && group_[static_cast<size_t>(r)] == last; };
+    const auto is_in_group = [&](int r) { return r != Readers::kCaller && group_[r] == last; };
     return holds(type, *node(n).outputs[0].dtype) || std::all_of(readers.begin(), readers.end(), is_in_group);
   }
   // The inputs without those of which only the shape is read.
@@ -90,7 +90,7 @@ class Fusion {
     if ((n < backward_begins_) != (last < backward_begins_) || updates_.forbid_moving(n, last)) return false;
     if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
     const auto& readers = readers_.of(n);
-    return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[static_cast<size_t>(r)] == last; });
+    return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[r] == last; });
   }
   std::vector<ValueId> inputs_of(const std::vector<int>& members, int extra = -1) const {
     std::vector<ValueId> inputs;
@@ -115,7 +115,7 @@ class Fusion {
   }
 
   void emit(int last, const std::vector<int>& members, Rewriter& rewriter) {
-    Program program(*types_[static_cast<size_t>(last)]);
+    Program program(*types_[last]);
     const std::vector<ValueId> inputs = inputs_of(members);
     std::map<ValueId, Expr> values;
     for (size_t i = 0; i < inputs.size(); ++i) values.emplace(inputs[i], Expr::input(program, static_cast<int>(i)));

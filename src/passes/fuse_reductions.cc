@@ -30,21 +30,21 @@ class ReductionFusion {
     std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       if (auto taking = find(n)) {
-        is_reduction_taken[static_cast<size_t>(n)] = true;
+        is_reduction_taken[n] = true;
         taken_.emplace(node(n).inputs[0].node, std::move(*taking));
       }
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (const auto found = taken_.find(n); found != taken_.end())
         emit(n, found->second, rewriter);
-      else if (!is_reduction_taken[static_cast<size_t>(n)])
+      else if (!is_reduction_taken[n])
         rewriter.keep(n);
     }
     return rewriter.finish();
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
 
   std::optional<Taking> find(int n) const {
     const Graph::Node& r = node(n);
@@ -84,10 +84,10 @@ class ReductionFusion {
         {"program", program_text(program)}, {"how", how.how}, {"finish", how.finish}, {"axis", how.axes}, {"shape", *r.outputs[0].shape}};
     Graph::Node made{&fused, r.name, fused.make_attrs(attrs), {}, {}, {}, r.outputs};
     for (ValueId v : from.inputs) made.inputs.push_back(rewriter.mapped(v));
-    for (int i : taking.others) made.outputs.push_back(from.outputs[static_cast<size_t>(i)]);
+    for (int i : taking.others) made.outputs.push_back(from.outputs[i]);
     const int number = rewriter.graph().add(std::move(made));
     std::vector<ValueId> values(from.outputs.size(), {number, 0});
-    for (size_t k = 0; k < taking.others.size(); ++k) values[static_cast<size_t>(taking.others[k])].index = static_cast<int>(k) + 1;
+    for (size_t k = 0; k < taking.others.size(); ++k) values[taking.others[k]].index = static_cast<int>(k) + 1;
     rewriter.replace(source, std::move(values));
     rewriter.replace(taking.reduction, {{number, 0}});
   }

@@ -60,10 +60,10 @@ class RowFusion {
 
   Graph run() {
     for (int n = static_cast<int>(graph_.nodes.size()); n-- > 0;)
-      if (group_[static_cast<size_t>(n)] < 0 && (member(n).call || member(n).reduction)) grow(n);
+      if (group_[n] < 0 && (member(n).call || member(n).reduction)) grow(n);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      const int last = group_[static_cast<size_t>(n)];
+      const int last = group_[n];
       if (last < 0)
         rewriter.keep(n);
       else if (last == n)
@@ -85,8 +85,8 @@ class RowFusion {
     }
   };
 
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
-  const Member& member(int n) const { return members_[static_cast<size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
+  const Member& member(int n) const { return members_[n]; }
   const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
   static bool is_real(ComputeType type) { return type == ComputeType::f32 || type == ComputeType::f64; }
@@ -138,7 +138,7 @@ class RowFusion {
     }
     if (!is_worth_it(group) || !gives_shape(group)) return;
     const int last = group.nodes.back();
-    for (int n : group.nodes) group_[static_cast<size_t>(n)] = last;
+    for (int n : group.nodes) group_[n] = last;
     groups_.emplace(last, std::move(group));
   }
   // The shape of the rows that a reduction or a call works on.
@@ -153,7 +153,7 @@ class RowFusion {
       for (int r : readers_.of(n))
         if (r != Readers::kCaller) found.push_back(r);
     }
-    std::erase_if(found, [&](int n) { return group.has(n) || group_[static_cast<size_t>(n)] >= 0; });
+    std::erase_if(found, [&](int n) { return group.has(n) || group_[n] >= 0; });
     return found;
   }
   bool fits(int n, const Group& group) const {
@@ -216,7 +216,7 @@ class RowFusion {
   }
   bool is_sum(ValueId v) const {
     const auto* signature = member(v.node).signature;
-    return signature && signature->results[static_cast<size_t>(v.index)] == RowValue::sum;
+    return signature && signature->results[v.index] == RowValue::sum;
   }
   bool is_per_row(int n, size_t input) const {
     const auto* signature = member(n).signature;
@@ -316,12 +316,12 @@ class RowFusion {
       } else {
         const auto& kinds = m.signature->results;
         const auto sum = std::find(kinds.begin(), kinds.end(), RowValue::sum);
-        const DType dtype = sum == kinds.end() ? DType::float32 : *node(n).outputs[static_cast<size_t>(sum - kinds.begin())].dtype;
+        const DType dtype = sum == kinds.end() ? DType::float32 : *node(n).outputs[sum - kinds.begin()].dtype;
         first = add(kernels::function_stage(m.call->function, arguments, m.call->number, dtype));
       }
       for (int i = 0; i < static_cast<int>(node(n).outputs.size()); ++i) {
         int value = first + i;
-        const DType dtype = *node(n).outputs[static_cast<size_t>(i)].dtype;
+        const DType dtype = *node(n).outputs[i].dtype;
         if (m.kind == Member::Kind::call && !is_sum({n, i}) && dtype != kernels::storage_of(group.type)) {
           Program rounding(group.type);
           rounded(Expr::input(rounding, 0), dtype);
@@ -346,7 +346,7 @@ class RowFusion {
     for (int n : group.nodes) {
       std::vector<ValueId> outputs(node(n).outputs.size(), {number, 0});
       for (size_t r = 0; r < results.size(); ++r)
-        if (results[r].node == n) outputs[static_cast<size_t>(results[r].index)].index = static_cast<int>(r);
+        if (results[r].node == n) outputs[results[r].index].index = static_cast<int>(r);
       rewriter.replace(n, std::move(outputs));
     }
   }

@@ -17,12 +17,12 @@ class LayerJoiner {
 
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (node(n).op && node(n).op->join && !is_joined_[static_cast<size_t>(n)]) find_chain(n);
+      if (node(n).op && node(n).op->join && !is_joined_[n]) find_chain(n);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (const auto found = chain_ending_at_.find(n); found != chain_ending_at_.end())
         rewriter.put(n, joined(found->second, rewriter));
-      else if (!is_joined_[static_cast<size_t>(n)])
+      else if (!is_joined_[n])
         rewriter.keep(n);
     }
     return rewriter.finish();
@@ -33,7 +33,7 @@ class LayerJoiner {
     std::vector<int> nodes;
     JoinedCall call;
   };
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
 
   // The call of the same operator that alone reads the result of the last node, as its first input; or -1. A chain is computed where
   // its last node stands.
@@ -54,7 +54,7 @@ class LayerJoiner {
     for (; nodes.size() > 1; nodes.pop_back(), calls.pop_back()) {
       auto call = node(first).op->join(calls);
       if (!call) continue;
-      for (int n : nodes) is_joined_[static_cast<size_t>(n)] = true;
+      for (int n : nodes) is_joined_[n] = true;
       const int last = nodes.back();
       chain_ending_at_[last] = {std::move(nodes), std::move(*call)};
       return;

@@ -18,22 +18,22 @@ struct Pass {
 class Rewriter {
  public:
   explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes.size()) {}
-  ValueId mapped(ValueId v) const { return map_[static_cast<size_t>(v.node)][static_cast<size_t>(v.index)]; }
+  ValueId mapped(ValueId v) const { return map_[v.node][v.index]; }
   // Copies node n with its inputs mapped.
   int keep(int n) {
-    Graph::Node node = from_.nodes[static_cast<size_t>(n)];
+    Graph::Node node = from_.nodes[n];
     for (ValueId& v : node.inputs) v = mapped(v);
     return put(n, std::move(node));
   }
   // Node n becomes `node` of the new graph.
   int put(int n, Graph::Node node) {
     const int count = static_cast<int>(node.outputs.size()), number = to_.add(std::move(node));
-    auto& outs = map_[static_cast<size_t>(n)];
+    auto& outs = map_[n];
     for (int i = 0; i < count; ++i) outs.push_back({number, i});
     return number;
   }
   // All outputs of node n become these values of the new graph.
-  void replace(int n, std::vector<ValueId> values) { map_[static_cast<size_t>(n)] = std::move(values); }
+  void replace(int n, std::vector<ValueId> values) { map_[n] = std::move(values); }
   Graph& graph() { return to_; }
   Graph finish() {
     for (ValueId v : from_.outputs) to_.outputs.push_back(mapped(v));

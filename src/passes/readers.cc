@@ -4,8 +4,8 @@ namespace gluino {
 
 Readers::Readers(const Graph& graph) : readers_(graph.nodes.size()) {
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (ValueId v : graph.nodes[i].inputs) readers_[static_cast<size_t>(v.node)].push_back(static_cast<int>(i));
-  for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v.node)].push_back(kCaller);
+    for (ValueId v : graph.nodes[i].inputs) readers_[v.node].push_back(static_cast<int>(i));
+  for (ValueId v : graph.outputs) readers_[v.node].push_back(kCaller);
 }
 
 }  // namespace gluino

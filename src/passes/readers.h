@@ -11,7 +11,7 @@ class Readers {
  public:
   static constexpr int kCaller = std::numeric_limits<int>::max();  // a reader after all nodes
   explicit Readers(const Graph& graph);
-  const std::vector<int>& of(int node) const { return readers_[static_cast<size_t>(node)]; }
+  const std::vector<int>& of(int node) const { return readers_[node]; }
   int count(int node) const { return static_cast<int>(of(node).size()); }
   int only_node(int node) const { return count(node) == 1 && of(node)[0] != kCaller ? of(node)[0] : -1; }  // -1: there are others, or none
 

@@ -7,7 +7,7 @@ class Simplifier {
  public:
   Simplifier(const Graph& graph, bool training)
       : graph_(graph), training_(training), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
-    for (ValueId v : graph.outputs) is_output_[static_cast<size_t>(v.node)] = true;
+    for (ValueId v : graph.outputs) is_output_[v.node] = true;
   }
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -17,7 +17,7 @@ class Simplifier {
         rewriter_.keep(static_cast<int>(i));
         continue;
       }
-      origin_[i] = origin_[static_cast<size_t>(node.inputs[0].node)];
+      origin_[i] = origin_[node.inputs[0].node];
       if (is_output_[i]) is_output_[origin_[i]] = true;
       // Further outputs (a dropout mask) are read by gradients of training only.
       rewriter_.replace(static_cast<int>(i), std::vector<ValueId>(node.outputs.size(), rewriter_.mapped(node.inputs[0])));

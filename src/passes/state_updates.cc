@@ -14,14 +14,14 @@ StateUpdates::StateUpdates(const Graph& graph) : graph_(graph) {
 
 ValueId StateUpdates::memory_of(ValueId v) const {
   for (;;) {
-    const Graph::Node& node = graph_.nodes[static_cast<size_t>(v.node)];
+    const Graph::Node& node = graph_.nodes[v.node];
     if (!node.op || !node.op->is_view) return v;
     v = node.inputs[0];
   }
 }
 
 bool StateUpdates::forbid_moving(int n, int later) const {
-  const auto& inputs = graph_.nodes[static_cast<size_t>(n)].inputs;
+  const auto& inputs = graph_.nodes[n].inputs;
   return std::any_of(updates_.begin(), updates_.end(), [&](const auto& update) {
     const auto& [memory, by] = update;
     return n < by && by < later && std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return memory_of(v) == memory; });

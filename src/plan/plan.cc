@@ -28,9 +28,9 @@ class Planner {
   Plan take() { return std::move(plan_); }
 
  private:
-  Slot& slot(int s) { return plan_.slots[static_cast<size_t>(s)]; }
+  Slot& slot(int s) { return plan_.slots[s]; }
   Slot& root(int s) { return slot(slot(s).root); }
-  int slot_of(ValueId v) const { return first_slot_[static_cast<size_t>(v.node)] + v.index; }
+  int slot_of(ValueId v) const { return first_slot_[v.node] + v.index; }
 
   // Results go to the caller, who may change them: they are never kept.
   void find_derived() {
@@ -40,17 +40,16 @@ class Planner {
       is_derived_[n] = reads_constants_alone(node);
     }
     for (ValueId v : graph_.outputs)
-      for (int n = v.node; is_derived_[static_cast<size_t>(n)]; n = graph_.nodes[static_cast<size_t>(n)].inputs[0].node) {
-        is_derived_[static_cast<size_t>(n)] = false;
-        if (!graph_.nodes[static_cast<size_t>(n)].op->is_view) break;
+      for (int n = v.node; is_derived_[n]; n = graph_.nodes[n].inputs[0].node) {
+        is_derived_[n] = false;
+        if (!graph_.nodes[n].op->is_view) break;
       }
     // What reads such a result is computed in every run too.
     for (size_t n = 0; n < graph_.nodes.size(); ++n) is_derived_[n] = is_derived_[n] && reads_constants_alone(graph_.nodes[n]);
   }
   bool reads_constants_alone(const Graph::Node& node) const {
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-      return graph_.nodes[static_cast<size_t>(v.node)].is_constant() || is_derived_[static_cast<size_t>(v.node)];
-    });
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId v) { return graph_.nodes[v.node].is_constant() || is_derived_[v.node]; });
   }
 
   void make_slots() {
@@ -101,14 +100,13 @@ class Planner {
   void collect_derived() {
     std::vector<int> maker(plan_.slots.size(), -1);
     for (size_t k = 0; k < plan_.hoisted.size(); ++k)
-      for (int o : plan_.hoisted[k].outputs) maker[static_cast<size_t>(o)] = static_cast<int>(k);
+      for (int o : plan_.hoisted[k].outputs) maker[o] = static_cast<int>(k);
     std::vector<std::string> keys(plan_.hoisted.size());
     const auto key_of = [&](int s) {
       const int r = slot(s).root;
       const std::string own = slot(r).kind == Slot::Kind::constant
                                   ? fmt::format("{}{}{}", kSourceMark, r, kSourceMark)
-                                  : fmt::format("[{}]#{}", keys[static_cast<size_t>(maker[static_cast<size_t>(r)])],
-                                                r - plan_.hoisted[static_cast<size_t>(maker[static_cast<size_t>(r)])].outputs[0]);
+                                  : fmt::format("[{}]#{}", keys[maker[r]], r - plan_.hoisted[maker[r]].outputs[0]);
       return r == s ? own : fmt::format("{}{}", own, slot(s).shape);
     };
     for (size_t k = 0; k < plan_.hoisted.size(); ++k) {
@@ -121,19 +119,19 @@ class Planner {
     std::vector<bool> wanted(plan_.slots.size(), false);
     for (const Step& step : plan_.steps)
       for (int i : step.inputs)
-        if (slot(i).kind == Slot::Kind::derived) wanted[static_cast<size_t>(slot(i).root)] = true;
+        if (slot(i).kind == Slot::Kind::derived) wanted[slot(i).root] = true;
     for (size_t s = 0; s < wanted.size(); ++s) {
       if (!wanted[s]) continue;
       Derived d{static_cast<int>(s), {}, {}, key_of(static_cast<int>(s)), {}};
       number_sources(d);
       std::vector<bool> needed(plan_.hoisted.size(), false);
-      needed[static_cast<size_t>(maker[s])] = true;
+      needed[maker[s]] = true;
       for (size_t k = plan_.hoisted.size(); k-- > 0;) {
         if (!needed[k]) continue;
         d.steps.insert(d.steps.begin(), static_cast<int>(k));
         for (int i : plan_.hoisted[k].inputs) {
           const int r = slot(i).root;
-          if (slot(r).kind == Slot::Kind::derived) needed[static_cast<size_t>(maker[static_cast<size_t>(r)])] = true;
+          if (slot(r).kind == Slot::Kind::derived) needed[maker[r]] = true;
         }
       }
       plan_.derived.push_back(std::move(d));
@@ -154,8 +152,7 @@ class Planner {
     }
     d.recipe = numbered + d.recipe.substr(at);
     d.key = d.recipe;
-    for (int source : d.sources)
-      d.key += fmt::format(" {}", static_cast<const void*>(plan_.constants[static_cast<size_t>(source)].impl().get()));
+    for (int source : d.sources) d.key += fmt::format(" {}", static_cast<const void*>(plan_.constants[source].impl().get()));
   }
 
   bool reads_value(const Step& step, size_t i) const { return !step.op->input_spec(step.attrs, i).shape_only; }
@@ -184,13 +181,13 @@ class Planner {
       const Step& step = plan_.steps[k];
       for (const auto& [in, out] : step.op->inplace) {
         if (in >= static_cast<int>(step.inputs.size()) || out >= static_cast<int>(step.outputs.size())) continue;
-        const int source = slot(step.inputs[static_cast<size_t>(in)]).root, target = step.outputs[static_cast<size_t>(out)];
+        const int source = slot(step.inputs[in]).root, target = step.outputs[out];
         const bool is_output = slot(target).kind == Slot::Kind::output;
         if (slot(target).root != target || (slot(target).kind != Slot::Kind::arena && !is_output) || slot(source).kind != Slot::Kind::arena)
           continue;
         // A result may be computed in its final place from the start, but not before its pass begins.
         if (is_output && (slot(source).first_step < plan_.forward_steps) != (static_cast<int>(k) < plan_.forward_steps)) continue;
-        const Slot& given = slot(step.inputs[static_cast<size_t>(in)]);
+        const Slot& given = slot(step.inputs[in]);
         if (slot(source).last_step != static_cast<int>(k) || !(given.shape == slot(target).shape) || given.dtype != slot(target).dtype)
           continue;
         if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
@@ -272,13 +269,13 @@ std::string Plan::str(std::span<const double> step_microseconds) const {
   std::string text =
       fmt::format("{} steps, arena of {} bytes for {} bytes of intermediate values\n", steps.size(), arena_bytes, unplanned_bytes);
   for (const Derived& d : derived) {
-    const Slot& s = slots[static_cast<size_t>(d.slot)];
-    text += fmt::format("once {:<28} -> kept, {} bytes\n", hoisted[static_cast<size_t>(d.steps.back())].name, s.bytes);
+    const Slot& s = slots[d.slot];
+    text += fmt::format("once {:<28} -> kept, {} bytes\n", hoisted[d.steps.back()].name, s.bytes);
   }
   for (size_t k = 0; k < steps.size(); ++k) {
     text += fmt::format("{:>4} {:<28} ->", k, steps[k].name);
     for (int o : steps[k].outputs) {
-      const Slot& s = slots[static_cast<size_t>(o)];
+      const Slot& s = slots[o];
       const bool in_place = s.root != o;
       text += s.kind == Slot::Kind::arena ? fmt::format(" [{}, {}){}", s.offset, s.offset + s.bytes, in_place ? " in place" : "")
                                           : fmt::format(" output of {} bytes", s.bytes);

@@ -13,7 +13,7 @@ std::shared_ptr<CompiledLoops> CompiledLoops::of(const Program& program) {
 }
 
 CompiledLoops::CompiledLoops(const Program& program) : program_(program) {
-  for (int i = 0; i < program.num_results(); ++i) results_[static_cast<size_t>(i)] = program.result(i);
+  for (int i = 0; i < program.num_results(); ++i) results_[i] = program.result(i);
 }
 
 LoopKernel CompiledLoops::find(uint32_t repeated, int64_t elements) {

@@ -26,7 +26,7 @@ const char* name(ScalarFn fn) {
 
 int Program::append(const Instruction& instruction) {
   if (size_ == kMaxInstructions) throw InternalError("a scalar expression has too many instructions");
-  code_[static_cast<size_t>(size_)] = instruction;
+  code_[size_] = instruction;
   return size_++;
 }
 
@@ -38,7 +38,7 @@ bool Program::is_result(int position) const {
 
 void Program::add_result(int position) {
   if (named_results_ == kMaxResults) throw InternalError("a scalar program has too many results");
-  results_[static_cast<size_t>(named_results_++)] = static_cast<uint8_t>(position);
+  results_[named_results_++] = static_cast<uint8_t>(position);
 }
 
 std::string Program::str() const {
@@ -56,7 +56,7 @@ std::string Program::str() const {
     }
   }
   std::string results;
-  for (int i = 0; i < num_results() && !text.empty(); ++i) results += (i ? ", " : "") + text[static_cast<size_t>(result(i))];
+  for (int i = 0; i < num_results() && !text.empty(); ++i) results += (i ? ", " : "") + text[result(i)];
   return results;
 }
 

@@ -130,12 +130,12 @@ bool RowProgram::is_read_per_row(int value) const {
 }
 
 DType RowProgram::result_dtype(int result, int inputs) const {
-  int value = results[static_cast<size_t>(result)] - inputs;
+  int value = results[result] - inputs;
   for (const RowStage& s : stages) {
     if (value >= 0 && value < s.gives() && s.function == RowFunction::map)
       return dtype_of_value(s.loops->program(), s.loops->program().result(value));
     if (value >= 0 && value < s.gives() && s.dtype) {
-      const RowValue kind = row_signature(s.function).results[static_cast<size_t>(value)];
+      const RowValue kind = row_signature(s.function).results[value];
       if (s.function == RowFunction::reduce || kind == RowValue::sum) return *s.dtype;
     }
     value -= s.gives();

@@ -30,7 +30,7 @@ struct Recorder {
     RowInstruction in{.op = RowOp::call, .fn = fn};
     int16_t* to = in.args;
     for (const RowExpr& a : args) {
-      in.is_row |= code[static_cast<size_t>(a.position)].is_row;
+      in.is_row |= code[a.position].is_row;
       *to++ = a.position;
     }
     return add(in);
@@ -94,7 +94,7 @@ class Lowering {
     plan.code = std::move(recorder_.code);
     return true;
   }
-  int16_t value(int v) const { return values_[static_cast<size_t>(v)].position; }
+  int16_t value(int v) const { return values_[v].position; }
   RowSweeps plan;
 
  private:
@@ -110,17 +110,15 @@ class Lowering {
         case 1: positions.push_back(recorder_.call(in.fn, {arg(0)})); break;
         case 2: positions.push_back(recorder_.call(in.fn, {arg(0), arg(1)})); break;
         case 3: positions.push_back(recorder_.call(in.fn, {arg(0), arg(1), arg(2)})); break;
-        default:
-          positions.push_back(in.fn == ScalarFn::constant ? recorder_.constant(in.value)
-                                                          : values_[static_cast<size_t>(stage.arguments[in.args[0]])]);
+        default: positions.push_back(in.fn == ScalarFn::constant ? recorder_.constant(in.value) : values_[stage.arguments[in.args[0]]]);
       }
     }
-    for (int r = 0; r < p.num_results(); ++r) values_.push_back(positions[static_cast<size_t>(p.result(r))]);
+    for (int r = 0; r < p.num_results(); ++r) values_.push_back(positions[p.result(r)]);
   }
 
   bool function(const RowStage& stage) {
     const RecordedRows rows{recorder_};
-    const auto argument = [&](size_t a) { return values_[static_cast<size_t>(stage.arguments[a])]; };
+    const auto argument = [&](size_t a) { return values_[stage.arguments[a]]; };
     RowExpr given[3], exps;
     switch (stage.function) {
       case RowFunction::reduce: given[0] = reduction(stage, argument(0)); break;
@@ -224,13 +222,13 @@ class Sweeping {
   }
 
  private:
-  int16_t level(int value) const { return levels_[static_cast<size_t>(value)]; }
+  int16_t level(int value) const { return levels_[value]; }
 
   void find_needed() {
-    for (const RowOutput& out : plan_.outputs) needed_[static_cast<size_t>(out.value)] = true;
+    for (const RowOutput& out : plan_.outputs) needed_[out.value] = true;
     for (size_t k = code_.size(); k-- > 0;)
       if (needed_[k])
-        for (int a = 0; a < arguments_of(code_[k]); ++a) needed_[static_cast<size_t>(code_[k].args[a])] = true;
+        for (int a = 0; a < arguments_of(code_[k]); ++a) needed_[code_[k].args[a]] = true;
   }
   // The first sweep that can compute a row, or before which a number can be known. Costs: of computing an element of it from the inputs.
   void find_levels() {
@@ -238,7 +236,7 @@ class Sweeping {
       const RowInstruction& in = code_[k];
       for (int a = 0; a < arguments_of(in); ++a) {
         levels_[k] = std::max(levels_[k], level(in.args[a]));
-        costs_[k] += costs_[static_cast<size_t>(in.args[a])];
+        costs_[k] += costs_[in.args[a]];
       }
       if (needed_[k] && (is_reduction(in) || in.op == RowOp::pick)) plan_.sweeps = std::max(plan_.sweeps, levels_[k] + 1);
       if (is_reduction(in)) ++levels_[k];
@@ -277,13 +275,13 @@ class Sweeping {
     return true;
   }
   void demand(int16_t value, int16_t sweep) {
-    RowInstruction& in = code_[static_cast<size_t>(value)];
+    RowInstruction& in = code_[value];
     if (!in.is_row || in.op == RowOp::input) return;
     if (in.sweep == sweep) return;
     if (in.sweep >= 0) {
       if (in.slot >= 0 || in.output >= 0) return;
       const int16_t output = output_with(value, in.sweep);
-      if (costs_[static_cast<size_t>(value)] > (output >= 0 ? kCheapBesideOutput : kCheap)) {
+      if (costs_[value] > (output >= 0 ? kCheapBesideOutput : kCheap)) {
         if (output >= 0)
           in.output = output;
         else

@@ -120,7 +120,7 @@ Tensor Tensor::from_dlpack(DLManagedTensor* managed) {
   if (t.strides)
     copy_strided(t, shape, first, width, bytes_of(out));
   else if (out.size() > 0)
-    std::memcpy(bytes_of(out), first, static_cast<size_t>(out.nbytes()));
+    std::memcpy(bytes_of(out), first, out.nbytes());
   return out;
 }
 

@@ -35,7 +35,7 @@ struct Pool {
 // Leaked on purpose: tensors in static objects may be freed after everything else.
 Pool& pool(Device device) {
   static auto* pools = new std::array<Pool, Device::kMaxDevices>;
-  return (*pools)[static_cast<size_t>(device.id())];
+  return (*pools)[device.id()];
 }
 
 // A small stack of free blocks per size class; what does not fit goes to the pool, what a dying thread holds is freed.
@@ -118,7 +118,7 @@ void release_cached_memory(Device device) {
   if (device.id() == 0) thread_cache.release();
   std::lock_guard lock(p.mutex);
   for (int c = kFirstClass; c < kClasses; ++c) {
-    auto& blocks = p.free[static_cast<size_t>(c)];
+    auto& blocks = p.free[c];
     p.cached.fetch_sub(class_bytes(c) * static_cast<int64_t>(blocks.size()));
     for (void* block : blocks) std::free(block);
     blocks.clear();

@@ -121,7 +121,7 @@ class Printer {
     collect(0, 0, seen);
     if (is_floating(dtype_)) {
       std::vector<double> numbers;
-      for (int64_t i : seen) numbers.push_back(values_[static_cast<size_t>(i)]);
+      for (int64_t i : seen) numbers.push_back(values_[i]);
       style_.emplace(dtype_, numbers);
     }
     for (int64_t i : seen) width_ = std::max(width_, exact_text(i).size());
@@ -141,9 +141,9 @@ class Printer {
   }
 
   std::string exact_text(int64_t i) const {
-    const double v = values_[static_cast<size_t>(i)];
+    const double v = values_[i];
     if (dtype_ == DType::boolean) return v != 0 ? "True" : "False";
-    if (dtype_ == DType::int64) return std::to_string(whole_[static_cast<size_t>(i)]);
+    if (dtype_ == DType::int64) return std::to_string(whole_[i]);
     if (!is_floating(dtype_)) return std::to_string(static_cast<int64_t>(v));
     if (style_) return style_->text(v);
     return std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf";
@@ -180,7 +180,7 @@ class Printer {
     if (axis == shape_.ndim() - 1) {
       out = row(offset, indent, width);
     } else {
-      const std::string between(static_cast<size_t>(shape_.ndim() - 1 - axis), '\n');
+      const std::string between(shape_.ndim() - 1 - axis, '\n');
       for (int64_t i = 0; i < shape_[axis]; ++i) {
         if (elided(axis) && i == kEdge) {
           out += margin + "..." + between;

@@ -96,7 +96,7 @@ std::vector<T> Tensor::to_vector() const {
   const Tensor value = concrete(*this);
   const detail::TensorImpl& i = impl_of(value);
   const int64_t n = i.shape.elements();
-  std::vector<T> out(static_cast<size_t>(n));
+  std::vector<T> out(n);
   if constexpr (std::is_same_v<T, bool>) {
     const std::vector<uint8_t> bytes = astype(DType::boolean).template to_vector<uint8_t>();
     for (size_t k = 0; k < out.size(); ++k) out[k] = bytes[k] != 0;
@@ -116,7 +116,7 @@ Tensor::operator bool() const {
 void Tensor::copy_to(void* destination) const {
   const Tensor value = concrete(*this);
   const detail::TensorImpl& i = impl_of(value);
-  std::memcpy(destination, bytes_of(value), static_cast<size_t>(i.shape.elements() * dtype_bytes(i.dtype)));
+  std::memcpy(destination, bytes_of(value), i.shape.elements() * dtype_bytes(i.dtype));
 }
 
 Tensor::Tensor(double scalar) : Tensor(make_tensor({}, DType::float32, current_device())) {

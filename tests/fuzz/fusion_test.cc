@@ -109,8 +109,7 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
 Tensors run_program(const std::vector<Instruction>& program, const Inputs& in, const Tensors& given) {
   Tensors values = given;
   for (const Instruction& i : program)
-    values.push_back(clip(run_instruction(i, values[static_cast<size_t>(i.a)], values[static_cast<size_t>(i.b)], in, given[2]),
-                          {.a_min = -50, .a_max = 50}));
+    values.push_back(clip(run_instruction(i, values[i.a], values[i.b], in, given[2]), {.a_min = -50, .a_max = 50}));
   return {values.back(), values[values.size() / 2] * 1};
 }
 

@@ -61,8 +61,7 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
 // One result of shape (4, 6), kept in range so that long products do not overflow.
 Tensor run_program(const std::vector<Instruction>& program, const Tensor& x, const Tensor& y, const Tensor& w, bool branches) {
   Tensors values{x, y, w};
-  for (const Instruction& in : program)
-    values.push_back(tanh(run_instruction(in, values[static_cast<size_t>(in.a)], values[static_cast<size_t>(in.b)], branches)));
+  for (const Instruction& in : program) values.push_back(tanh(run_instruction(in, values[in.a], values[in.b], branches)));
   return values.back() + values[values.size() / 2];
 }
 

@@ -119,7 +119,7 @@ TEST_P(EverySample, HasTheGradientThatDifferencesGive) {
       x[i] = before - step;
       const double below = value();
       x[i] = before;
-      ASSERT_NEAR(gradient.to_vector<double>()[static_cast<size_t>(i)], (above - below) / (2 * step), 1e-5) << what << " element " << i;
+      ASSERT_NEAR(gradient.to_vector<double>()[i], (above - below) / (2 * step), 1e-5) << what << " element " << i;
     }
   };
   for (size_t i = 0; i < inputs.size(); ++i)

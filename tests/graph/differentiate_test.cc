@@ -106,7 +106,7 @@ void expect_no_overlap(const Plan& plan) {
     for (size_t b = 0; b < a; ++b) {
       const Slot &s = plan.slots[a], &t = plan.slots[b];
       if (s.kind != Slot::Kind::arena || t.kind != Slot::Kind::arena || s.root == t.root) continue;
-      const Slot &r = plan.slots[static_cast<size_t>(s.root)], &q = plan.slots[static_cast<size_t>(t.root)];
+      const Slot &r = plan.slots[s.root], &q = plan.slots[t.root];
       const bool together = r.first_step <= q.last_step && q.first_step <= r.last_step;
       const bool apart = s.offset + s.bytes <= t.offset || t.offset + t.bytes <= s.offset;
       EXPECT_TRUE(apart || !together) << "slots " << a << " and " << b << "\n" << plan.str();
@@ -116,13 +116,13 @@ void expect_no_overlap(const Plan& plan) {
 // The same asked of the steps themselves: what a step writes is not what a later step still reads as another value.
 void expect_values_survive(const Plan& plan) {
   std::vector<int> owner;  // per byte of the arena: the slot whose value it holds
-  owner.resize(static_cast<size_t>(plan.arena_bytes), -1);
+  owner.resize(plan.arena_bytes, -1);
   std::vector<int> value_of(plan.slots.size());
   for (size_t i = 0; i < value_of.size(); ++i) value_of[i] = static_cast<int>(i);
   auto bytes = [&](int s, auto&& f) {
-    const Slot& slot = plan.slots[static_cast<size_t>(s)];
+    const Slot& slot = plan.slots[s];
     if (slot.kind != Slot::Kind::arena) return;
-    for (int64_t i = slot.offset; i < slot.offset + slot.bytes; ++i) f(owner[static_cast<size_t>(i)]);
+    for (int64_t i = slot.offset; i < slot.offset + slot.bytes; ++i) f(owner[i]);
   };
   for (const Step& step : plan.steps) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -131,7 +131,7 @@ void expect_values_survive(const Plan& plan) {
       bytes(step.inputs[i], [&](int o) { holder = holder == -2 || holder == o ? o : -3; });
       // A view has no step of its own, so its bytes belong to another slot of the same root.
       if (holder >= 0) {
-        EXPECT_EQ(plan.slots[static_cast<size_t>(holder)].root, plan.slots[static_cast<size_t>(step.inputs[i])].root) << step.name;
+        EXPECT_EQ(plan.slots[holder].root, plan.slots[step.inputs[i]].root) << step.name;
       }
       EXPECT_NE(holder, -1) << step.name << " reads memory that nothing was written to";
       EXPECT_NE(holder, -3) << step.name << " reads a value that was partly overwritten\n" << plan.str();
@@ -195,12 +195,10 @@ TEST(Plan, AValueThatIsReadLaterIsNotOverwritten) {
   return d, e
 }
 )g");
-  const auto in_place = [&](size_t step) {
-    return plan.slots[static_cast<size_t>(plan.steps[step].outputs[0])].root != plan.steps[step].outputs[0];
-  };
+  const auto in_place = [&](size_t step) { return plan.slots[plan.steps[step].outputs[0]].root != plan.steps[step].outputs[0]; };
   EXPECT_FALSE(in_place(1)) << plan.str();  // a is read by c
   EXPECT_TRUE(in_place(2)) << plan.str();   // into a, not into b, of which v is a view
-  EXPECT_EQ(plan.slots[static_cast<size_t>(plan.steps[2].outputs[0])].root, plan.steps[0].outputs[0]);
+  EXPECT_EQ(plan.slots[plan.steps[2].outputs[0]].root, plan.steps[0].outputs[0]);
   EXPECT_EQ(plan.steps.size(), 5u);  // the reshape is no step
 }
 

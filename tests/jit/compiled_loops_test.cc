@@ -17,8 +17,7 @@ using kernels::Operand;
 // What a program gives for each of its results, kept in the program's type.
 std::vector<std::vector<char>> run(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops) {
   const DType dtype = kernels::storage_of(program.type());
-  std::vector<std::vector<char>> bytes(static_cast<size_t>(program.num_results()),
-                                       std::vector<char>(static_cast<size_t>(shape.elements() * dtype_bytes(dtype))));
+  std::vector<std::vector<char>> bytes(program.num_results(), std::vector<char>(shape.elements() * dtype_bytes(dtype)));
   std::vector<kernels::Result> results;
   for (auto& b : bytes) results.push_back({b.data(), dtype});
   kernels::run_elementwise(program, operands, results, shape, loops);
@@ -116,7 +115,7 @@ TEST_F(CompiledLoop, OperandsAndResultsMayHaveOtherTypes) {
     column[shape.ndim() - 1] = 1;
     const Values f = random_values<float>(shape, engine), k = random_values<int32_t>(column, engine),
                  wide = random_values<double>(shape, engine);
-    std::vector<uint16_t> half(static_cast<size_t>(shape.elements()));
+    std::vector<uint16_t> half(shape.elements());
     kernels::convert(f.bytes.data(), DType::float32, half.data(), DType::float16, shape.elements());
     const std::vector<char> mask = {1};
     const Shape one{1};

@@ -27,7 +27,7 @@ struct Reduced {
 using Flags = std::array<bool, Shape::kMaxAxes>;
 Flags flags_of(const Shape& axes) {
   Flags flags{};
-  for (int i = 0; i < axes.ndim(); ++i) flags[static_cast<size_t>(axes[i])] = true;
+  for (int i = 0; i < axes.ndim(); ++i) flags[axes[i]] = true;
   return flags;
 }
 
@@ -162,7 +162,7 @@ TEST_F(CompiledReduction, WhatTheLoopCannotDoIsComputedInBlocks) {
   std::mt19937_64 engine(3);
   const Case c{{40, 300}, {0}};
   const Values x = values_of(ComputeType::f32, c.shape, true, engine);
-  std::vector<uint16_t> half(static_cast<size_t>(c.shape.elements()));
+  std::vector<uint16_t> half(c.shape.elements());
   kernels::convert(x.bytes.data(), DType::float32, half.data(), DType::float16, c.shape.elements());
   const Operand plain[] = {{x.bytes.data(), DType::float32, &c.shape}}, narrow[] = {{half.data(), DType::float16, &c.shape}};
   const std::string square = "f32 x0 multiply(0,0)";

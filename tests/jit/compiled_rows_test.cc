@@ -25,12 +25,12 @@ struct Array {
 };
 Array random_array(const Shape& shape, DType dtype, std::mt19937_64& engine) {
   const Values wide = random_values<double>(shape, engine);
-  Array a{shape, dtype, std::vector<char>(static_cast<size_t>(shape.elements() * dtype_bytes(dtype)))};
+  Array a{shape, dtype, std::vector<char>(shape.elements() * dtype_bytes(dtype))};
   kernels::convert(wide.bytes.data(), DType::float64, a.bytes.data(), dtype, shape.elements());
   return a;
 }
 Array random_index(const Shape& shape, int64_t length, DType dtype, std::mt19937_64& engine) {
-  std::vector<int64_t> places(static_cast<size_t>(shape.elements()));
+  std::vector<int64_t> places(shape.elements());
   for (int64_t& p : places) p = static_cast<int64_t>(engine() % static_cast<uint64_t>(length + 4)) - (dtype == DType::uint8 ? 0 : 2);
   Array a{shape, dtype, std::vector<char>(places.size() * static_cast<size_t>(dtype_bytes(dtype)))};
   kernels::convert(places.data(), DType::int64, a.bytes.data(), dtype, shape.elements());
@@ -50,7 +50,7 @@ std::vector<Array> run(const RowProgram& program, const std::vector<Array>& inpu
   for (int r = 0; r < static_cast<int>(program.results.size()); ++r) {
     const DType dtype = program.result_dtype(r, static_cast<int>(inputs.size()));
     const Shape& shape = kernel.result_shape(r);
-    outputs.push_back({shape, dtype, std::vector<char>(static_cast<size_t>(shape.elements() * dtype_bytes(dtype)), 7)});
+    outputs.push_back({shape, dtype, std::vector<char>(shape.elements() * dtype_bytes(dtype), 7)});
   }
   for (Array& a : outputs) results.push_back({a.bytes.data(), a.dtype});
   kernel.run(operands, results);

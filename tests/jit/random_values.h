@@ -27,7 +27,7 @@ T special_or_random(std::mt19937_64& engine) {
 }
 template <class T>
 Values random_values(const Shape& shape, std::mt19937_64& engine) {
-  Values v{shape, std::vector<char>(static_cast<size_t>(shape.elements()) * sizeof(T))};
+  Values v{shape, std::vector<char>(shape.elements() * sizeof(T))};
   for (int64_t i = 0; i < shape.elements(); ++i) {
     const T x = special_or_random<T>(engine);
     std::memcpy(v.bytes.data() + i * static_cast<int64_t>(sizeof(T)), &x, sizeof(T));

@@ -28,7 +28,7 @@ bool accepts(const OpDef& op, DType dtype) {
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, double low, double high) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> uniform(low, high);
-  std::vector<double> values(static_cast<size_t>(shape.elements()));
+  std::vector<double> values(shape.elements());
   for (double& v : values) v = uniform(engine);
   return from_vector(values, shape, {.dtype = dtype});
 }

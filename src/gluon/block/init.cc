@@ -96,7 +96,7 @@ InitializerPtr bilinear() {
     const Shape s = value.shape();
     if (s.ndim() != 4) raise<UserError>("initialiser: bilinear needs 4 axes, '{}' has shape {}", name, s);
     const double f = std::ceil(static_cast<double>(s[3]) / 2), c = (2 * f - 1 - std::fmod(f, 2)) / (2 * f);
-    std::vector<float> v(static_cast<size_t>(s.elements()));
+    std::vector<float> v(s.elements());
     for (size_t i = 0; i < v.size(); ++i) {
       const auto x = static_cast<double>(static_cast<int64_t>(i) % s[3]), y = static_cast<double>(static_cast<int64_t>(i) / s[3] % s[2]);
       v[i] = static_cast<float>((1 - std::abs(x / f - c)) * (1 - std::abs(y / f - c)));

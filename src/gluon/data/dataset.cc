@@ -29,7 +29,7 @@ class SubsetDataset final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
   Tensors get(int64_t i) const override {
     if (i < 0 || i >= size()) raise<IndexError>("dataset: sample {} of {} was asked for", i, size());
-    return base_->get(indices_[static_cast<size_t>(i)]);
+    return base_->get(indices_[i]);
   }
 
  private:
@@ -48,7 +48,7 @@ class FunctionSampler final : public Sampler {
 SamplerPtr make_sampler(std::function<std::vector<int64_t>(uint64_t)> f) { return std::make_shared<FunctionSampler>(std::move(f)); }
 
 std::vector<int64_t> counting(int64_t start, int64_t length) {
-  std::vector<int64_t> v(static_cast<size_t>(std::max<int64_t>(length, 0)));
+  std::vector<int64_t> v(std::max<int64_t>(length, 0));
   std::iota(v.begin(), v.end(), start);
   return v;
 }

@@ -91,11 +91,11 @@ data::DatasetPtr cifar(const std::vector<std::string>& paths, int64_t labels, in
   }
   const int64_t count = static_cast<int64_t>(bytes.size()) / record;
   Tensor images = empty({count, 32, 32, 3}, {.dtype = DType::uint8});
-  std::vector<int32_t> classes(static_cast<size_t>(count));
+  std::vector<int32_t> classes(count);
   uint8_t* out = images.mutable_data<uint8_t>();
   for (int64_t n = 0; n < count; ++n) {
     const auto* from = reinterpret_cast<const uint8_t*>(bytes.data()) + n * record;
-    classes[static_cast<size_t>(n)] = from[chosen_label];
+    classes[n] = from[chosen_label];
     for (int64_t i = 0; i < 32 * 32; ++i)
       for (int64_t c = 0; c < 3; ++c) *out++ = from[labels + c * 32 * 32 + i];
   }
@@ -174,7 +174,7 @@ ImageFolderDataset::ImageFolderDataset(const std::string& root, image::Channels 
 }
 Tensors ImageFolderDataset::get(int64_t index) const {
   if (index < 0 || index >= size()) raise<IndexError>("image folder: image {} of {} was asked for", index, size());
-  const auto& [path, label] = items_[static_cast<size_t>(index)];
+  const auto& [path, label] = items_[index];
   return {image::imread(path, channels_), full({}, label, {.dtype = DType::int32})};
 }
 

@@ -33,7 +33,7 @@ Reader::Reader(const std::string& path) : path_(path), file_(path, std::ios::bin
 std::string Reader::read_bytes(int64_t count) {
   if (position_ + count > size_)
     raise<SystemError>("'{}' is cut off: a record at {} ends beyond the file's {} bytes", path_, position_, size_);
-  std::string bytes(static_cast<size_t>(count), '\0');
+  std::string bytes(count, '\0');
   file_.clear();
   file_.seekg(position_);
   if (!file_.read(bytes.data(), count)) raise<SystemError>("cannot read '{}'", path_);
@@ -159,7 +159,7 @@ class ImageRecordDataset final : public data::Dataset {
     std::string record;
     {
       const std::lock_guard lock(mutex_);
-      record = reader_.read_at(offsets_[static_cast<size_t>(i)]);
+      record = reader_.read_at(offsets_[i]);
     }
     const auto [header, content] = unpack(record, fmt::format("'{}', record {}", path_, i));
     const Shape shape = header.label.size() == 1 ? Shape{} : Shape{static_cast<int64_t>(header.label.size())};

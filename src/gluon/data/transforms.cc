@@ -65,7 +65,7 @@ Tensor RandomCrop::forward(const Tensor& in) {
     x = zeros({s.height + 2 * pad_, s.width + 2 * pad_, in.extent(2)}, {in.dtype(), in.device()});
     const int64_t pixel = in.extent(2) * dtype_bytes(in.dtype()), row = s.width * pixel;
     for (int64_t y = 0; y < s.height; ++y)
-      std::memcpy(bytes_of(x) + ((y + pad_) * (s.width + 2 * pad_) + pad_) * pixel, bytes_of(in) + y * row, static_cast<size_t>(row));
+      std::memcpy(bytes_of(x) + ((y + pad_) * (s.width + 2 * pad_) + pad_) * pixel, bytes_of(in) + y * row, row);
   }
   x = enlarged(x, want, "RandomCrop");
   const Size have = size_of(x, "RandomCrop");

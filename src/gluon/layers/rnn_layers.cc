@@ -46,7 +46,7 @@ Tensors RecurrentLayer::begin_state(const Tensor& x) const {
   // (1, batch, 1), whichever way the input lies
   const Tensor column = zero_column(x, batch_axis).reshape({1, -1, 1});
   const Tensor zero = gluino::call("broadcast_axis", {column}, {{"axis", Shape{0, 2}}, {"size", Shape{rows, hidden_size_}}});
-  return Tensors(static_cast<size_t>(num_states()), zero);
+  return Tensors(num_states(), zero);
 }
 
 Tensors RecurrentLayer::forward(const Tensors& inputs) {

@@ -18,7 +18,7 @@ void detail::set_fields(const std::string& who, const std::vector<AttrField>& fi
   for (const auto& [name, value] : values) {
     const auto at = std::find(known.begin(), known.end(), name);
     if (at == known.end()) raise<UserError>("{} has no option '{}'{}", who, name, did_you_mean(name, known));
-    fields[static_cast<size_t>(at - known.begin())].set(options, fmt::format("{}: option '{}'", who, name), value);
+    fields[at - known.begin()].set(options, fmt::format("{}: option '{}'", who, name), value);
   }
 }
 std::vector<std::string> names() {

@@ -90,7 +90,7 @@ ClassifierPtr resnet(int version, int layers, Options o) {
   for (int stage = 0; stage < 4; ++stage) {
     const int64_t channels = (bottleneck ? 256 : 64) << stage;
     auto part = sequence(fmt::format("stage{}_", stage + 1));
-    for (int i = 0; i < blocks[static_cast<size_t>(stage)]; ++i) {
+    for (int i = 0; i < blocks[stage]; ++i) {
       const int64_t stride = i == 0 && stage > 0 ? 2 : 1;
       if (version == 1)
         part->add<ResidualV1>(bottleneck, channels, stride, i == 0 && channels != in);

@@ -37,7 +37,7 @@ void from_blocked(int64_t batch, int64_t channels, int64_t area, const float* bl
 }
 
 std::vector<float> padded_bias(const float* bias, int64_t channels) {
-  std::vector<float> padded(static_cast<size_t>(blocks_of(channels) * kChannelBlock), 0.0f);
+  std::vector<float> padded(blocks_of(channels) * kChannelBlock, 0.0f);
   if (bias) std::copy_n(bias, channels, padded.data());
   return padded;
 }

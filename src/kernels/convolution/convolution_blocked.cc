@@ -128,7 +128,7 @@ void convolution_direct_blocked(const ConvGeometry& g, const float* data, const 
     // Asked for before the threads start. The last channels may need memory that whole blocks do not: for a padded bias.
     const auto pad_bytes =
         static_cast<int64_t>(std::max(plan_at(0, 0)->scratchpad.get_size(), plan_at(0, columns - 1)->scratchpad.get_size()));
-    std::vector<void*> pads(static_cast<size_t>(rows * columns), nullptr);
+    std::vector<void*> pads(rows * columns, nullptr);
     if (pad_bytes)
       for (void*& p : pads) p = scratch(pad_bytes);
     parallel_for(rows * columns, 1, [&](int64_t begin, int64_t end) {
@@ -140,7 +140,7 @@ void convolution_direct_blocked(const ConvGeometry& g, const float* data, const 
         std::unordered_map<int, memory> args{{DNNL_ARG_SRC, wrap(plan->src, data + n * image + (g.is_depthwise() ? b * in_block : 0))},
                                              {DNNL_ARG_WEIGHTS, wrap(plan->weights, packed + b * weight_block)},
                                              {DNNL_ARG_DST, wrap(plan->dst, out + (n * blocks + b) * out_block)},
-                                             {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[static_cast<size_t>(t)])}};
+                                             {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[t])}};
         if (epilogue.bias) args.emplace(DNNL_ARG_BIAS, wrap(plan->bias, epilogue.bias + b * kChannelBlock));
         plan->primitive.execute(dnnl_stream(), args);
         dnnl_stream().wait();

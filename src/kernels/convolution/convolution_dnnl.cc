@@ -31,7 +31,7 @@ struct Plan {
 
 memory::dims spatial(const ConvGeometry& g, const Spatial& s, int64_t offset = 0) {
   memory::dims d;
-  for (int i = 0; i < g.rank; ++i) d.push_back(s[static_cast<size_t>(i)] + offset);
+  for (int i = 0; i < g.rank; ++i) d.push_back(s[i] + offset);
   return d;
 }
 
@@ -173,7 +173,7 @@ void run(const ConvGeometry& g, Direction direction, const float* a, const float
     const std::lock_guard lock(mutex);
     return scratch(bytes);
   };
-  std::vector<float*> sums(static_cast<size_t>(parts), result);
+  std::vector<float*> sums(parts, result);
   for (size_t p = 1; is_sum && p < sums.size(); ++p) sums[p] = static_cast<float*>(scratch(weight * static_cast<int64_t>(sizeof(float))));
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
@@ -181,13 +181,13 @@ void run(const ConvGeometry& g, Direction direction, const float* a, const float
       ConvGeometry part = g;
       part.batch = std::min(images, g.batch - first);
       if (part.batch <= 0) {
-        if (is_sum) std::fill_n(sums[static_cast<size_t>(p)], weight, 0.0f);
+        if (is_sum) std::fill_n(sums[p], weight, 0.0f);
       } else if (direction == Direction::forward) {
         run_part(part, direction, a + first * data, b, bias, result + first * out, shared);
       } else if (direction == Direction::data_grad) {
         run_part(part, direction, a + first * out, b, bias, result + first * data, shared);
       } else {
-        run_part(part, direction, a + first * out, b + first * data, bias, sums[static_cast<size_t>(p)], shared);
+        run_part(part, direction, a + first * out, b + first * data, bias, sums[p], shared);
       }
     }
   });

@@ -88,7 +88,7 @@ float* gather(const Products& s, const std::vector<Element>& elements, const flo
   const int64_t panels = all_panels(elements), panel = s.terms * kTileColumns;
   float* result = floats(panels * panel, scratch);
   parallel_for(s.terms, kParallelGrain / (panels * kTileColumns + 1), [&](int64_t begin, int64_t end) {
-    std::vector<float> row(static_cast<size_t>(panels * kTileColumns), 0.0f);
+    std::vector<float> row(panels * kTileColumns, 0.0f);
     for (int64_t term = begin; term < end; ++term) {
       int64_t column = 0;
       for (const Element& e : elements) {
@@ -141,7 +141,7 @@ void multiply_rows(const Products& s, const Blocks& blocks, const std::vector<El
       const float* b = factors + term * kTileColumns;
       float* c = sums + row * blocks.width;
       for (int64_t e = 0; e < taps; ++e)
-        for (int64_t p = 0; p < elements[static_cast<size_t>(e)].panels(); ++p, b += panel, c += kTileColumns) {
+        for (int64_t p = 0; p < elements[e].panels(); ++p, b += panel, c += kTileColumns) {
           gemm_table().columns(rows, kTileColumns, terms, weight + row * row_step + e, row_step, term_step, b, kTileColumns, 0, nullptr, c,
                                blocks.width, {term ? TileStart::output : TileStart::zero, false});
           fetcher.advance(fetched);

@@ -82,8 +82,7 @@ class Strip {
   }
   void fill(int64_t first, int64_t count, const float* data, const float* head) {
     const int64_t work = l_.unit_terms * (l_.in_blocks + l_.out_blocks) * kChannelBlock * 5;
-    for (int64_t p = 0; p < l_.points; ++p)
-      factors_[static_cast<size_t>(p)] = {data_ + p * l_.data_step(), head_ + p * l_.head_step(), count};
+    for (int64_t p = 0; p < l_.points; ++p) factors_[p] = {data_ + p * l_.data_step(), head_ + p * l_.head_step(), count};
     if (l_.tile)
       parallel_for(count, kGrain / (l_.points * work), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) transform_tile(first + t, t, count, data, head);
@@ -115,7 +114,7 @@ class Strip {
     const SeenOutputs down = seen_outputs(g_, 0, point / g_.kernel[1]), right = seen_outputs(g_, 1, point % g_.kernel[1]);
     const auto is_seen = [&](int64_t line) { return line % g_.out[0] >= down.first && line % g_.out[0] < down.last; };
     const int64_t columns = right.count();
-    GradFactors& f = factors_[static_cast<size_t>(point)];
+    GradFactors& f = factors_[point];
     f.terms = 0;
     for (int64_t line = first; line < first + count; ++line) f.terms += is_seen(line) ? columns : 0;
     int64_t term = 0;

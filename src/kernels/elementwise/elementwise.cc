@@ -42,7 +42,7 @@ void collapse(Loop& loop, const Shape& shape) {
     int64_t step = 1;
     for (int i = shape.ndim() - 1, j = s.ndim() - 1; i >= 0; --i, --j) {
       const int64_t extent = j >= 0 ? s[j] : 1;
-      strides[k][static_cast<size_t>(i)] = extent == 1 ? 0 : step;
+      strides[k][i] = extent == 1 ? 0 : step;
       step *= extent;
     }
   }
@@ -50,15 +50,15 @@ void collapse(Loop& loop, const Shape& shape) {
     if (shape[i] == 1) continue;
     bool merge = loop.axes > 0;
     for (size_t k = 0; merge && k < count; ++k) {
-      const int64_t outer = loop.access[k].strides[static_cast<size_t>(loop.axes - 1)];
-      merge = outer == strides[k][static_cast<size_t>(i)] * shape[i];
+      const int64_t outer = loop.access[k].strides[loop.axes - 1];
+      merge = outer == strides[k][i] * shape[i];
     }
     if (!merge) {
-      loop.extents[static_cast<size_t>(loop.axes++)] = 1;
+      loop.extents[loop.axes++] = 1;
     }
     const auto axis = static_cast<size_t>(loop.axes - 1);
     loop.extents[axis] *= shape[i];
-    for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][static_cast<size_t>(i)];
+    for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][i];
   }
 }
 
@@ -106,7 +106,7 @@ void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begi
   while (n > 0) {
     const int64_t run = std::min(n, loop.extents[last] - position[last]);
     if (a.strides[last] == 1) {
-      std::memcpy(dst, data + offset, static_cast<size_t>(run) * sizeof(T));
+      std::memcpy(dst, data + offset, run * sizeof(T));
     } else if (a.strides[last] == 0) {
       std::fill(dst, dst + run, data[offset]);
     } else {
@@ -171,14 +171,14 @@ Registers allocate_registers(const Program& p) {
   for (int i = 0; i < p.size(); ++i)
     if (p[i].fn != ScalarFn::input)
       for (int k = 0; k < arity(p[i].fn); ++k) last_use[p[i].args[k]] = i;
-  for (int r = 0; r < p.num_results(); ++r) last_use[static_cast<size_t>(p.result(r))] = p.size();
+  for (int r = 0; r < p.num_results(); ++r) last_use[p.result(r)] = p.size();
   Registers r;
   std::array<bool, Program::kMaxInstructions> busy{};
   const auto take = [&](int i) {
     int s = 0;
-    while (busy[static_cast<size_t>(s)]) ++s;
-    busy[static_cast<size_t>(s)] = true;
-    r.slot[static_cast<size_t>(i)] = static_cast<uint8_t>(s);
+    while (busy[s]) ++s;
+    busy[s] = true;
+    r.slot[i] = static_cast<uint8_t>(s);
     r.count = std::max(r.count, s + 1);
   };
   // Leaves own their slot from the start: constants are filled once, before any instruction runs.
@@ -188,7 +188,7 @@ Registers allocate_registers(const Program& p) {
     if (arity(p[i].fn) == 0) continue;
     for (int k = 0; k < arity(p[i].fn); ++k) {
       const int arg = p[i].args[k];
-      if (last_use[static_cast<size_t>(arg)] == i && arity(p[arg].fn) > 0) busy[r.slot[static_cast<size_t>(arg)]] = false;
+      if (last_use[arg] == i && arity(p[arg].fn) > 0) busy[r.slot[arg]] = false;
     }
     take(i);
   }
@@ -214,14 +214,14 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
   }
   std::array<const char*, Program::kMaxInstructions> value;
   for (int i = 0; i < p.size(); ++i) {
-    char* reg = base + stride * registers.slot[static_cast<size_t>(i)];
-    value[static_cast<size_t>(i)] = reg;
+    char* reg = base + stride * registers.slot[i];
+    value[i] = reg;
     if (p[i].fn == ScalarFn::constant) {
       fill_constant(p[i].value, loop.type, reg, block);
     } else if (p[i].fn == ScalarFn::input && loop.access[p[i].args[0]].kind == Access::scalar) {
       const Operand& o = loop.operands[p[i].args[0]];
       convert(o.data, o.dtype, reg, loop.type, 1);
-      for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, static_cast<size_t>(loop.width));
+      for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, loop.width);
     }
   }
   // The last instruction may write its result where it belongs. Others wait for the end of the block: an output may be an input that
@@ -229,7 +229,7 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
   const int last = p.size() - 1;
   const Result* direct = nullptr;
   for (int r = 0; r < p.num_results(); ++r)
-    if (p.result(r) == last && results[static_cast<size_t>(r)].dtype == loop.type) direct = &results[static_cast<size_t>(r)];
+    if (p.result(r) == last && results[r].dtype == loop.type) direct = &results[r];
   for (int64_t at = begin; at < end; at += block) {
     const int64_t n = std::min(block, end - at);
     for (int i = 0; i < p.size(); ++i) {
@@ -248,8 +248,8 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
       value[k] = target;
     }
     for (int r = 0; r < p.num_results(); ++r) {
-      const Result& result = results[static_cast<size_t>(r)];
-      const char* from = value[static_cast<size_t>(p.result(r))];
+      const Result& result = results[r];
+      const char* from = value[p.result(r)];
       char* to = place_of(result, at - begin);
       if (from != to) convert(from, loop.type, to, result.dtype, n);
     }
@@ -274,13 +274,13 @@ std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
     strided |= loop.access[k].kind == Access::strided;
   }
   if (strided) {
-    const int64_t inner = loop.extents[static_cast<size_t>(loop.axes - 1)];
+    const int64_t inner = loop.extents[loop.axes - 1];
     runs.gathered = inner < kShortRun;
     runs.length = runs.gathered ? kBlock : inner;
   }
   for (size_t k = 0; k < loop.operands.size(); ++k) {
     const Access& a = loop.access[k];
-    const bool one_per_row = a.kind == Access::strided && a.strides[static_cast<size_t>(loop.axes - 1)] == 0;
+    const bool one_per_row = a.kind == Access::strided && a.strides[loop.axes - 1] == 0;
     if (a.kind == Access::scalar || (one_per_row && !runs.gathered)) runs.repeated |= 1u << k;
   }
   return runs;

@@ -38,15 +38,15 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   for (int i = 0; i < shape.ndim(); ++i) {
     if (shape[i] == 1) continue;
     if (l.count) {
-      Axis& last = l.axes[static_cast<size_t>(l.count - 1)];
+      Axis& last = l.axes[l.count - 1];
       if (last.in == in[i] * shape[i] && last.out == out[i] * shape[i]) {
         last = {last.extent * shape[i], in[i], out[i]};
         continue;
       }
     }
-    l.axes[static_cast<size_t>(l.count++)] = {shape[i], in[i], out[i]};
+    l.axes[l.count++] = {shape[i], in[i], out[i]};
   }
-  if (l.count == 0) l.axes[static_cast<size_t>(l.count++)] = {1, 1, 1};
+  if (l.count == 0) l.axes[l.count++] = {1, 1, 1};
   return l;
 }
 
@@ -56,7 +56,7 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
   const int64_t n = b.extent;
   for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
     if (b.out == 1 && b.in == 1 && n > 16)
-      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+      std::memcpy(out, in, n * sizeof(T));
     else if (b.out == 1 && b.in == 0)
       std::fill_n(out, n, *in);
     else if (b.out == 1 && b.in == 1)
@@ -87,7 +87,7 @@ void copy_tiled(const Axis& a, const Axis& b, const T* in, T* out) {
 
 template <class T>
 void copy_layout(const Layout& l, const T* in, T* out) {
-  auto axis = [&](int i) -> const Axis& { return l.axes[static_cast<size_t>(i)]; };
+  auto axis = [&](int i) -> const Axis& { return l.axes[i]; };
   const int last = l.count - 1;
   // The last axis writes consecutively; where another one reads consecutively, go in tiles over both.
   int slow_axis = last - 1;

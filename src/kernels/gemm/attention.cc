@@ -35,7 +35,7 @@ void attention(const AttentionGeometry& g, const float* query, const float* key,
   const int64_t most_rows = rows_at_once(g), blocks = (g.queries + most_rows - 1) / most_rows;
   const int64_t work = most_rows * g.keys * (g.depth + g.value_depth);
   parallel_for(matrices * blocks, 8 * kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> memory(static_cast<size_t>(most_rows * (g.keys + g.depth) + g.keys));
+    std::vector<float> memory(most_rows * (g.keys + g.depth) + g.keys);
     float *scores = memory.data(), *scaled = scores + most_rows * g.keys, *exps = scaled + most_rows * g.depth;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t m = item / blocks, first = item % blocks * most_rows, rows = std::min(most_rows, g.queries - first);

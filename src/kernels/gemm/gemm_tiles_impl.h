@@ -99,7 +99,7 @@ void columns_of(int64_t rows, int64_t columns, int64_t k, const float* a, int64_
   // At the right edge: whole tiles beside the matrix; where one vector holds the columns, of twice as many rows.
   constexpr int64_t kTallRows = 2 * kTileRows;
   float edge_bias[kTileColumns] = {};
-  if (how.start == TileStart::bias) memcpy(edge_bias, bias, static_cast<size_t>(columns) * sizeof(float));
+  if (how.start == TileStart::bias) memcpy(edge_bias, bias, columns * sizeof(float));
   for (int64_t first = 0, here; first < rows; first += here) {
     const bool is_tall = columns <= kLanes && rows - first >= kTallRows;
     here = is_tall ? kTallRows : rows - first < kTileRows ? rows - first : kTileRows;
@@ -126,7 +126,7 @@ void dot_columns(int64_t columns, int64_t k, const float* x, const float* w, int
   const float* rows[kColumns];
   for (int64_t j = 0; j < kColumns; ++j) rows[j] = w + (j < columns ? j : columns - 1) * w_step;  // those beyond the end are dropped
   float total[kColumns] = {};
-  if (how.start != TileStart::zero) memcpy(total, how.start == TileStart::bias ? bias : y, static_cast<size_t>(columns) * sizeof(float));
+  if (how.start != TileStart::zero) memcpy(total, how.start == TileStart::bias ? bias : y, columns * sizeof(float));
   Lanes sum[kBlocks];
   for (int h = 0; h < kBlocks; ++h) sum[h] = load(total + h * kLanes);
   int64_t p = 0;

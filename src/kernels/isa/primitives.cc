@@ -100,7 +100,7 @@ void convert(const void* in, DType from, void* out, DType to, int64_t n) {
   if (n == 0) return;  // there may be no memory at all
   const PrimitiveTable& t = primitives();
   if (from == to) {
-    if (in != out) std::memcpy(out, in, static_cast<size_t>(n * dtype_bytes(from)));
+    if (in != out) std::memcpy(out, in, n * dtype_bytes(from));
   } else if (is_half(from)) {
     const ConvertKernel widen = from == DType::float16 ? t.half_to_float : t.bfloat_to_float;
     if (to == DType::float32) return widen(in, out, n);

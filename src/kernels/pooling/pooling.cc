@@ -363,7 +363,7 @@ void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* val
     const T* x = data + from;
     T* dx = data_grad + from;
     if (g.kind != PoolKind::lp && unit == 1) {
-      std::vector<T> row(static_cast<size_t>(g.out[2]));
+      std::vector<T> row(g.out[2]);
       for (int64_t r = 0; r < g.out[0] * g.out[1]; ++r)
         pool_row_grad(g, x, head + to + r * g.out[2], values + to + r * g.out[2], dx, r / g.out[1] * g.stride[0] - g.pad[0],
                       r % g.out[1] * g.stride[1] - g.pad[1], row.data());

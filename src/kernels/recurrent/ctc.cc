@@ -19,7 +19,7 @@ double log_add(double a, double b) {
 struct Path {
   std::vector<int64_t> symbols;
   int64_t length() const { return static_cast<int64_t>(symbols.size()); }
-  int64_t at(int64_t s) const { return symbols[static_cast<size_t>(s)]; }
+  int64_t at(int64_t s) const { return symbols[s]; }
   bool can_skip_to(int64_t s, int64_t blank) const { return s >= 2 && at(s) != blank && at(s) != at(s - 2); }
 };
 
@@ -39,8 +39,8 @@ double ctc_loss(const double* log_probs, int64_t time, int64_t classes, std::spa
   if (time == 0 || static_cast<int64_t>(labels.size()) + repeats > time) return 0;
 
   const auto log_p = [&](int64_t t, int64_t s) { return log_probs[t * classes + path.at(s)]; };
-  std::vector<double> alpha(static_cast<size_t>(time * n), kImpossible), beta(alpha);  // both include the probability at t
-  const auto cell = [n](std::vector<double>& v, int64_t t, int64_t s) -> double& { return v[static_cast<size_t>(t * n + s)]; };
+  std::vector<double> alpha(time * n, kImpossible), beta(alpha);  // both include the probability at t
+  const auto cell = [n](std::vector<double>& v, int64_t t, int64_t s) -> double& { return v[t * n + s]; };
   for (int64_t s = 0; s < std::min<int64_t>(n, 2); ++s) cell(alpha, 0, s) = log_p(0, s);
   for (int64_t t = 1; t < time; ++t)
     for (int64_t s = 0; s < n; ++s) {

@@ -114,7 +114,7 @@ void run_cell(const Cell<T, T>& c, const T* input, const T* hidden_start, const 
   const int64_t size = g.state, rows = c.rows(), block = g.batch * size;
   const bool apart = g.mode == RnnMode::gru;  // the state's part is not simply added to the input's
   std::vector<T> bias(c.input_bias, c.input_bias + rows), from_state(static_cast<size_t>(apart ? g.batch * rows : 0));
-  for (int64_t i = 0; i < rows && !apart; ++i) bias[static_cast<size_t>(i)] += c.state_bias[i];
+  for (int64_t i = 0; i < rows && !apart; ++i) bias[i] += c.state_bias[i];
   fill_rows(c.gates, bias.data(), g.time * g.batch, rows);
   gemm<T>(false, true, g.time * g.batch, rows, g.layer_input(c.layer), 1, input, g.layer_input(c.layer), c.input_weight,
           g.layer_input(c.layer), 1, c.gates, rows);

@@ -255,9 +255,8 @@ template <class A>
 void finish_into(ReduceFinish finish, int64_t per_output, A* acc, int64_t n, void* out, DType out_type, int64_t at) {
   char* target = static_cast<char*>(out) + at * dtype_bytes(out_type);
   if (finish == ReduceFinish::none) return convert(acc, dtype_of<A>, target, out_type, n);
-  std::vector<double> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i)
-    values[static_cast<size_t>(i)] = finished(finish, static_cast<double>(acc[i]), static_cast<double>(per_output));
+  std::vector<double> values(n);
+  for (int64_t i = 0; i < n; ++i) values[i] = finished(finish, static_cast<double>(acc[i]), static_cast<double>(per_output));
   convert(values.data(), DType::float64, target, out_type, n);
 }
 
@@ -289,15 +288,14 @@ void reduce_typed(ReduceOp op, ReduceFinish finish, const Source& source, const 
     });
     return;
   }
-  std::vector<A> partial(static_cast<size_t>(parts * outputs));
+  std::vector<A> partial(parts * outputs);
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     Reducer<T, Source> reducer(op, g, source);
     for (int64_t p = begin; p < end; ++p)
       reducer.run(0, outputs, extent * p / parts, extent * (p + 1) / parts, partial.data() + p * outputs);
   });
   for (int64_t p = 1; p < parts; ++p)
-    for (int64_t o = 0; o < outputs; ++o)
-      partial[static_cast<size_t>(o)] = combine(op, partial[static_cast<size_t>(o)], partial[static_cast<size_t>(p * outputs + o)]);
+    for (int64_t o = 0; o < outputs; ++o) partial[o] = combine(op, partial[o], partial[p * outputs + o]);
   finish_into(finish, g.per_output, partial.data(), outputs, out, out_type, 0);
 }
 
@@ -337,7 +335,7 @@ void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType t
                        void* out) {
   const int64_t parts = parts_of_rows(all_rows, length);
   const bool is_widened = type != DType::float32 && type != DType::float64;
-  std::vector<double> totals(static_cast<size_t>(rows));
+  std::vector<double> totals(rows);
   const auto run = [&]<class T>(const T* x) {
     // Arrays of 16-bit floats are added up in shorter blocks.
     const int64_t block = is_widened ? kWidenedBlock : length;
@@ -348,7 +346,7 @@ void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType t
         for (int64_t i = from; i < to; i += block) acc = reduce_row(op, x + r * length + i, std::min(block, to - i), acc);
         return acc;
       };
-      double& total = totals[static_cast<size_t>(r)];
+      double& total = totals[r];
       total = part(0);
       for (int64_t p = 1; p < parts; ++p) total = combine(op, total, part(p));
     }
@@ -358,7 +356,7 @@ void reduce_neighbours(ReduceOp op, ReduceFinish finish, const void* in, DType t
   else
     run(static_cast<const float*>(in));
   if (!is_widened) return finish_into(finish, length, totals.data(), rows, out, type, 0);
-  std::vector<uint16_t> narrow(static_cast<size_t>(rows));
+  std::vector<uint16_t> narrow(rows);
   finish_into(finish, length, totals.data(), rows, narrow.data(), type, 0);
   convert(narrow.data(), type, out, DType::float32, rows);
 }

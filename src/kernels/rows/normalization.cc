@@ -91,10 +91,10 @@ void channel_moments(const ChannelLayout& l, const T* x, T* mean, T* var) {
   parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
     if (l.inner == 1) {
       const auto sums_of = [&](T* result, auto&& f) {
-        std::vector<double> sum(static_cast<size_t>(end - begin), 0.0);
+        std::vector<double> sum(end - begin, 0.0);
         for (int64_t o = 0; o < l.outer; ++o)
-          for (int64_t c = begin; c < end; ++c) sum[static_cast<size_t>(c - begin)] += f(x[o * l.channels + c], c);
-        for (int64_t c = begin; c < end; ++c) result[c] = static_cast<T>(sum[static_cast<size_t>(c - begin)] / count);
+          for (int64_t c = begin; c < end; ++c) sum[c - begin] += f(x[o * l.channels + c], c);
+        for (int64_t c = begin; c < end; ++c) result[c] = static_cast<T>(sum[c - begin] / count);
       };
       sums_of(mean, [](T v, int64_t) { return v; });
       sums_of(var, [&](T v, int64_t c) { return (v - mean[c]) * (v - mean[c]); });
@@ -121,26 +121,26 @@ template <class T>
 void channel_head_sums(const ChannelLayout& l, const T* head, const T* x, const T* mean, const T* rstd, T* head_sum, T* head_x_sum) {
   const ChannelRows<T>& rows = channel_rows<T>();
   parallel_for(l.channels, channel_grain(l), [&](int64_t begin, int64_t end) {
-    std::vector<double> a(static_cast<size_t>(end - begin), 0.0), b = a;
+    std::vector<double> a(end - begin, 0.0), b = a;
     if (l.inner == 1) {
       for (int64_t o = 0; o < l.outer; ++o)
         for (int64_t c = begin; c < end; ++c) {
           const int64_t i = o * l.channels + c;
-          a[static_cast<size_t>(c - begin)] += head[i];
-          b[static_cast<size_t>(c - begin)] += head[i] * normalised(x[i], mean[c], rstd[c]);
+          a[c - begin] += head[i];
+          b[c - begin] += head[i] * normalised(x[i], mean[c], rstd[c]);
         }
     } else {
       for (int64_t c = begin; c < end; ++c)
         for_rows(l, c, [&](int64_t at) {
           T u, v;
           rows.head_sums(head + at, x + at, l.inner, mean[c], rstd[c], &u, &v);
-          a[static_cast<size_t>(c - begin)] += u;
-          b[static_cast<size_t>(c - begin)] += v;
+          a[c - begin] += u;
+          b[c - begin] += v;
         });
     }
     for (int64_t c = begin; c < end; ++c) {
-      head_sum[c] = static_cast<T>(a[static_cast<size_t>(c - begin)]);
-      head_x_sum[c] = static_cast<T>(b[static_cast<size_t>(c - begin)]);
+      head_sum[c] = static_cast<T>(a[c - begin]);
+      head_x_sum[c] = static_cast<T>(b[c - begin]);
     }
   });
 }
@@ -178,7 +178,7 @@ void layer_norm_grad(const RowLayout& l, const T* head, const T* x, const T* gam
                      T* dbeta) {
   const int64_t n = l.extent, step = l.inner;
   const RowParts parts(l.rows());
-  std::vector<T> sums(static_cast<size_t>(parts.count * 2 * n));
+  std::vector<T> sums(parts.count * 2 * n);
   parallel_for(parts.count, parts.grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       T *g = sums.data() + p * 2 * n, *b = g + n;

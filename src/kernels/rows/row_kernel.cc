@@ -16,7 +16,7 @@ RowKernel::RowKernel(const RowProgram& program, std::span<const Shape> inputs, i
     : program_(program), inputs_(static_cast<int>(inputs.size())) {
   std::vector<Shape> broadcasting;
   for (int i = 0; i < inputs_; ++i)
-    if (!program.is_read_per_row(i)) broadcasting.push_back(inputs[static_cast<size_t>(i)]);
+    if (!program.is_read_per_row(i)) broadcasting.push_back(inputs[i]);
   if (broadcasting.empty()) raise<ShapeError>("nothing says what the rows are");
   whole_ = narrow_ = broadcast_shapes(broadcasting);
   if (axes < 1 || axes > whole_.ndim()) raise<ShapeError>("shape {} has no row of {} axes", whole_, axes);
@@ -28,17 +28,17 @@ RowKernel::RowKernel(const RowProgram& program, std::span<const Shape> inputs, i
     sum_.push_back(whole_[i]);
   }
   for (int k = 0; k < inputs_; ++k) {
-    const Shape& s = inputs[static_cast<size_t>(k)];
+    const Shape& s = inputs[k];
     bool narrow = true;
     for (int i = 0; i < std::min(axes, s.ndim()); ++i) narrow &= s[s.ndim() - 1 - i] == 1;
     kinds_.push_back(narrow || program.is_read_per_row(k) ? RowValue::number : RowValue::row);
   }
   for (const RowStage& stage : program.stages) {
     check_stage(stage, inputs);
-    const bool all_narrow = std::all_of(stage.arguments.begin(), stage.arguments.end(),
-                                        [&](int a) { return kinds_[static_cast<size_t>(a)] == RowValue::number; });
+    const bool all_narrow =
+        std::all_of(stage.arguments.begin(), stage.arguments.end(), [&](int a) { return kinds_[a] == RowValue::number; });
     for (int k = 0; k < stage.gives(); ++k)
-      kinds_.push_back(stage.function != RowFunction::map ? row_signature(stage.function).results[static_cast<size_t>(k)]
+      kinds_.push_back(stage.function != RowFunction::map ? row_signature(stage.function).results[k]
                        : all_narrow                       ? RowValue::number
                                                           : RowValue::row);
   }
@@ -51,7 +51,7 @@ void RowKernel::check_stage(const RowStage& stage, std::span<const Shape> inputs
     const int a = stage.arguments[k];
     if (a >= static_cast<int>(kinds_.size())) raise<AttrError>("a stage reads value {}, but there are {}", a, kinds_.size());
     const bool is_map = stage.function == RowFunction::map;
-    const RowValue kind = kinds_[static_cast<size_t>(a)], needed = is_map ? kind : row_signature(stage.function).arguments[k];
+    const RowValue kind = kinds_[a], needed = is_map ? kind : row_signature(stage.function).arguments[k];
     const bool needs_row = needed == RowValue::row || needed == RowValue::shared;
     if (kind == RowValue::sum) raise<AttrError>("value {} is not known before all rows are done", a);
     if (a >= inputs_) {
@@ -59,7 +59,7 @@ void RowKernel::check_stage(const RowStage& stage, std::span<const Shape> inputs
       if (!needs_row && kind == RowValue::row) raise<AttrError>("value {} is a row, not one number per row", a);
       continue;
     }
-    const Shape& shape = inputs[static_cast<size_t>(a)];
+    const Shape& shape = inputs[a];
     if (is_map) {
       if (program_.is_read_per_row(a) && !(shape == narrow_)) raise<ShapeError>("value {} of shape {} does not broadcast", a, shape);
     } else if (needed == RowValue::index || needed == RowValue::number) {
@@ -93,16 +93,16 @@ struct RowKernel::Run {
       offsets.push_back(bytes);
       if (k.kinds_[v] != RowValue::sum) bytes += (elements(v, at_once) * width + 63) / 64 * 64;
     }
-    memory.resize(static_cast<size_t>(bytes + k.length_ * width + 64));
+    memory.resize(bytes + k.length_ * width + 64);
     char* base = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
     exps = base + bytes;
     for (size_t v = inputs.size(); v < k.kinds_.size(); ++v) values.push_back({base + offsets[v - inputs.size()], type, &k.shape_of(v)});
     for (size_t i = 0; i < outputs.size(); ++i) is_direct.push_back(can_write_directly(i));
-    indices.resize(static_cast<size_t>(at_once));
+    indices.resize(at_once);
     size_t map = 0;
     for (const RowStage& s : k.program_.stages) {
       arguments.emplace_back();
-      for (int a : s.arguments) arguments.back().push_back(values[static_cast<size_t>(a)]);
+      for (int a : s.arguments) arguments.back().push_back(values[a]);
       if (s.function == RowFunction::map) bound.push_back(maps[map++].rebound(arguments.back()));
     }
   }
@@ -150,7 +150,7 @@ struct RowKernel::Run {
   // stage does. Others are copied when all stages are done.
   void aim(int64_t begin) {
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (is_direct[i]) values[static_cast<size_t>(k.program_.results[i])].data = output(i, begin);
+      if (is_direct[i]) values[k.program_.results[i]].data = output(i, begin);
   }
   bool can_write_directly(size_t i) const {
     const auto v = static_cast<size_t>(k.program_.results[i]);
@@ -167,7 +167,7 @@ struct RowKernel::Run {
     const int64_t per_row = elements(value, 1);
     for (size_t a = 0; a < stage.arguments.size(); ++a)
       if (stage.arguments[a] >= k.inputs_) {
-        arguments[number][a].data = values[static_cast<size_t>(stage.arguments[a])].data;
+        arguments[number][a].data = values[stage.arguments[a]].data;
         arguments[number][a].first = begin * per_row;
       }
     std::array<Result, Program::kMaxResults> results;
@@ -177,20 +177,19 @@ struct RowKernel::Run {
   }
   // Row r of a value that is made of rows; of an input that has one row for all: that one.
   const void* row(int value, int64_t r, int64_t block_begin) const {
-    const Operand& o = values[static_cast<size_t>(value)];
+    const Operand& o = values[value];
     const int64_t at = value >= k.inputs_ ? r - block_begin : *o.shape == k.whole_ ? r : 0;
     return static_cast<const char*>(o.data) + at * k.length_ * width;
   }
   // One number per row, from row `begin` on.
   const char* numbers(int value, int64_t begin) const {
-    const Operand& o = values[static_cast<size_t>(value)];
+    const Operand& o = values[value];
     return static_cast<const char*>(o.data) + (value < k.inputs_ ? begin * dtype_bytes(o.dtype) : 0);
   }
   // The places that the numbers name in rows.
   void read_indices(int value, int64_t begin, int64_t end) {
-    convert(numbers(value, begin), values[static_cast<size_t>(value)].dtype, indices.data(), DType::int64, end - begin);
-    for (int64_t r = 0; r < end - begin; ++r)
-      indices[static_cast<size_t>(r)] = std::clamp<int64_t>(indices[static_cast<size_t>(r)], 0, k.length_ - 1);
+    convert(numbers(value, begin), values[value].dtype, indices.data(), DType::int64, end - begin);
+    for (int64_t r = 0; r < end - begin; ++r) indices[r] = std::clamp<int64_t>(indices[r], 0, k.length_ - 1);
   }
   template <class T>
   void run_function(const RowStage& stage, size_t value, int64_t begin, int64_t end) {
@@ -215,10 +214,10 @@ struct RowKernel::Run {
         case RowFunction::layer_norm_grad:
           functions.layer_norm_grad(argument(0), argument(1), n, argument(2), number_of(3), number_of(4), out, given(1), given(2));
           break;
-        case RowFunction::pick: given(0)[r - begin] = argument(0)[indices[static_cast<size_t>(r - begin)]]; break;
+        case RowFunction::pick: given(0)[r - begin] = argument(0)[indices[r - begin]]; break;
         case RowFunction::pick_grad:
           std::fill_n(out, n, T(0));
-          out[indices[static_cast<size_t>(r - begin)]] = number_of(0);
+          out[indices[r - begin]] = number_of(0);
           break;
         default:
           if (argument(0) != out) std::copy_n(argument(0), n, out);
@@ -246,7 +245,7 @@ void RowKernel::check_types(std::span<const Operand> inputs) const {
     for (size_t a = 0; a < s.arguments.size(); ++a) {
       const int v = s.arguments[a];
       if (s.function == RowFunction::map || row_signature(s.function).arguments[a] == RowValue::index) continue;
-      if (v < inputs_ && inputs[static_cast<size_t>(v)].dtype != storage_of(program_.type))
+      if (v < inputs_ && inputs[v].dtype != storage_of(program_.type))
         raise<DTypeError>("value {} is not of the type that rows are computed in", v);
     }
 }
@@ -260,7 +259,7 @@ void RowKernel::run_stages(std::span<const Operand> inputs, std::span<const Resu
   for (const RowStage& s : program_.stages) {
     if (s.function == RowFunction::map) {
       arguments.clear();
-      for (int a : s.arguments) arguments.push_back(values[static_cast<size_t>(a)]);
+      for (int a : s.arguments) arguments.push_back(values[a]);
       maps.emplace_back(s.loops->program(), arguments, shape_of(value), with_loops ? s.loops.get() : nullptr);
     }
     value += static_cast<size_t>(s.gives());
@@ -279,7 +278,7 @@ size_t RowKernel::sums_before(size_t value) const {
 
 void RowKernel::clear_sums(std::span<const Result> results) const {
   for (size_t i = 0; i < results.size(); ++i)
-    if (kinds_[static_cast<size_t>(program_.results[i])] == RowValue::sum)
+    if (kinds_[program_.results[i]] == RowValue::sum)
       std::fill_n(static_cast<char*>(results[i].data), length_ * dtype_bytes(results[i].dtype), char(0));
 }
 
@@ -290,7 +289,7 @@ void RowKernel::over_rows(std::span<const Result> results, MakeWorker&& make_wor
   const DType type = storage_of(program_.type);
   const RowParts parts(rows_);
   const int64_t width = dtype_bytes(type), bytes = sums * length_ * width;
-  std::vector<char> memory(static_cast<size_t>(parts.count * bytes));
+  std::vector<char> memory(parts.count * bytes);
   parallel_for(parts.count, parts.grain(length_), [&](int64_t begin, int64_t end) {
     auto worker = make_worker();
     for (int64_t p = begin; p < end; ++p) worker(parts.begin(p), parts.end(p), memory.data() + p * bytes);
@@ -304,9 +303,9 @@ void RowKernel::over_rows(std::span<const Result> results, MakeWorker&& make_wor
       convert(total.data(), type, results[i].data, results[i].dtype, length_);
     };
     if (type == DType::float64)
-      add(std::vector<double>(static_cast<size_t>(length_)));
+      add(std::vector<double>(length_));
     else
-      add(std::vector<float>(static_cast<size_t>(length_)));
+      add(std::vector<float>(length_));
   }
 }
 
@@ -340,7 +339,7 @@ struct RowKernel::Access {
   int64_t offset(size_t k, const Shape& whole, int leading, int64_t row) const {
     int64_t at = 0;
     for (int i = leading - 1; i >= 0; --i) {
-      at += row % whole[i] * strides[k][static_cast<size_t>(i)];
+      at += row % whole[i] * strides[k][i];
       row /= whole[i];
     }
     return at;
@@ -366,13 +365,13 @@ std::optional<RowKernel::Access> RowKernel::find_access(std::span<const Operand>
     for (int i = leading - 1; i >= 0; --i) {
       const int own = i - (whole_.ndim() - s.ndim());
       const int64_t extent = is_per_row ? whole_[i] : own >= 0 ? s[own] : 1;
-      strides[static_cast<size_t>(i)] = extent == 1 ? 0 : step;
+      strides[i] = extent == 1 ? 0 : step;
       step *= extent;
     }
   }
   access.find_runs(whole_, leading);
   for (size_t r = 0; r < results.size(); ++r) {
-    const RowValue kind = kinds_[static_cast<size_t>(program_.results[r])];
+    const RowValue kind = kinds_[program_.results[r]];
     access.outputs.push_back({kind == RowValue::sum      ? RowOutput::Kind::sum
                               : kind == RowValue::number ? RowOutput::Kind::number
                                                          : RowOutput::Kind::row,
@@ -399,14 +398,13 @@ void RowKernel::run_compiled(const RowsVariant& code, const Access& access, std:
   std::vector<std::vector<int64_t>> indices;
   for (int v : plan.indices) {
     auto& places = indices.emplace_back(static_cast<size_t>(rows_));
-    const Operand& o = inputs[static_cast<size_t>(v)];
+    const Operand& o = inputs[v];
     convert(o.data, o.dtype, places.data(), DType::int64, rows_);
     for (int64_t& place : places) place = std::clamp<int64_t>(place, 0, length_ - 1);
   }
   over_rows(results, [&] {
-    return [&, scratch = std::vector<char>(static_cast<size_t>(plan.slots * length_ * width + 64)),
-            from = std::vector<const void*>(plan.inputs.size()), steps = access.steps,
-            to = std::vector<void*>(results.size())](int64_t begin, int64_t end, char* sums) mutable {
+    return [&, scratch = std::vector<char>(plan.slots * length_ * width + 64), from = std::vector<const void*>(plan.inputs.size()),
+            steps = access.steps, to = std::vector<void*>(results.size())](int64_t begin, int64_t end, char* sums) mutable {
       steps.resize(from.size(), 1);  // indices follow the inputs
       char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
       for (int64_t row = begin; row < end;) {

@@ -15,7 +15,7 @@ class RowKernel {
   // Raises an error where inputs do not fit. The program must outlive it.
   RowKernel(const RowProgram& program, std::span<const Shape> inputs, int axes);
   const Shape& shape() const { return whole_; }
-  const Shape& result_shape(int result) const { return shape_of(static_cast<size_t>(program_.results[static_cast<size_t>(result)])); }
+  const Shape& result_shape(int result) const { return shape_of(static_cast<size_t>(program_.results[result])); }
   // results[k] may be the memory of an input of the same shape and dtype, if it is one of the last stage's.
   void run(std::span<const Operand> inputs, std::span<const Result> results) const;
   // Only if there is machine code that can. awaited: not yet, but what else is compiled for the same work would be of no use for long.

@@ -22,7 +22,7 @@ void vector_exp(const T* in, T* out, int64_t n) {
 template <class T, class F>
 void for_each_row(const SoftmaxLayout& l, F&& f) {
   parallel_for(l.rows(), row_grain(l.extent), [&](int64_t begin, int64_t end) {
-    std::vector<T> buffer(static_cast<size_t>(2 * l.extent));
+    std::vector<T> buffer(2 * l.extent);
     for (int64_t r = begin; r < end; ++r) f(r, buffer.data());
   });
 }

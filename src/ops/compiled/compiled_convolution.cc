@@ -214,8 +214,7 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       })
       .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
         const Tensor& added = k.in(k.num_inputs() - 1);
-        if (a.add && bytes_of(added) != bytes_of(k.out()))
-          std::memcpy(bytes_of(k.out()), bytes_of(added), static_cast<size_t>(added.nbytes()));
+        if (a.add && bytes_of(added) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(added), added.nbytes());
         PoolScratch scratch(k.out().device());
         kernels::ConvEpilogue epilogue{.bias = a.no_bias ? nullptr : k.data<float>(2), .accumulate = a.add, .relu = a.relu};
         if (a.limit) epilogue.limit = static_cast<float>(*a.limit);

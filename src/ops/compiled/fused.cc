@@ -51,7 +51,7 @@ GLUINO_OP(_fused, FusedAttrs) {
       })
       .kernel([](const FusedAttrs& a, KernelContext& k) {
         std::array<kernels::Result, Program::kMaxResults> results;
-        for (int r = 0; r < k.num_outputs(); ++r) results[static_cast<size_t>(r)] = {bytes_of(k.out(r)), k.out(r).dtype()};
+        for (int r = 0; r < k.num_outputs(); ++r) results[r] = {bytes_of(k.out(r)), k.out(r).dtype()};
         kernels::run_elementwise(a.program.program(), operands_of(k), {results.data(), static_cast<size_t>(k.num_outputs())},
                                  k.out().shape(), a.program.loops.get());
       })
@@ -68,7 +68,7 @@ class RowsOfReduction {
  public:
   const kernels::RowProgram& get(const Program& program, kernels::ReduceOp how, kernels::ReduceFinish finish, int inputs) {
     std::call_once(made_, [&] {
-      std::vector<int> arguments(static_cast<size_t>(inputs));
+      std::vector<int> arguments(inputs);
       std::iota(arguments.begin(), arguments.end(), 0);
       rows_.type = program.type();
       rows_.stages.push_back(kernels::map_stage(program, arguments));
@@ -138,7 +138,7 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         const Shape whole = broadcast_shapes(in);
         const int64_t left = ReducedAxes(whole, a.axis, false).result(whole, false).elements();
         if (a.shape.elements() != left) raise<ShapeError>("shape {} has not the {} elements that are left of {}", a.shape, left, whole);
-        std::vector<Shape> shapes(static_cast<size_t>(a.program.program().num_results()), whole);
+        std::vector<Shape> shapes(a.program.program().num_results(), whole);
         shapes[0] = a.shape;
         return shapes;
       })
@@ -160,7 +160,7 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
           results[0] = {first, kernels::storage_of(program.type())};
           for (int r = 1; r < k.num_outputs(); ++r) {
             const DType dtype = k.out(r).dtype();
-            results[static_cast<size_t>(r)] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
+            results[r] = {bytes_of(k.out(r)) + begin * dtype_bytes(dtype), dtype};
           }
           return results;
         };

@@ -59,13 +59,13 @@ struct ScoreOperand {
     int64_t step = rows * columns;
     strides.assign(static_cast<size_t>(scores.ndim() - 2), 0);
     for (int i = s.ndim() - 3; i >= 0; --i) {
-      if (s[i] != 1) strides[static_cast<size_t>(i + missing)] = step;
+      if (s[i] != 1) strides[i + missing] = step;
       step *= s[i];
     }
   }
   const void* part(const Shape& scores, int64_t matrix, int64_t first) const {
     int64_t offset = rows == 1 ? 0 : first * columns;
-    for (int i = scores.ndim() - 3; i >= 0; matrix /= scores[i], --i) offset += matrix % scores[i] * strides[static_cast<size_t>(i)];
+    for (int i = scores.ndim() - 3; i >= 0; matrix /= scores[i], --i) offset += matrix % scores[i] * strides[i];
     return tensor->data<float>() + offset;
   }
 };

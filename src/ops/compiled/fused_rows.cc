@@ -48,7 +48,7 @@ GLUINO_OP(_fused_rows, FusedRowsAttrs) {
         for (size_t r = 0; r < a.program.results.size(); ++r) shapes.push_back(kernel.result_shape(static_cast<int>(r)));
         for (int64_t r : a.flat) {
           if (r < 0 || r >= static_cast<int64_t>(shapes.size())) raise<AttrError>("there is no output {} to leave out axes of", r);
-          Shape& shape = shapes[static_cast<size_t>(r)];
+          Shape& shape = shapes[r];
           if (shape.elements(shape.ndim() - static_cast<int>(a.axes), shape.ndim()) != 1) raise<AttrError>("output {} has rows", r);
           for (int64_t i = 0; i < a.axes; ++i) shape.erase(shape.ndim() - 1);
         }

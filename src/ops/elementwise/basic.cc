@@ -110,7 +110,7 @@ GLUINO_OP(zeros_like, NoAttrs) {
       .dtypes(DTypeSet::any)
       .same_shape()
       .scalar([](Expr x) { return Expr::constant(x.program(), 0); })
-      .kernel([](const NoAttrs&, KernelContext& k) { std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes())); })
+      .kernel([](const NoAttrs&, KernelContext& k) { std::memset(bytes_of(k.out()), 0, k.out().nbytes()); })
       .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
       .sample({{3, 4}});
 }

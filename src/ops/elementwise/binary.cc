@@ -258,7 +258,7 @@ GLUINO_OP(add_n, NumArgsAttrs) {
         }
       })
       .inplace(0)
-      .gradient({}, [](const Gradient& g) -> Tensors { return Tensors(static_cast<size_t>(g.num_inputs()), H); })
+      .gradient({}, [](const Gradient& g) -> Tensors { return Tensors(g.num_inputs(), H); })
       .sample({{3, 4}, {3, 4}, {3, 4}})
       .sample({{2}});
 }

@@ -20,9 +20,9 @@ struct Coordinates {
     for (int64_t axis = 0; axis < m; ++axis) {
       const int64_t extent = data[static_cast<int>(axis)], stride = data.elements(static_cast<int>(axis) + 1, data.ndim());
       for (int64_t j = 0; j < slices; ++j) {
-        const int64_t v = at[static_cast<size_t>(axis * slices + j)];
+        const int64_t v = at[axis * slices + j];
         if (v < -extent || v >= extent) raise<IndexError>("index {} is out of range for axis {}, which has {} elements", v, axis, extent);
-        offsets[static_cast<size_t>(j)] += (v < 0 ? v + extent : v) * stride;
+        offsets[j] += (v < 0 ? v + extent : v) * stride;
       }
     }
   }
@@ -45,10 +45,9 @@ static void write_slices(const Tensor& data, const Tensor& indices, Tensor& out)
   const Coordinates c(out.shape(), indices);
   const int64_t bytes = c.slice * dtype_bytes(out.dtype());
   for (int64_t j = 0; j < c.slices; ++j)
-    std::memcpy(bytes_of(out) + c.offsets[static_cast<size_t>(j)] * dtype_bytes(out.dtype()), bytes_of(data) + j * bytes,
-                static_cast<size_t>(bytes));
+    std::memcpy(bytes_of(out) + c.offsets[j] * dtype_bytes(out.dtype()), bytes_of(data) + j * bytes, bytes);
 }
-static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, static_cast<size_t>(t.nbytes())); }
+static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, t.nbytes()); }
 
 GLUINO_OP(gather_nd, NoAttrs) {
   op.doc("The slices of data that columns of coordinates name.")
@@ -61,8 +60,7 @@ GLUINO_OP(gather_nd, NoAttrs) {
         const Coordinates c(k.in(0).shape(), k.in(1));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = c.slice * element;
         for (int64_t j = 0; j < c.slices; ++j)
-          std::memcpy(bytes_of(k.out()) + j * bytes, bytes_of(k.in(0)) + c.offsets[static_cast<size_t>(j)] * element,
-                      static_cast<size_t>(bytes));
+          std::memcpy(bytes_of(k.out()) + j * bytes, bytes_of(k.in(0)) + c.offsets[j] * element, bytes);
       })
       .gradient({{1}, {}},
                 [](const Gradient& g) -> Tensors {
@@ -86,7 +84,7 @@ GLUINO_OP(_gather_nd_backward, NoAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* from = k.data<T>(0);
           for (int64_t j = 0; j < c.slices; ++j) {
-            T* to = k.out_data<T>() + c.offsets[static_cast<size_t>(j)];
+            T* to = k.out_data<T>() + c.offsets[j];
             for (int64_t i = 0; i < c.slice; ++i) to[i] = static_cast<T>(to[i] + from[j * c.slice + i]);
           }
         });
@@ -131,7 +129,7 @@ GLUINO_OP(_scatter_set_nd, ScatterAttrs) {
       .shape([](const ScatterAttrs&, std::span<const Shape> in) { return check_scatter(in[1], in[2], in[0]), in[0]; })
       .kernel([](const ScatterAttrs&, KernelContext& k) {
         const Tensor lhs = with_dtype(k.in(0), k.out().dtype());
-        if (bytes_of(lhs) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(lhs), static_cast<size_t>(k.out().nbytes()));
+        if (bytes_of(lhs) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(lhs), k.out().nbytes());
         write_slices(with_dtype(k.in(1), k.out().dtype()), k.in(2), k.out());
       })
       .gradient({{2}, {}},
@@ -161,7 +159,7 @@ GLUINO_OP(_ravel_multi_index, ScatterAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t j = 0; j < n; ++j) {
             int64_t flat = 0;
-            for (int i = 0; i < a.shape.ndim(); ++i) flat = flat * a.shape[i] + at[static_cast<size_t>(i * n + j)];
+            for (int i = 0; i < a.shape.ndim(); ++i) flat = flat * a.shape[i] + at[i * n + j];
             k.out_data<T>()[j] = element<T>(static_cast<double>(flat));
           }
         });
@@ -184,7 +182,7 @@ GLUINO_OP(_unravel_index, ScatterAttrs) {
         const auto n = static_cast<int64_t>(at.size());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t j = 0; j < n; ++j) {
-            int64_t rest = at[static_cast<size_t>(j)];
+            int64_t rest = at[j];
             for (int i = a.shape.ndim() - 1; i >= 0; --i) {
               const int64_t extent = std::max<int64_t>(1, a.shape[i]);
               k.out_data<T>()[i * n + j] = element<T>(static_cast<double>(i ? rest % extent : rest));
@@ -234,7 +232,7 @@ GLUINO_OP(_contrib_boolean_mask, MaskAttrs) {
         for (int64_t o = 0; o < s.outer; ++o)
           for (size_t i = 0; i < at.size(); ++i)
             std::memcpy(bytes_of(out) + (o * shape[axis] + static_cast<int64_t>(i)) * bytes,
-                        bytes_of(k.in(0)) + (o * s.extent + at[i]) * bytes, static_cast<size_t>(bytes));
+                        bytes_of(k.in(0)) + (o * s.extent + at[i]) * bytes, bytes);
         k.set_out(0, out);
       })
       .gradient({{1}, {}},
@@ -261,8 +259,7 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
         const int64_t bytes = s.inner * dtype_bytes(k.out().dtype()), n = k.in(0).extent(axis);
         for (int64_t o = 0; o < s.outer; ++o)
           for (int64_t i = 0; i < std::min(n, static_cast<int64_t>(at.size())); ++i)
-            std::memcpy(bytes_of(k.out()) + (o * s.extent + at[static_cast<size_t>(i)]) * bytes, bytes_of(k.in(0)) + (o * n + i) * bytes,
-                        static_cast<size_t>(bytes));
+            std::memcpy(bytes_of(k.out()) + (o * s.extent + at[i]) * bytes, bytes_of(k.in(0)) + (o * n + i) * bytes, bytes);
       })
       .gradient({{1}, {}},
                 [](const MaskAttrs& a, const Gradient& g) -> Tensors {
@@ -290,11 +287,10 @@ GLUINO_OP(_contrib_index_copy, NoAttrs) {
       })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Tensor old = with_dtype(k.in(0), k.out().dtype()), rows = with_dtype(k.in(2), k.out().dtype());
-        if (bytes_of(old) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(old), static_cast<size_t>(k.out().nbytes()));
+        if (bytes_of(old) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(old), k.out().nbytes());
         const Indices at(k.in(1), old.extent(0), IndexMode::raise);
         const int64_t bytes = old.shape().elements(1, old.ndim()) * dtype_bytes(old.dtype());
-        for (int64_t i = 0; i < at.size(); ++i)
-          std::memcpy(bytes_of(k.out()) + at[i] * bytes, bytes_of(rows) + i * bytes, static_cast<size_t>(bytes));
+        for (int64_t i = 0; i < at.size(); ++i) std::memcpy(bytes_of(k.out()) + at[i] * bytes, bytes_of(rows) + i * bytes, bytes);
       })
       .gradient({{1}, {}},
                 [](const Gradient& g) -> Tensors {

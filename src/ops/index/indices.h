@@ -10,7 +10,7 @@ enum class IndexMode { clip, wrap, raise };
 class Indices {
  public:
   Indices(const Tensor& t, int64_t extent, IndexMode mode, int axis = 0);
-  int64_t operator[](int64_t i) const { return values_[static_cast<size_t>(i)]; }
+  int64_t operator[](int64_t i) const { return values_[i]; }
   int64_t size() const { return static_cast<int64_t>(values_.size()); }
 
  private:

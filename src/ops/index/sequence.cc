@@ -27,7 +27,7 @@ static void check_sequences(int axis, bool with_length, const Shape& data, const
 }
 // Length of each sequence; without an input all are full.
 static std::vector<int64_t> lengths(const Sequences& s, const Tensor* t) {
-  if (!t) return std::vector<int64_t>(static_cast<size_t>(s.batch), s.steps);
+  if (!t) return std::vector<int64_t>(s.batch, s.steps);
   std::vector<int64_t> n = integers(*t);
   for (int64_t v : n)
     if (v < 0 || v > s.steps) raise<IndexError>("a sequence length of {} is out of range: there are {} steps", v, s.steps);
@@ -71,12 +71,10 @@ GLUINO_OP(SequenceMask, SequenceMaskAttrs) {
       .kernel([](const SequenceMaskAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
-        if (bytes_of(k.in(0)) != bytes_of(k.out()))
-          std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), static_cast<size_t>(k.out().nbytes()));
+        if (bytes_of(k.in(0)) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t b = 0; b < s.batch; ++b)
-            for (int64_t t = n[static_cast<size_t>(b)]; t < s.steps; ++t)
-              std::fill_n(k.out_data<T>() + s.at(t, b), s.inner, element<T>(a.value));
+            for (int64_t t = n[b]; t < s.steps; ++t) std::fill_n(k.out_data<T>() + s.at(t, b), s.inner, element<T>(a.value));
         });
       })
       .gradient({{1}, {}},
@@ -121,12 +119,11 @@ GLUINO_OP(SequenceLast, SequenceAttrs) {
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
         for (int64_t b = 0; b < s.batch; ++b)
-          std::memcpy(bytes_of(k.out()) + b * bytes, bytes_of(k.in(0)) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element,
-                      static_cast<size_t>(bytes));
+          std::memcpy(bytes_of(k.out()) + b * bytes, bytes_of(k.in(0)) + s.at(last_step(n[b]), b) * element, bytes);
       })
       .gradient({{1}, {}},
                 [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
-                  Tensors result(static_cast<size_t>(g.num_inputs()));
+                  Tensors result(g.num_inputs());
                   result[0] = last_backward(a, g.head(), g.like(0), a.use_sequence_length ? g.in(1) : Tensor());
                   return result;
                 })
@@ -152,10 +149,9 @@ GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 2));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
-        std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         for (int64_t b = 0; b < s.batch; ++b)
-          std::memcpy(bytes_of(k.out()) + s.at(last_step(n[static_cast<size_t>(b)]), b) * element, bytes_of(k.in(0)) + b * bytes,
-                      static_cast<size_t>(bytes));
+          std::memcpy(bytes_of(k.out()) + s.at(last_step(n[b]), b) * element, bytes_of(k.in(0)) + b * bytes, bytes);
       })
       .gradient({{2}, {}},
                 [](const SequenceAttrs& a, const Gradient& g) -> Tensors {
@@ -184,9 +180,8 @@ GLUINO_OP(SequenceReverse, SequenceAttrs) {
         const int64_t element = dtype_bytes(k.out().dtype());
         for (int64_t b = 0; b < s.batch; ++b)
           for (int64_t t = 0; t < s.steps; ++t) {
-            const int64_t length = n[static_cast<size_t>(b)], from = t < length ? length - 1 - t : t;
-            std::memcpy(bytes_of(k.out()) + s.at(t, b) * element, bytes_of(k.in(0)) + s.at(from, b) * element,
-                        static_cast<size_t>(s.inner * element));
+            const int64_t length = n[b], from = t < length ? length - 1 - t : t;
+            std::memcpy(bytes_of(k.out()) + s.at(t, b) * element, bytes_of(k.in(0)) + s.at(from, b) * element, s.inner * element);
           }
       })
       .gradient({{1}, {}},

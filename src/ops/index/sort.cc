@@ -29,14 +29,14 @@ template <class T, class F>
 static void for_sorted_rows(const T* data, const AxisSplit& s, int64_t count, bool ascending, F&& f) {
   parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / 8 / std::max<int64_t>(1, s.extent)),
                [&](int64_t begin, int64_t end) {
-                 std::vector<int64_t> order(static_cast<size_t>(s.extent));
-                 std::vector<T> row(static_cast<size_t>(s.extent));
+                 std::vector<int64_t> order(s.extent);
+                 std::vector<T> row(s.extent);
                  for (int64_t r = begin; r < end; ++r) {
                    const int64_t base = r / s.inner * s.extent * s.inner + r % s.inner;
-                   for (int64_t i = 0; i < s.extent; ++i) row[static_cast<size_t>(i)] = data[base + i * s.inner];
+                   for (int64_t i = 0; i < s.extent; ++i) row[i] = data[base + i * s.inner];
                    std::iota(order.begin(), order.end(), int64_t{0});
                    auto less = [&](int64_t a, int64_t b) {
-                     const T x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
+                     const T x = row[a], y = row[b];
                      return before(x, y, ascending) || (!before(y, x, ascending) && a < b);
                    };
                    if (count < s.extent)
@@ -61,11 +61,10 @@ static void run_sort(const Tensor& data, std::optional<int> axis, int64_t count,
   visit_dtype(data.dtype(), [&]<class T>(T*) {
     const T* in = data.data<T>();
     for_sorted_rows(in, s, count, ascending, [&](int64_t base, int64_t r, const std::vector<int64_t>& order) {
-      for (int64_t i = 0; values && i < count; ++i)
-        values->mutable_data<T>()[place(s, r, count, i)] = in[base + order[static_cast<size_t>(i)] * s.inner];
+      for (int64_t i = 0; values && i < count; ++i) values->mutable_data<T>()[place(s, r, count, i)] = in[base + order[i] * s.inner];
       if (indices)
         visit_dtype(indices->dtype(), [&]<class I>(I*) {
-          for (int64_t i = 0; i < count; ++i) write_index<I>(*indices, place(s, r, count, i), order[static_cast<size_t>(i)]);
+          for (int64_t i = 0; i < count; ++i) write_index<I>(*indices, place(s, r, count, i), order[i]);
         });
     });
   });
@@ -155,7 +154,7 @@ static void run_mask(const TopkAttrs& a, KernelContext& k) {
     T* out = k.out_data<T>();
     std::fill_n(out, k.out().size(), T(0));
     for_sorted_rows(k.data<T>(0), s, count, a.is_ascend, [&](int64_t base, int64_t, const std::vector<int64_t>& order) {
-      for (int64_t i = 0; i < count; ++i) out[base + order[static_cast<size_t>(i)] * s.inner] = T(1);
+      for (int64_t i = 0; i < count; ++i) out[base + order[i] * s.inner] = T(1);
     });
   });
 }

@@ -31,8 +31,7 @@ static void run_take(const Tensor& data, int axis, const Indices& at, Tensor& ou
   const char* from = bytes_of(data);
   char* to = bytes_of(out);
   parallel_for(s.outer * n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      std::memcpy(to + r * bytes, from + (r / n * s.extent + at[r % n]) * bytes, static_cast<size_t>(bytes));
+    for (int64_t r = begin; r < end; ++r) std::memcpy(to + r * bytes, from + (r / n * s.extent + at[r % n]) * bytes, bytes);
   });
 }
 // Rows with the same index add up in the order of the indices; threads share the columns, so the sum does not depend on them.
@@ -91,7 +90,7 @@ GLUINO_OP(_take_backward, TakeAttrs) {
       .kernel([](const TakeAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.out().shape());
         const Indices at(k.in(1), k.out().extent(axis), a.mode, axis);
-        std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           if constexpr (std::is_floating_point_v<T>) add_rows(k.data<T>(0), at, AxisSplit(k.out().shape(), axis), k.out_data<T>());
         });
@@ -222,7 +221,7 @@ GLUINO_OP(_pick_backward, PickAttrs) {
         return in[2];
       })
       .kernel([](const PickAttrs& a, KernelContext& k) {
-        std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
           T* out = k.out_data<T>();
@@ -314,7 +313,7 @@ GLUINO_OP(_put_along_axis, AlongAxisAttrs) {
         return in[2];
       })
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
-        std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
           T* out = k.out_data<T>();

@@ -11,7 +11,7 @@ namespace gluino::ops {
 namespace {
 
 static Tensors sum_like_gradient(const Gradient& g) {
-  Tensors result(static_cast<size_t>(g.num_inputs()));
+  Tensors result(g.num_inputs());
   result[0] = reduce_like(g.head(), g.like(0));
   return result;
 }
@@ -273,7 +273,7 @@ static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape
   std::vector<std::vector<int64_t>> maps;
   for (int i = 0; i < data.ndim(); ++i) {
     const int64_t n = data[i], before = a.pad_width[2 * i];
-    std::vector<int64_t> map(static_cast<size_t>(n + before + a.pad_width[2 * i + 1]));
+    std::vector<int64_t> map(n + before + a.pad_width[2 * i + 1]);
     for (size_t j = 0; j < map.size(); ++j) {
       int64_t at = static_cast<int64_t>(j) - before;
       if (at < 0 || at >= n) {
@@ -301,7 +301,7 @@ static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape&
     for (int64_t row = begin; row < end; ++row) {
       int64_t rest = row, from = 0;
       for (int i = last - 1; i >= 0 && from >= 0; --i) {
-        const int64_t at = maps[static_cast<size_t>(i)][static_cast<size_t>(rest % padded[i])];
+        const int64_t at = maps[i][rest % padded[i]];
         from = at < 0 ? -1 : from + at * strides[i];
         rest /= padded[i];
       }
@@ -336,9 +336,9 @@ GLUINO_OP(Pad, PadAttrs) {
               std::fill_n(to, width, constant);
               return;
             }
-            auto edge = [&](int64_t j) { return map[static_cast<size_t>(j)] < 0 ? constant : in[from + map[static_cast<size_t>(j)]]; };
+            auto edge = [&](int64_t j) { return map[j] < 0 ? constant : in[from + map[j]]; };
             for (int64_t j = 0; j < before; ++j) to[j] = edge(j);
-            if (middle) std::memcpy(to + before, in + from, static_cast<size_t>(middle) * sizeof(T));
+            if (middle) std::memcpy(to + before, in + from, middle * sizeof(T));
             for (int64_t j = before + middle; j < width; ++j) to[j] = edge(j);
           });
         });
@@ -367,16 +367,14 @@ GLUINO_OP(_pad_backward, PadAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* in = k.data<T>(0);
           T* out = k.out_data<T>();
-          std::memset(static_cast<void*>(out), 0, static_cast<size_t>(k.out().nbytes()));
+          std::memset(static_cast<void*>(out), 0, k.out().nbytes());
           const int64_t width = k.in(0).shape().back();
           // Mirrored rows add to the same elements, so one thread does them all, in order.
           visit_padded_rows(a, k.out().shape(), k.in(0).shape(), a.mode == PadMode::constant,
                             [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
                               if (from < 0) return;
                               for (int64_t j = 0; j < width; ++j)
-                                if (map[static_cast<size_t>(j)] >= 0)
-                                  out[from + map[static_cast<size_t>(j)]] =
-                                      static_cast<T>(out[from + map[static_cast<size_t>(j)]] + in[row * width + j]);
+                                if (map[j] >= 0) out[from + map[j]] = static_cast<T>(out[from + map[j]] + in[row * width + j]);
                             });
         });
       })

@@ -40,7 +40,7 @@ static Shape matrix_for(int64_t n, int k) { return {n + std::abs(k), n + std::ab
 
 static void place(const Tensor& diagonal, const Diagonal& d, Tensor& out) {
   const int bytes = dtype_bytes(out.dtype());
-  std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+  std::memset(bytes_of(out), 0, out.nbytes());
   if (d.shape.elements())
     kernels::copy_strided(bytes, d.shape, bytes_of(diagonal), kernels::row_major_strides(d.shape), bytes_of(out) + d.offset * bytes,
                           d.strides);

@@ -161,8 +161,8 @@ static std::vector<int64_t> equal_starts(int64_t extent, int64_t parts) {
 static void run_split(KernelContext& k, int axis, const std::vector<int64_t>& starts) {
   const AxisSplit whole(k.in(0).shape(), axis);
   for (int i = 0; i < k.num_outputs(); ++i) {
-    const int64_t start = starts[static_cast<size_t>(i)];
-    copy_part(Direction::out_of_whole, k.in(0), whole, start, k.out(i), starts[static_cast<size_t>(i) + 1] - start);
+    const int64_t start = starts[i];
+    copy_part(Direction::out_of_whole, k.in(0), whole, start, k.out(i), starts[i + 1] - start);
   }
 }
 static Tensor join_heads(const Gradient& g, int parts, int axis, bool squeezed) {

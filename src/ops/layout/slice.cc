@@ -33,9 +33,9 @@ static void write_window(const Tensor& from, const Window& w, Tensor& to) {
   if (w.shape.elements())
     copy_strided(bytes, w.shape, bytes_of(from), row_major_strides(w.shape), bytes_of(to) + w.offset * bytes, w.strides);
 }
-static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, static_cast<size_t>(t.nbytes())); }
+static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, t.nbytes()); }
 static void copy_all(const Tensor& from, Tensor& to) {
-  if (bytes_of(from) != bytes_of(to)) std::memcpy(bytes_of(to), bytes_of(from), static_cast<size_t>(to.nbytes()));
+  if (bytes_of(from) != bytes_of(to)) std::memcpy(bytes_of(to), bytes_of(from), to.nbytes());
 }
 
 // Where begin:end:step starts and how long it is on an axis of n elements, by NumPy's rules.
@@ -52,9 +52,7 @@ struct Span {
     if (count == 0) start = 0;
   }
 };
-static std::optional<int64_t> at(const OptionalInts& v, int i) {
-  return i < static_cast<int>(v.size()) ? v[static_cast<size_t>(i)] : std::nullopt;
-}
+static std::optional<int64_t> at(const OptionalInts& v, int i) { return i < static_cast<int>(v.size()) ? v[i] : std::nullopt; }
 
 struct SliceAttrs {
   OptionalInts begin, end, step;
@@ -313,7 +311,7 @@ GLUINO_OP(Crop, CropAttrs) {
       })
       .gradient({},
                 [](const CropAttrs& a, const Gradient& g) -> Tensors {
-                  Tensors result(static_cast<size_t>(g.num_inputs()));
+                  Tensors result(g.num_inputs());
                   result[0] = call("_crop_backward", {g.head(), g.like(0)}, {{"offset", a.offset}, {"center_crop", a.center_crop}});
                   return result;
                 })

@@ -50,7 +50,7 @@ static Tensor dot_like(const Tensor& x, const Tensor& y, const Tensor& like, con
 static Tensors dot_gradient(const DotLikeAttrs& a, const Gradient& g) {
   const Tensor& h = g.head();
   const int sa = a.split_a, sb = a.split_b, sc = a.split_out;
-  Tensors result(static_cast<size_t>(g.num_inputs()));
+  Tensors result(g.num_inputs());
   if (g.wants(0))
     result[0] = a.transpose_a ? dot_like(g.in(1), h, g.like(0), {a.transpose_b, true, sb, sc, sa})
                               : dot_like(h, g.in(1), g.like(0), {false, !a.transpose_b, sc, sb, sa});
@@ -139,7 +139,7 @@ static void multiply_batch(const Tensor& a, const Tensor& b, bool ta, bool tb, d
 template <class F>
 static Tensors product_gradient(const Gradient& g, bool ta, bool tb, F&& product) {
   const Tensor& h = g.head();
-  Tensors result(static_cast<size_t>(g.num_inputs()));
+  Tensors result(g.num_inputs());
   if (g.wants(0)) result[0] = ta ? product(g.in(1), h, tb, true) : product(h, g.in(1), false, !tb);
   if (g.wants(1)) result[1] = tb ? product(h, g.in(0), true, ta) : product(g.in(0), h, !ta, false);
   return result;

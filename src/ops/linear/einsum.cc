@@ -86,8 +86,8 @@ static Extents extents_of(const Subscripts& s, std::span<const Shape> shapes) {
   extents.fill(1);
   for (size_t i = 0; i < shapes.size(); ++i)
     for (int j = 0; j < shapes[i].ndim(); ++j) {
-      const char c = s.inputs[i][static_cast<size_t>(j)];
-      int64_t& e = extents[static_cast<size_t>(c)];
+      const char c = s.inputs[i][j];
+      int64_t& e = extents[c];
       if (e != 1 && shapes[i][j] != 1 && e != shapes[i][j]) raise<ShapeError>("axis '{}' has extents {} and {}", c, e, shapes[i][j]);
       if (e == 1) e = shapes[i][j];
     }
@@ -106,7 +106,7 @@ struct Labelled {
   bool has(char c) const { return labels.find(c) != std::string::npos; }
   Shape shape_of(const std::string& order, const Extents& e) const {
     Shape s;
-    for (char c : order) s.push_back(e[static_cast<size_t>(c)]);
+    for (char c : order) s.push_back(e[c]);
     return s;
   }
 };
@@ -116,8 +116,8 @@ static Labelled labelled(const Tensor& t, const std::string& labels, const Exten
   Shape shape, strides;
   const Shape own = kernels::row_major_strides(t.shape());
   for (int i = 0; i < t.ndim(); ++i) {
-    const char c = labels[static_cast<size_t>(i)];
-    if (t.shape()[i] != e[static_cast<size_t>(c)]) continue;
+    const char c = labels[i];
+    if (t.shape()[i] != e[c]) continue;
     if (const size_t at = out.labels.find(c); at != std::string::npos) {
       strides[static_cast<int>(at)] += own[i];
       continue;
@@ -186,8 +186,8 @@ static void run_einsum(const EinsumAttrs& attrs, KernelContext& k) {
   Labelled result = labelled(k.in(0), s.inputs[0], e);
   for (int i = 1; i < k.num_inputs(); ++i) {
     std::string needed = s.output;
-    for (int j = i + 1; j < k.num_inputs(); ++j) needed += s.inputs[static_cast<size_t>(j)];
-    result = contract(result, labelled(k.in(i), s.inputs[static_cast<size_t>(i)], e), needed, e);
+    for (int j = i + 1; j < k.num_inputs(); ++j) needed += s.inputs[j];
+    result = contract(result, labelled(k.in(i), s.inputs[i], e), needed, e);
   }
   result = permuted(summed(result, e, [&](char c) { return s.output.find(c) != std::string::npos; }), s.output, e);
   std::copy_n(bytes_of(result.data), k.out().nbytes(), bytes_of(k.out()));
@@ -195,7 +195,7 @@ static void run_einsum(const EinsumAttrs& attrs, KernelContext& k) {
 
 // The gradient of one operand is the einsum of the head and the other operands, with result and operand swapped.
 static Tensor operand_gradient(const Subscripts& s, const Gradient& g, int which) {
-  const std::string& own = s.inputs[static_cast<size_t>(which)];
+  const std::string& own = s.inputs[which];
   if (std::set<char>(own.begin(), own.end()).size() != own.size())
     throw UserError("the gradient of an operand with a repeated label is not supported");
   Tensors in{g.head()};
@@ -203,8 +203,8 @@ static Tensor operand_gradient(const Subscripts& s, const Gradient& g, int which
   for (int i = 0; i < g.num_inputs(); ++i) {
     if (i == which) continue;
     in.push_back(g.in(i));
-    left += "," + s.inputs[static_cast<size_t>(i)];
-    all += s.inputs[static_cast<size_t>(i)];
+    left += "," + s.inputs[i];
+    all += s.inputs[i];
   }
   std::string found;
   for (char c : own)
@@ -226,7 +226,7 @@ GLUINO_OP(_npi_einsum, EinsumAttrs) {
         const Subscripts s(a.subscripts, ranks_of(in));
         const Extents e = extents_of(s, in);
         Shape out;
-        for (char c : s.output) out.push_back(e[static_cast<size_t>(c)]);
+        for (char c : s.output) out.push_back(e[c]);
         return out;
       })
       .kernel(run_einsum)

@@ -60,7 +60,7 @@ static void fully_connected_kernel(const FullyConnectedAttrs& a, KernelContext& 
 static Tensors fully_connected_gradient(const FullyConnectedAttrs& a, const Gradient& g) {
   const Shape rows{-1, 0};  // with reverse: keep the last axis, merge the others
   const Tensor head = a.flatten ? g.head() : g.head().reshape(rows, true);
-  Tensors out(static_cast<size_t>(g.num_inputs()));
+  Tensors out(g.num_inputs());
   if (g.wants(0)) out[0] = call("reshape_like", {call("dot", {head, g.in(1)}), g.like(0)});
   if (g.wants(1)) {
     const Tensor data = a.flatten ? call("Flatten", {g.in(0)}) : g.in(0).reshape(rows, true);

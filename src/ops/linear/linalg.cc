@@ -241,7 +241,7 @@ GLUINO_OP(_linalg_gelqf, NoAttrs) {
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.in(0).shape());
         visit_float(k.in(0).dtype(), [&]<class T>(T*) {
-          std::vector<T> tau(static_cast<size_t>(m.rows));
+          std::vector<T> tau(m.rows);
           for (int64_t b = 0; b < m.batch && m.size(); ++b) {
             T *q = k.out_data<T>(0) + b * m.size(), *l = k.out_data<T>(1) + b * m.rows * m.rows;
             std::copy_n(k.data<T>(0) + b * m.size(), m.size(), q);
@@ -310,7 +310,7 @@ GLUINO_OP(_linalg_syevd, NoAttrs) {
 // ---- inverse and determinants
 template <class T>
 static std::vector<lapack_int> factorise(T* a, int64_t n) {
-  std::vector<lapack_int> pivots(static_cast<size_t>(n));
+  std::vector<lapack_int> pivots(n);
   if (n) LAPACK(getrf, LAPACK_COL_MAJOR, as_int(n), as_int(n), a, as_int(n), pivots.data());
   return pivots;
 }
@@ -321,8 +321,8 @@ static std::pair<double, double> log_determinant(const T* a, int64_t n) {
   const std::vector<lapack_int> pivots = factorise(lu.data(), n);
   double sign = 1, log = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const double d = static_cast<double>(lu[static_cast<size_t>(i * n + i)]);
-    if (pivots[static_cast<size_t>(i)] != i + 1) sign = -sign;
+    const double d = static_cast<double>(lu[i * n + i]);
+    if (pivots[i] != i + 1) sign = -sign;
     if (d < 0) sign = -sign;
     if (d == 0) sign = 0;
     log += std::log(std::abs(d));

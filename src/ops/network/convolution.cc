@@ -11,7 +11,7 @@ using kernels::Spatial;
 
 static bool is_nothing(const Tensor& a, const Tensor& b, Tensor& out) {
   if (a.size() && b.size() && out.size()) return false;
-  std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+  std::memset(bytes_of(out), 0, out.nbytes());
   return true;
 }
 
@@ -34,7 +34,7 @@ static ConvolutionAttrs without_bias(ConvolutionAttrs a) {
 }
 
 static Tensors convolution_gradient(const ConvolutionAttrs& a, const Gradient& g) {
-  Tensors out(static_cast<size_t>(g.num_inputs()));
+  Tensors out(g.num_inputs());
   if (g.wants(0)) out[0] = call_with("_convolution_data_grad", {g.head(), g.in(1), g.like(0)}, without_bias(a));
   if (g.wants(1)) out[1] = call_with("_convolution_weight_grad", {g.head(), g.in(0), g.like(1)}, without_bias(a));
   if (!a.no_bias && g.wants(2)) out[2] = bias_gradient(a, g.head());
@@ -213,7 +213,7 @@ static void deconvolution_kernel(const DeconvolutionAttrs& a, KernelContext& k) 
 
 static Tensors deconvolution_gradient(const DeconvolutionAttrs& a, const Gradient& g) {
   const ConvolutionAttrs attrs = transposed(a, g.like(0).shape()).attrs;
-  Tensors out(static_cast<size_t>(g.num_inputs()));
+  Tensors out(g.num_inputs());
   if (g.wants(0)) out[0] = call_with("Convolution", {g.head(), g.in(1)}, attrs);
   if (g.wants(1)) out[1] = call_with("_convolution_weight_grad", {g.in(0), g.head(), g.like(1)}, attrs);
   if (!a.no_bias && g.wants(2)) out[2] = bias_gradient(attrs, g.head());

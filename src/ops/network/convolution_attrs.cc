@@ -41,7 +41,7 @@ ConvGeometry geometry_of(const ConvolutionAttrs& a, const Shape& data) {
 Shape activation_shape(const ConvGeometry& g, int64_t channels, const Spatial& extents) {
   Shape s{g.batch};
   if (!g.channels_last) s.push_back(channels);
-  for (int i = 0; i < g.rank; ++i) s.push_back(extents[static_cast<size_t>(i)]);
+  for (int i = 0; i < g.rank; ++i) s.push_back(extents[i]);
   if (g.channels_last) s.push_back(channels);
   return s;
 }

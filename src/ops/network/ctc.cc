@@ -28,8 +28,7 @@ static std::vector<std::vector<int64_t>> label_sequences(const CTCLossAttrs& a, 
   std::vector<std::vector<int64_t>> sequences;
   for (int64_t n = 0; n < batch; ++n) {
     const auto begin = labels.begin() + n * longest, end = begin + longest;
-    const auto stop =
-        a.use_label_lengths ? begin + std::clamp<int64_t>(lengths[static_cast<size_t>(n)], 0, longest) : std::find(begin, end, padding);
+    const auto stop = a.use_label_lengths ? begin + std::clamp<int64_t>(lengths[n], 0, longest) : std::find(begin, end, padding);
     sequences.emplace_back(begin, stop);
     for (int64_t label : sequences.back())
       if (label < 0 || label >= classes) raise<IndexError>("label {} of sequence {} is out of range for {} classes", label, n, classes);
@@ -40,20 +39,19 @@ static std::vector<std::vector<int64_t>> label_sequences(const CTCLossAttrs& a, 
 static void ctc_kernel(const CTCLossAttrs& a, KernelContext& k) {
   const int64_t time = k.in(0).extent(0), batch = k.in(0).extent(1), classes = k.in(0).extent(2);
   const auto sequences = label_sequences(a, k);
-  const std::vector<int64_t> lengths =
-      a.use_data_lengths ? k.in(2).to_vector<int64_t>() : std::vector<int64_t>(static_cast<size_t>(batch), time);
+  const std::vector<int64_t> lengths = a.use_data_lengths ? k.in(2).to_vector<int64_t>() : std::vector<int64_t>(batch, time);
   visit_real(k.out().dtype(), [&]<class T>(T*) {
     const T* data = k.data<T>(0);
     T *loss = k.out_data<T>(), *gradient = k.out_data<T>(1);
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
-      std::vector<double> logs(static_cast<size_t>(time * classes)), slopes(logs.size());
+      std::vector<double> logs(time * classes), slopes(logs.size());
       for (int64_t n = begin; n < end; ++n) {
-        const int64_t steps = std::clamp<int64_t>(lengths[static_cast<size_t>(n)], 0, time);
+        const int64_t steps = std::clamp<int64_t>(lengths[n], 0, time);
         for (int64_t t = 0; t < time; ++t) std::copy_n(data + (t * batch + n) * classes, classes, logs.data() + t * classes);
         kernels::softmax<double>({steps, classes, 1}, logs.data(), logs.data(), 1, true, nullptr);
         std::fill(slopes.begin(), slopes.end(), 0.0);
-        loss[n] = static_cast<T>(kernels::ctc_loss(logs.data(), steps, classes, sequences[static_cast<size_t>(n)],
-                                                   a.blank_first() ? 0 : classes - 1, slopes.data()));
+        loss[n] =
+            static_cast<T>(kernels::ctc_loss(logs.data(), steps, classes, sequences[n], a.blank_first() ? 0 : classes - 1, slopes.data()));
         for (int64_t t = 0; t < time; ++t) std::copy_n(slopes.data() + t * classes, classes, gradient + (t * batch + n) * classes);
       }
     });
@@ -88,7 +86,7 @@ GLUINO_OP(CTCLoss, CTCLossAttrs) {
       .kernel_dtypes(real_dtypes())
       .gradient({{}, {1}},
                 [](const Gradient& g) -> Tensors {
-                  Tensors out(static_cast<size_t>(g.num_inputs()));
+                  Tensors out(g.num_inputs());
                   out[0] = g.out(1) * g.head().reshape({1, -1, 1});
                   return out;
                 })

@@ -58,7 +58,7 @@ static void softmax_output_grad(const SoftmaxOutputAttrs& a, const kernels::Soft
   const T others = l.extent > 1 ? static_cast<T>(a.smooth_alpha / static_cast<double>(l.extent - 1)) : T(0);
   for (int64_t r = 0; r < l.rows(); ++r) {
     const int64_t base = l.base(r);
-    const double label = labels[static_cast<size_t>(r)];
+    const double label = labels[r];
     if (a.use_ignore && label == a.ignore_label) {
       for (int64_t i = 0; i < l.extent; ++i) out[base + i * l.inner] = 0;
       continue;
@@ -181,7 +181,7 @@ static void define_regression(OpBuilder<RegressionAttrs>& op, bool sign) {
       .sample_without_gradient({{3, 2}, {3, 2}})
       .sample_without_gradient({{3, 1}, {3}}, {.grad_scale = 2});
 }
-static void copy_first(KernelContext& k) { std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), static_cast<size_t>(k.out().nbytes())); }
+static void copy_first(KernelContext& k) { std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes()); }
 static void identity_kernel(const RegressionAttrs&, KernelContext& k) { copy_first(k); }
 
 GLUINO_OP(LinearRegressionOutput, RegressionAttrs) {
@@ -243,7 +243,7 @@ GLUINO_OP(_svm_output_grad, SVMOutputAttrs) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t i = 0; i < k.out().size(); ++i) {
             // The label wants values above the margin, the others below minus the margin.
-            const T side = i % classes == labels[static_cast<size_t>(i / classes)] ? T(1) : T(-1);
+            const T side = i % classes == labels[i / classes] ? T(1) : T(-1);
             const T lack = static_cast<T>(a.margin) - side * k.data<T>(0)[i];
             k.out_data<T>()[i] = lack > 0 ? -side * static_cast<T>(a.regularization_coefficient) * (a.use_linear ? T(1) : 2 * lack) : T(0);
           }

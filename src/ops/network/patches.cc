@@ -77,7 +77,7 @@ static void for_each_column(const ConvGeometry& g, F&& f) {
   });
 }
 static void fold_columns(const ConvGeometry& g, KernelContext& k) {
-  std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+  std::memset(bytes_of(k.out()), 0, k.out().nbytes());
   visit_real(k.out().dtype(), [&]<class T>(T*) {
     const T* columns = k.data<T>(0);
     T* image = k.out_data<T>();
@@ -280,7 +280,7 @@ GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
       .kernel_dtypes(real_dtypes())
       .shape([](const UpSamplingGradAttrs&, std::span<const Shape> in) { return in[1]; })
       .kernel([](const UpSamplingGradAttrs& a, KernelContext& k) {
-        std::memset(bytes_of(k.out()), 0, static_cast<size_t>(k.out().nbytes()));
+        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* head = k.data<T>(0);
           T* out = k.out_data<T>();

@@ -75,7 +75,7 @@ static Shape pooling_shape(const PoolingAttrs& a, std::span<const Shape> in) {
   const PoolGeometry g = geometry_of(a, in[0]);
   const int rank = in[0].ndim() - 2;
   Shape out = in[0];
-  for (int i = 0; i < rank; ++i) out[g.channels_last ? 1 + i : 2 + i] = g.out[static_cast<size_t>(i + 3 - rank)];
+  for (int i = 0; i < rank; ++i) out[g.channels_last ? 1 + i : 2 + i] = g.out[i + 3 - rank];
   return out;
 }
 

@@ -216,7 +216,7 @@ struct GroupLayout {
       impl_of(to).storage->note_write();
     };
     for (int w = 0; w < static_cast<int>(groups.size()); ++w) {
-      const Group<States>& g = groups[static_cast<size_t>(w)];
+      const Group<States>& g = groups[w];
       for (size_t i = 0; i < States; ++i) bring(g.states[i], k.state(w * size() + 2 + static_cast<int>(i)));
       if (has_master) bring(g.out, k.state(w * size() + size() - 1));
       bring(g.out, k.out(w));
@@ -247,7 +247,7 @@ OpBuilder<Many<A>>& define_updates_by(OpBuilder<Many<A>>& op, bool has_master, R
       })
       .dtype([layout](const Many<A>& a, std::span<const DType> in, DType) {
         std::vector<DType> out;
-        for (int i = 0; i < a.num_weights; ++i) out.push_back(in[static_cast<size_t>(i * layout.size())]);
+        for (int i = 0; i < a.num_weights; ++i) out.push_back(in[i * layout.size()]);
         return out;
       })
       .kernel([layout, run](const Many<A>& a, KernelContext& k) {

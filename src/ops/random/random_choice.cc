@@ -30,7 +30,7 @@ static void run_multinomial(const MultinomialAttrs& a, KernelContext& k) {
   const int64_t choices = data.shape().back(), each = a.shape.elements(), n = k.out(0).size();
   if (n > 0 && choices == 0) throw ShapeError("there is nothing to choose from");
   const RandomStream stream = next_random_stream(k.out().device());
-  std::vector<double> logs(static_cast<size_t>(n));
+  std::vector<double> logs(n);
   visit_dtype(k.out(0).dtype(), [&]<class T>(T*) {
     T* out = k.out_data<T>(0);
     parallel_for(n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, choices)), [&](int64_t begin, int64_t end) {
@@ -41,13 +41,13 @@ static void run_multinomial(const MultinomialAttrs& a, KernelContext& k) {
         int64_t choice = 0;
         while (choice + 1 < choices && left >= p[choice]) left -= p[choice++];
         out[i] = element<T>(static_cast<double>(choice));
-        logs[static_cast<size_t>(i)] = std::log(p[choice]);
+        logs[i] = std::log(p[choice]);
       }
     });
   });
   if (a.get_prob) {
     const Tensor typed = with_dtype(from_vector(logs), k.out(1).dtype());
-    std::memcpy(bytes_of(k.out(1)), bytes_of(typed), static_cast<size_t>(typed.nbytes()));
+    std::memcpy(bytes_of(k.out(1)), bytes_of(typed), typed.nbytes());
   }
 }
 GLUINO_OP(_sample_multinomial, MultinomialAttrs) {
@@ -99,14 +99,13 @@ GLUINO_OP(_shuffle, NoAttrs) {
         const int64_t n = shape.empty() ? 1 : shape[0],
                       bytes = shape.elements(std::min(1, shape.ndim()), shape.ndim()) * dtype_bytes(k.out().dtype());
         const RandomStream stream = next_random_stream(k.out().device());
-        std::vector<int64_t> order(static_cast<size_t>(n));
+        std::vector<int64_t> order(n);
         std::iota(order.begin(), order.end(), int64_t{0});
         for (int64_t i = n - 1; i > 0; --i) {
           ElementRandom random(stream, i);
-          std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random.uniform() * static_cast<double>(i + 1))]);
+          std::swap(order[i], order[random.uniform() * static_cast<double>(i + 1)]);
         }
-        for (int64_t i = 0; i < n; ++i)
-          std::memcpy(bytes_of(k.out()) + i * bytes, bytes_of(k.in(0)) + order[static_cast<size_t>(i)] * bytes, static_cast<size_t>(bytes));
+        for (int64_t i = 0; i < n; ++i) std::memcpy(bytes_of(k.out()) + i * bytes, bytes_of(k.in(0)) + order[i] * bytes, bytes);
       })
       .not_differentiable(kRandom)
       .sample({{5, 3}});

@@ -51,7 +51,7 @@ static void define_pdf(OpBuilder<PdfAttrs>& op, std::vector<std::string> paramet
         const Tensor p = aligned(g.in(1), ndim), q = g.num_inputs() > 2 ? aligned(g.in(2), ndim) : p;
         Tensors result = slopes(g.in(0), p, q);
         for (int i = 0; i < g.num_inputs(); ++i) {
-          Tensor& r = result[static_cast<size_t>(i)];
+          Tensor& r = result[i];
           if (!r.defined()) continue;
           r = head * r;
           if (i > 0) r = call("reshape_like", {reduce_like(r, i == 1 ? p : q), g.like(i)});

@@ -20,15 +20,15 @@ class ReducedAxes {
       return;
     }
     for (int64_t a : *axis) {
-      bool& flag = flags_[static_cast<size_t>(normalize_axis(a, shape))];
+      bool& flag = flags_[normalize_axis(a, shape)];
       if (flag) raise<AttrError>("attribute 'axis' {} lists an axis of shape {} twice", *axis, shape);
       flag = true;
     }
     if (exclude)
       for (bool& flag : flags_) flag = !flag;
   }
-  void set(int axis, bool reduced) { flags_[static_cast<size_t>(axis)] = reduced; }
-  bool operator[](int axis) const { return flags_[static_cast<size_t>(axis)]; }
+  void set(int axis, bool reduced) { flags_[axis] = reduced; }
+  bool operator[](int axis) const { return flags_[axis]; }
   const bool* flags() const { return flags_.data(); }
   Shape list() const {
     Shape axes;

@@ -46,9 +46,9 @@ static void batch_norm_kernel(const BatchNormAttrs& a, KernelContext& k) {
     }
     *k.out_data<T>(3) = from_batch;
     const Tensor gamma = with_dtype(k.in(1), k.out().dtype()), beta = with_dtype(k.in(2), k.out().dtype());
-    std::vector<T> scale(static_cast<size_t>(l.channels));
+    std::vector<T> scale(l.channels);
     for (int64_t c = 0; c < l.channels; ++c)
-      scale[static_cast<size_t>(c)] = (a.fix_gamma ? T(1) : gamma.data<T>()[c]) / std::sqrt(var[c] + static_cast<T>(a.eps));
+      scale[c] = (a.fix_gamma ? T(1) : gamma.data<T>()[c]) / std::sqrt(var[c] + static_cast<T>(a.eps));
     kernels::channel_affine<T>(l, k.data<T>(0), mean, scale.data(), beta.data<T>(), k.out_data<T>());
   });
 }

@@ -74,7 +74,7 @@ static OpBuilder<SoftmaxAttrs>& with_length(OpBuilder<SoftmaxAttrs>& op) {
       .dtype([](const SoftmaxAttrs& a, std::span<const DType>, DType promoted) { return a.dtype.value_or(promoted); });
 }
 static Tensors softmax_gradient(const SoftmaxAttrs& a, const Gradient& g, std::string_view name, double sign) {
-  Tensors out(static_cast<size_t>(g.num_inputs()));
+  Tensors out(g.num_inputs());
   const SoftmaxAttrs attrs{.axis = a.axis, .temperature = sign * a.temperature.value_or(1.0)};
   out[0] = call_with(name, {g.head(), g.out(0)}, attrs);
   return out;
@@ -256,7 +256,7 @@ GLUINO_OP(masked_log_softmax, MaskedSoftmaxAttrs) {
 
 // ---- cross entropy with labels
 static int64_t label_at(const std::vector<int64_t>& labels, int64_t row, int64_t classes) {
-  const int64_t label = labels[static_cast<size_t>(row)];
+  const int64_t label = labels[row];
   if (label < 0 || label >= classes) raise<IndexError>("label {} of row {} is out of range for {} classes", label, row, classes);
   return label;
 }
@@ -277,10 +277,10 @@ GLUINO_OP(softmax_cross_entropy, NoAttrs) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          std::vector<T> logs(static_cast<size_t>(k.in(0).size()));
+          std::vector<T> logs(k.in(0).size());
           kernels::softmax<T>({k.in(0).extent(0), classes, 1}, k.data<T>(0), logs.data(), 1, true, nullptr);
           double total = 0;
-          for (int64_t r = 0; r < k.in(0).extent(0); ++r) total -= logs[static_cast<size_t>(r * classes + label_at(labels, r, classes))];
+          for (int64_t r = 0; r < k.in(0).extent(0); ++r) total -= logs[r * classes + label_at(labels, r, classes)];
           *k.out_data<T>() = static_cast<T>(total);
         });
       })

@@ -40,7 +40,7 @@ class Matching {
 
   // Every object gets the box that overlaps most with it; other boxes stand for what they overlap with enough.
   void choose_objects() {
-    std::vector<bool> taken(static_cast<size_t>(objects_), false);
+    std::vector<bool> taken(objects_, false);
     while (take_best(taken)) {}
     for (Match& m : matches_) {
       if (m.role == Role::object) continue;
@@ -99,10 +99,10 @@ class Matching {
     int64_t object = -1;
     for (size_t i = 0; i < matches_.size(); ++i)
       for (int64_t j = 0; j < objects_ && matches_[i].role != Role::object; ++j)
-        if (!taken[static_cast<size_t>(j)] && overlap_of(i, j) > best) best = overlap_of(i, j), box = &matches_[i], object = j;
+        if (!taken[j] && overlap_of(i, j) > best) best = overlap_of(i, j), box = &matches_[i], object = j;
     if (!box) return false;
     *box = {Role::object, best, object};
-    taken[static_cast<size_t>(object)] = true;
+    taken[object] = true;
     return true;
   }
   static T background_probability(const T* scores, int64_t classes, int64_t stride) {

@@ -89,7 +89,7 @@ static std::vector<int64_t> suppress(const BoxNmsAttrs& a, const T* records, int
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t i, int64_t j) { return records[i * width + a.score_index] > records[j * width + a.score_index]; });
-  if (a.topk > 0 && static_cast<int64_t>(order.size()) > a.topk) order.resize(static_cast<size_t>(a.topk));
+  if (a.topk > 0 && static_cast<int64_t>(order.size()) > a.topk) order.resize(a.topk);
   for (int64_t i : order) {
     const T* r = records + i * width;
     const bool covered = std::any_of(kept.begin(), kept.end(), [&](int64_t j) {

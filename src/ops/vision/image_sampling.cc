@@ -262,7 +262,7 @@ static AxisTaps adaptive_taps(int64_t in, int64_t out) {
   AxisTaps taps;
   for (int64_t i = 0; i < out; ++i) {
     const int64_t begin = i * in / out, end = ((i + 1) * in + out - 1) / out;
-    taps.push_back({begin, std::vector<double>(static_cast<size_t>(end - begin), 1.0 / static_cast<double>(end - begin))});
+    taps.push_back({begin, std::vector<double>(end - begin, 1.0 / static_cast<double>(end - begin))});
   }
   return taps;
 }
@@ -287,7 +287,7 @@ static void for_each_tap(const Shape& in, const AxisTaps& rows, const AxisTaps& 
   parallel_for(in[0] * in[1], plane_grain(height * width), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane)
       for (int64_t i = 0; i < height * width; ++i) {
-        const Taps &y = rows[static_cast<size_t>(i / width)], &x = columns[static_cast<size_t>(i % width)];
+        const Taps &y = rows[i / width], &x = columns[i % width];
         for (size_t r = 0; r < y.weights.size(); ++r)
           for (size_t c = 0; c < x.weights.size(); ++c)
             f((plane * in[2] + y.first + static_cast<int64_t>(r)) * in[3] + x.first + static_cast<int64_t>(c), plane * height * width + i,
@@ -401,7 +401,7 @@ GLUINO_OP(_contrib_BilinearResize2D, BilinearResizeAttrs) {
       })
       .gradient({},
                 [](const BilinearResizeAttrs& a, const Gradient& g) -> Tensors {
-                  Tensors out(static_cast<size_t>(g.num_inputs()));
+                  Tensors out(g.num_inputs());
                   out[0] = call_with("_bilinear_resize_grad", {g.head(), g.like(0)}, a);
                   return out;
                 })

@@ -27,10 +27,10 @@ class ParallelFor : public ::testing::TestWithParam<int> {
 TEST_P(ParallelFor, VisitsEveryItemOnce) {
   for (int64_t n : {0, 1, 2, 7, 64, 1000, 4096, 100003})
     for (int64_t grain : {0, 1, 3, 64, 1000}) {
-      std::vector<std::atomic<int>> visits(static_cast<size_t>(n));
+      std::vector<std::atomic<int>> visits(n);
       parallel_for(n, grain, [&](int64_t begin, int64_t end) {
         ASSERT_LT(begin, end);
-        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+        for (int64_t i = begin; i < end; ++i) ++visits[i];
       });
       for (const auto& v : visits) ASSERT_EQ(v.load(), 1) << n << " items, grain " << grain;
     }

@@ -66,7 +66,7 @@ std::vector<Part> spell_out(const Shape& source, const std::vector<Index>& index
         for (int a = 0; a < t.ndim(); ++a) {
           Part p{Part::array, 0, {}, {}};
           for (int64_t flat = 0; flat < t.size(); ++flat)
-            if (v[static_cast<size_t>(flat)]) p.along.push_back(flat / t.shape().elements(a + 1, t.ndim()) % t.shape()[a]);
+            if (v[flat]) p.along.push_back(flat / t.shape().elements(a + 1, t.ndim()) % t.shape()[a]);
           p.shape = {static_cast<int64_t>(p.along.size())};
           parts.push_back(p);
           ++axis;
@@ -87,10 +87,10 @@ std::vector<Part> spell_out(const Shape& source, const std::vector<Index>& index
 int64_t broadcast_element(const Part& p, const Shape& common, const Positions& at) {
   int64_t flat = 0;
   for (int i = 0; i < p.shape.ndim(); ++i) {
-    const int64_t where = at[static_cast<size_t>(common.ndim() - p.shape.ndim() + i)];
+    const int64_t where = at[common.ndim() - p.shape.ndim() + i];
     flat = flat * p.shape[i] + (p.shape[i] == 1 ? 0 : where);
   }
-  return p.along[static_cast<size_t>(flat)];
+  return p.along[flat];
 }
 
 Reference reference(const Shape& source, const std::vector<Index>& index) {
@@ -119,22 +119,20 @@ Reference reference(const Shape& source, const std::vector<Index>& index) {
   Reference r;
   for (int item : layout) {
     if (item >= 0)
-      r.shape.push_back(parts[static_cast<size_t>(item)].kind == Part::new_axis
-                            ? 1
-                            : static_cast<int64_t>(parts[static_cast<size_t>(item)].along.size()));
+      r.shape.push_back(parts[item].kind == Part::new_axis ? 1 : static_cast<int64_t>(parts[item].along.size()));
     else
       for (int64_t e : common) r.shape.push_back(e);
   }
   for (int64_t flat = 0; flat < r.shape.elements(); ++flat) {
     Positions at(static_cast<size_t>(r.shape.ndim()));
     int64_t rest = flat;
-    for (int i = r.shape.ndim() - 1; i >= 0; --i) at[static_cast<size_t>(i)] = rest % r.shape[i], rest /= r.shape[i];
+    for (int i = r.shape.ndim() - 1; i >= 0; --i) at[i] = rest % r.shape[i], rest /= r.shape[i];
     std::vector<int64_t> where(parts.size());  // position along each slice
     Positions in_common;
     size_t k = 0;
     for (int item : layout) {
       if (item >= 0)
-        where[static_cast<size_t>(item)] = at[k++];
+        where[item] = at[k++];
       else
         for (int i = 0; i < common.ndim(); ++i) in_common.push_back(at[k++]);
     }
@@ -143,7 +141,7 @@ Reference reference(const Shape& source, const std::vector<Index>& index) {
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].kind == Part::new_axis) continue;
       const int64_t p = parts[i].kind == Part::integer ? parts[i].value
-                        : parts[i].kind == Part::slice ? parts[i].along[static_cast<size_t>(where[i])]
+                        : parts[i].kind == Part::slice ? parts[i].along[where[i]]
                                                        : broadcast_element(parts[i], common, in_common);
       position = position * source[axis++] + p;
     }
@@ -206,15 +204,14 @@ class Maker {
   Tensor array(int64_t n) {
     static const std::vector<std::vector<int64_t>> shapes = {{}, {1}, {0}, {2, 1}, {1, 0}};
     Shape s;
-    for (int64_t e : shapes[static_cast<size_t>(pick(0, 4))])
-      s.push_back(e == 0 ? (mask_count_ >= 0 && has_mask_ ? mask_count_ : array_length_) : e);
-    std::vector<int64_t> v(static_cast<size_t>(s.elements()));
+    for (int64_t e : shapes[pick(0, 4)]) s.push_back(e == 0 ? (mask_count_ >= 0 && has_mask_ ? mask_count_ : array_length_) : e);
+    std::vector<int64_t> v(s.elements());
     for (int64_t& e : v) e = pick(-n, n - 1);
     return from_vector(v, s, {pick(0, 1) ? DType::int64 : DType::int32});
   }
   Tensor mask(const Shape& s) {
     has_mask_ = true;
-    std::vector<uint8_t> v(static_cast<size_t>(s.elements()));
+    std::vector<uint8_t> v(s.elements());
     // Trues are counted out so that the mask's length is that of the arrays.
     mask_count_ = std::min<int64_t>(array_length_, static_cast<int64_t>(v.size()));
     std::fill(v.begin(), v.begin() + mask_count_, uint8_t{1});
@@ -262,7 +259,7 @@ bool broadcasts(const Shape& s, const std::vector<Index>& index) {
 
 // 0, 1, 2, ... in row-major order.
 Tensor numbered(const Shape& s, DType dtype) {
-  std::vector<int64_t> v(static_cast<size_t>(s.elements()));
+  std::vector<int64_t> v(s.elements());
   std::iota(v.begin(), v.end(), int64_t{0});
   return from_vector(v, s, {dtype});
 }
@@ -309,7 +306,7 @@ TEST_P(RandomIndex, WritesWhereNumPyWrites) {
         rest /= where.shape[a];
         scale *= given[a];
       }
-      want[static_cast<size_t>(where.positions[i])] = 1000 + from;
+      want[where.positions[i]] = 1000 + from;
     }
     x.assign(index, value);
     ASSERT_EQ(x.to_vector<int64_t>(), want);

@@ -35,7 +35,7 @@ class Blocked : public RandomData {
     const bool has_bias = between(0, 1), accumulate = between(0, 1), relu = between(0, 1);
     const int64_t out_size = g.batch * g.out_channels * g.out_area();
     const Floats added = numbers(out_size);
-    std::vector<double> want(static_cast<size_t>(out_size));
+    std::vector<double> want(out_size);
     kernels::convolution(g, doubles(data).data(), doubles(weight).data(), has_bias ? doubles(bias).data() : nullptr, want.data(),
                          scratch());
     Floats packed(static_cast<size_t>(kernels::packed_weight_elements(g, algorithm)), NAN);
@@ -63,7 +63,7 @@ class Blocked : public RandomData {
     // What the last block has too many stays zero: the next layer counts on it.
     const int64_t surplus = kernels::blocks_of(g.out_channels) * 8 - g.out_channels;
     for (int64_t i = 0; surplus > 0 && i < g.out_area(); ++i)
-      ASSERT_EQ(out[static_cast<size_t>(((kernels::blocks_of(g.out_channels) - 1) * g.out_area() + i) * 8 + 7)], 0.0f);
+      ASSERT_EQ(out[((kernels::blocks_of(g.out_channels) - 1) * g.out_area() + i) * 8 + 7], 0.0f);
     memory_.clear();
   }
 };

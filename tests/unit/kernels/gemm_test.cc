@@ -40,8 +40,8 @@ TEST(Gemm, IsTheSumOfProductsForEveryTransposition) {
             for (int64_t j = 0; j < s.n; ++j) {
               double sum = 0, size = 0;
               for (int64_t p = 0; p < s.k; ++p) {
-                const double term = static_cast<double>(a[static_cast<size_t>(ta ? p * s.m + i : i * s.k + p)]) *
-                                    static_cast<double>(b[static_cast<size_t>(tb ? j * s.k + p : p * s.n + j)]);
+                const double term =
+                    static_cast<double>(a[ta ? p * s.m + i : i * s.k + p]) * static_cast<double>(b[tb ? j * s.k + p : p * s.n + j]);
                 sum += term;
                 size += std::abs(term);
               }

@@ -17,7 +17,7 @@ void expect_right(const ChannelLayout& l, double bound) {
   std::mt19937 engine(static_cast<unsigned>(l.inner * 100 + l.channels));
   std::uniform_real_distribution<double> uniform(-1, 1);
   const auto numbers = [&](int64_t count) {
-    std::vector<T> v(static_cast<size_t>(count));
+    std::vector<T> v(count);
     for (T& x : v) x = static_cast<T>(uniform(engine));
     return v;
   };

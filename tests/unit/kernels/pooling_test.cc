@@ -34,15 +34,15 @@ void pool_by_definition(const PoolGeometry& g, const std::vector<float>& data, c
             if (!inside) continue;
             const int64_t at = from + (a * g.in[2] + b) * unit;
             seen.push_back(at);
-            sum += data[static_cast<size_t>(at)];
-            if (data[static_cast<size_t>(at)] > best) best = data[static_cast<size_t>(chosen = at)];
+            sum += data[at];
+            if (data[at] > best) best = data[chosen = at];
           }
         const float divisor = g.kind == PoolKind::avg ? static_cast<float>(std::max<int64_t>(count, 1)) : 1.0f;
-        out[static_cast<size_t>(to)] = g.kind == PoolKind::max ? best : sum / divisor;
-        const float h = head[static_cast<size_t>(to)];
-        if (g.kind == PoolKind::max && chosen >= 0) data_grad[static_cast<size_t>(chosen)] += h;
+        out[to] = g.kind == PoolKind::max ? best : sum / divisor;
+        const float h = head[to];
+        if (g.kind == PoolKind::max && chosen >= 0) data_grad[chosen] += h;
         for (int64_t at : seen)
-          if (g.kind != PoolKind::max) data_grad[static_cast<size_t>(at)] += h / divisor;
+          if (g.kind != PoolKind::max) data_grad[at] += h / divisor;
       }
 }
 
@@ -50,13 +50,13 @@ TEST(Pooling, IsWhatTheDefinitionSays) {
   std::mt19937 engine(3);
   const auto between = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine); };
   const auto numbers = [&](int64_t count) {
-    std::vector<float> v(static_cast<size_t>(count));
+    std::vector<float> v(count);
     for (float& x : v) x = static_cast<float>(between(-8, 8)) / 4;  // with many equal ones
     return v;
   };
   for (int i = 0; i < 300; ++i) {
     PoolGeometry g;
-    g.kind = std::array{PoolKind::max, PoolKind::avg, PoolKind::sum}[static_cast<size_t>(i % 3)];
+    g.kind = std::array{PoolKind::max, PoolKind::avg, PoolKind::sum}[i % 3];
     g.batch = between(1, 2);
     g.channels_last = between(0, 1) == 1;
     g.channels = between(0, 1) ? 8 * between(1, 2) : between(1, 9);

@@ -71,8 +71,7 @@ TEST(Transpose, AgreesWithIndexing) {
   const std::vector<float> a = x.to_vector(), b = y.to_vector();
   for (int64_t i = 0; i < 37; ++i)
     for (int64_t j = 0; j < 70; ++j)
-      for (int64_t k = 0; k < 19; ++k)
-        ASSERT_EQ(a[static_cast<size_t>((i * 70 + j) * 19 + k)], b[static_cast<size_t>((k * 37 + i) * 70 + j)]);
+      for (int64_t k = 0; k < 19; ++k) ASSERT_EQ(a[(i * 70 + j) * 19 + k], b[(k * 37 + i) * 70 + j]);
 }
 
 // d(sum of w * f(B B^T + I)) / dB by central differences.
