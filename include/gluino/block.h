@@ -105,6 +105,7 @@ class Block {
   static const Shape& peek_shape(const Tensor& t);
   static bool has_known_shape(const Tensor& t);
   virtual void check_child(const std::string& name, const Block& child) const;
+  bool has_hooks_below() const;
   void invalidate();  // this block's and all parents' caches
 
  private:

@@ -20,6 +20,7 @@
 #include "gluino/random.h"
 #include "gluino/recordio.h"
 #include "gluino/rnn.h"
+#include "gluino/setting.h"
 #include "gluino/symbol.h"
 #include "gluino/tensor.h"
 #include "gluino/trainer.h"

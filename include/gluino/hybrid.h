@@ -2,12 +2,9 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <tuple>
-#include <type_traits>
 
+#include "gluino/structure.h"
 #include "gluino/symbol.h"
-#include "gluino/tensor.h"
 
 namespace gluino {
 
@@ -19,7 +16,7 @@ struct HybridOptions {
   int backward_bulk_size = 15;  // accepted for MXNet's sake
   bool verify = false;          // run both ways, compare, and name the first operator that differs
   bool strict = false;          // refuse to read a value while tracing instead of splitting the program
-  int max_plans = 32;           // plans kept for different shapes; the least recently used goes first
+  int max_plans = 0;            // plans kept for different shapes; the least recently used goes first. 0: as many as 256 MB hold
 };
 
 // What a HybridCache has done so far.
@@ -32,7 +29,13 @@ struct HybridStats {
 
 class HybridCache {
  public:
-  using Function = std::function<Tensors(const Tensors&)>;
+  // What a run of the function gave. `rest` is all that is no tensor (numbers, nesting, labels); every call that a trace answers gets the
+  // `rest` of that trace, so it must hold no tensors.
+  struct Result {
+    Tensors tensors;
+    std::shared_ptr<const void> rest;
+  };
+  using Function = std::function<Result(const Tensors&)>;
   // `name_of` names captured tensors (parameters) in graphs; it may return "".
   using NameOf = std::function<std::string(const Tensor&)>;
   explicit HybridCache(HybridOptions options = {}, NameOf name_of = {});
@@ -42,7 +45,7 @@ class HybridCache {
 
   // Runs `function` on `inputs` (null tensors stand for absent ones): traced at the first call for a signature,
   // compiled afterwards. `structure` says what else the function depends on (scalars, nesting).
-  Tensors call(const Function& function, const Tensors& inputs, const std::string& structure = "");
+  Result call(const Function& function, const Tensors& inputs, const std::string& structure = "");
   void clear();
   const HybridOptions& options() const;
   HybridStats stats() const;
@@ -68,104 +71,15 @@ class HybridCache {
 
 // ---- plain functions
 
-namespace detail {
-
-// Flattens arguments and results of any structure into Tensors and back.
-template <class T>
-struct Structure;
-template <>
-struct Structure<Tensor> {
-  static void flatten(const Tensor& t, Tensors& out, std::string& key) {
-    key += t.defined() ? 't' : 'n';
-    out.push_back(t);
-  }
-  static Tensor restore(const Tensors& flat, size_t& at, const Tensor&) { return flat[at++]; }
-};
-template <class T>
-struct Structure<std::vector<T>> {
-  static void flatten(const std::vector<T>& v, Tensors& out, std::string& key) {
-    key += '[';
-    for (const T& e : v) Structure<T>::flatten(e, out, key);
-    key += ']';
-  }
-  static std::vector<T> restore(const Tensors& flat, size_t& at, const std::vector<T>& like) {
-    std::vector<T> v;
-    for (const T& e : like) v.push_back(Structure<T>::restore(flat, at, e));
-    return v;
-  }
-};
-template <class... T>
-struct Structure<std::tuple<T...>> {
-  static void flatten(const std::tuple<T...>& v, Tensors& out, std::string& key) {
-    key += '(';
-    std::apply([&](const T&... e) { (Structure<T>::flatten(e, out, key), ...); }, v);
-    key += ')';
-  }
-  static std::tuple<T...> restore(const Tensors& flat, size_t& at, const std::tuple<T...>& like) {
-    return std::apply([&](const T&... e) { return std::tuple<T...>{Structure<T>::restore(flat, at, e)...}; }, like);
-  }
-};
-template <class A, class B>
-struct Structure<std::pair<A, B>> {
-  static void flatten(const std::pair<A, B>& v, Tensors& out, std::string& key) {
-    key += '(';
-    Structure<A>::flatten(v.first, out, key);
-    Structure<B>::flatten(v.second, out, key);
-    key += ')';
-  }
-  static std::pair<A, B> restore(const Tensors& flat, size_t& at, const std::pair<A, B>& like) {
-    A a = Structure<A>::restore(flat, at, like.first);
-    return {std::move(a), Structure<B>::restore(flat, at, like.second)};
-  }
-};
-// Numbers and texts are part of the signature: another value is another program.
-template <class T>
-requires std::is_arithmetic_v<T>
-struct Structure<T> {
-  static void flatten(const T& v, Tensors&, std::string& key) { key += '#' + std::to_string(v) + ';'; }
-  static T restore(const Tensors&, size_t&, const T& like) { return like; }
-};
-template <>
-struct Structure<std::string> {
-  static void flatten(const std::string& v, Tensors&, std::string& key) { key += '"' + v + '"'; }
-  static std::string restore(const Tensors&, size_t&, const std::string& like) { return like; }
-};
-template <class T>
-struct Structure<std::optional<T>> {
-  static void flatten(const std::optional<T>& v, Tensors& out, std::string& key) {
-    key += v ? '?' : '-';
-    if (v) Structure<T>::flatten(*v, out, key);
-  }
-  static std::optional<T> restore(const Tensors& flat, size_t& at, const std::optional<T>& like) {
-    return like ? std::optional<T>(Structure<T>::restore(flat, at, *like)) : std::nullopt;
-  }
-};
-
-template <class F>
-struct Signature : Signature<decltype(&F::operator())> {};
-template <class C, class R, class... A>
-struct Signature<R (C::*)(A...) const> {
-  using Result = R;
-  using Arguments = std::tuple<std::decay_t<A>...>;
-};
-template <class C, class R, class... A>
-struct Signature<R (C::*)(A...)> : Signature<R (C::*)(A...) const> {};
-template <class R, class... A>
-struct Signature<R (*)(A...)> {
-  using Result = R;
-  using Arguments = std::tuple<std::decay_t<A>...>;
-};
-
-}  // namespace detail
-
 template <class F>
 class HybridFunction {
  public:
   using Arguments = typename detail::Signature<F>::Arguments;
   using Returned = std::decay_t<typename detail::Signature<F>::Result>;
   using Result = std::conditional_t<std::is_base_of_v<Tensor, Returned>, Tensor, Returned>;  // x[i] is a Tensor too
+  using Kept = std::conditional_t<std::is_void_v<Result>, std::tuple<>, Result>;
 
-  HybridFunction(F f, HybridOptions options) : f_(std::move(f)), state_(std::make_shared<State>(options)) {}
+  HybridFunction(F f, HybridOptions options) : f_(std::move(f)), cache_(std::make_shared<HybridCache>(options)) {}
 
   template <class... A>
   Result operator()(A&&... args) const {
@@ -173,42 +87,36 @@ class HybridFunction {
     Tensors flat;
     std::string key;
     detail::Structure<Arguments>::flatten(arguments, flat, key);
-    const Tensors results = state_->cache.call(
+    const HybridCache::Result result = cache_->call(
         [&](const Tensors& traced) {
+          const Kept made = run(traced, arguments);
+          HybridCache::Result out;
+          std::string ignored;
+          detail::Structure<Kept>::flatten(made, out.tensors, ignored);
           size_t at = 0;
-          const Arguments restored = detail::Structure<Arguments>::restore(traced, at, arguments);
-          const Result result = std::apply(f_, restored);
-          Tensors out;
-          std::string result_key;
-          detail::Structure<Result>::flatten(result, out, result_key);
-          state_->remember(key, result);
+          out.rest = std::make_shared<const Kept>(detail::Structure<Kept>::restore(Tensors(out.tensors.size()), at, made));
           return out;
         },
         flat, key);
     size_t at = 0;
-    return detail::Structure<Result>::restore(results, at, state_->result_like(key));
+    if constexpr (!std::is_void_v<Result>)
+      return detail::Structure<Kept>::restore(result.tensors, at, *static_cast<const Kept*>(result.rest.get()));
   }
-  HybridCache& cache() const { return state_->cache; }
-  std::string explain() const { return state_->cache.explain(); }
+  HybridCache& cache() const { return *cache_; }
+  std::string explain() const { return cache_->explain(); }
 
  private:
-  // The shape of the result's nesting per argument structure, learnt when the function ran.
-  struct State {
-    explicit State(HybridOptions o) : cache(o) {}
-    void remember(const std::string& key, const Result& r) {
-      const std::lock_guard lock(mutex);
-      results.insert_or_assign(key, r);
+  Kept run(const Tensors& tensors, const Arguments& arguments) const {
+    size_t at = 0;
+    if constexpr (std::is_void_v<Result>) {
+      std::apply(f_, detail::Structure<Arguments>::restore(tensors, at, arguments));
+      return {};
+    } else {
+      return std::apply(f_, detail::Structure<Arguments>::restore(tensors, at, arguments));
     }
-    Result result_like(const std::string& key) {
-      const std::lock_guard lock(mutex);
-      return results.at(key);
-    }
-    HybridCache cache;
-    std::mutex mutex;
-    std::map<std::string, Result> results;
-  };
+  }
   F f_;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<HybridCache> cache_;
 };
 
 // auto f = hybrid([](const Tensor& a, const Tensor& b) { return a * b + 1; });

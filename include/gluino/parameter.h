@@ -67,6 +67,7 @@ class Parameter {
  private:
   friend class Block;
   void create(const Shape& shape);
+  void fill(Tensor value) const;  // with what the initializer draws
   void replace_copies(Tensors copies);
   std::string suffix_;
   ParameterOptions options_;

@@ -1,8 +1,6 @@
 // hybridize() for Python: the engine's HybridCache with a Python callable as the function that is traced.
 #include <pybind11/stl.h>
 
-#include <unordered_map>
-
 #include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"
@@ -98,45 +96,48 @@ class PythonCache {
     std::string key;
     bool numpy = false;
     for (Py_ssize_t i = 0; i < count; ++i) flatten(args[i], flat, key, numpy);
-    Tensors results;
+    HybridCache::Result result;
     {
       const ReleaseLock release;
-      results = cache_.call([&](const Tensors& traced) { return run_python(args, count, traced, key); }, flat, key);
+      result = cache_.call([&](const Tensors& traced) { return run_python(args, count, traced); }, flat, key);
     }
-    const auto it = results_.find(result_key(key));
-    if (it == results_.end()) return wrap_all(results, numpy ? kNumpy : kLegacy).release().ptr();
     size_t at = 0;
-    return restore(it->second.ptr(), results, at).release().ptr();
+    return restore(static_cast<const Nesting*>(result.rest.get())->like.ptr(), result.tensors, at).release().ptr();
   }
 
   void clear() {
-    results_.clear();
     const ReleaseLock release;
     cache_.clear();
   }
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(function_.ptr());
     Py_VISIT(name_of_.ptr());
-    for (const auto& [key, like] : results_) Py_VISIT(like.ptr());
     return 0;
   }
   HybridCache& cache() { return cache_; }
 
  private:
-  Tensors run_python(PyObject* const* args, Py_ssize_t count, const Tensors& traced, const std::string& key) {
+  // What a result looks like. It dies with the trace, on whatever thread that happens.
+  struct Nesting {
+    py::object like;
+    ~Nesting() {
+      const py::gil_scoped_acquire lock;
+      like = py::object();
+    }
+  };
+  HybridCache::Result run_python(PyObject* const* args, Py_ssize_t count, const Tensors& traced) {
     const py::gil_scoped_acquire lock;
     py::tuple restored(static_cast<size_t>(count));
     size_t at = 0;
     for (Py_ssize_t i = 0; i < count; ++i) restored[i] = restore(args[i], traced, at);
     const py::object result = function_(*restored);
-    Tensors out;
+    HybridCache::Result out;
     std::string ignored;
     bool numpy = false;
-    flatten(result.ptr(), out, ignored, numpy);
-    results_[result_key(key)] = shape_of(result.ptr());
+    flatten(result.ptr(), out.tensors, ignored, numpy);
+    out.rest = std::make_shared<const Nesting>(shape_of(result.ptr()));
     return out;
   }
-  static std::string result_key(const std::string& key) { return key + (mode().training ? '+' : '-'); }
   // The result's nesting with empty arrays in place of values, which would keep graphs and memory alive.
   static py::object shape_of(PyObject* result) {
     Tensors tensors;
@@ -151,7 +152,6 @@ class PythonCache {
 
   py::object function_, name_of_;
   HybridCache cache_;
-  std::unordered_map<std::string, py::object> results_;  // per argument structure, what the results look like
 };
 
 // A raw type, because its call is on the hot path and its Python references take part in garbage collection.

@@ -19,7 +19,7 @@ class Walk {
  public:
   Walk(const BackwardOptions& options, const Tensors& variables) : options_(options), results_(variables.size()) {
     for (size_t i = 0; i < variables.size(); ++i) {
-      TapeEntry* e = variables[i].defined() ? entry_of(variables[i]) : nullptr;
+      TapeEntry* e = variables[i].defined() && is_on_tape(variables[i]) ? entry_of(variables[i]) : nullptr;
       if (!e) raise<UserError>("grad: variable {} was neither recorded nor given attach_grad()", i);
       wanted_[key(*e)].push_back(i);
     }
@@ -149,6 +149,12 @@ class Walk {
     if (!op.gradient) return Tensors(node.inputs.size());  // not differentiable: nothing flows back
     Tensors likes;
     for (const TensorMeta& m : node.input_metas) likes.push_back(make_shape_only(m.shape, m.dtype, m.device));
+    for (size_t i = 0; i < node.saved_inputs.size(); ++i)
+      if (node.saved_inputs[i].defined())
+        check_unchanged(node.saved_inputs[i], node.input_writes[i], fmt::format("{}: input {}", op.name, i));
+    for (size_t i = 0; i < node.saved_outputs.size(); ++i)
+      if (node.saved_outputs[i].defined())
+        check_unchanged(node.saved_outputs[i], node.output_writes[i], fmt::format("{}: its result", op.name));
     Tensors ins = node.saved_inputs, outs = node.saved_outputs;
     ins.resize(node.inputs.size());
     outs.resize(node.output_metas.size());
@@ -222,10 +228,38 @@ class Walk {
   Tensors results_;
 };
 
+// In traced code the gradients become part of the program.
+Tensors trace_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+  const Scope scope(options.create_graph, options.train_mode);
+  for (const Tensor& t : heads)
+    if (!t.defined()) throw UserError("backward: the head is a null tensor");
+  if (!variables.empty()) {
+    Tensors gradients = trace_hook().gradients(heads, head_grads, variables);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = zeros_like(variables[i]);
+    return gradients;
+  }
+  Tensors leaves = trace_hook().tensors_with_gradients();
+  std::erase_if(leaves, [](const Tensor& t) { return !entry_of(t) || !entry_of(t)->has_own_gradient(); });
+  const Tensors gradients = trace_hook().gradients(heads, head_grads, leaves);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const Ref<TapeEntry> entry(entry_of(leaves[i]));
+    if (entry->req == GradReq::add)
+      entry->leaf_grad += gradients[i];
+    else
+      entry->leaf_grad.assign(gradients[i]);
+    entry->is_fresh = true;
+    trace_hook().after_each_run([entry] { entry->is_fresh = true; });
+  }
+  return {};
+}
+
 Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
   if (heads.empty()) throw UserError("backward: there is no head");
   if (!head_grads.empty() && head_grads.size() != heads.size())
     raise<UserError>("backward: {} head gradients were given for {} heads", head_grads.size(), heads.size());
+  if (mode().tracing) return trace_backward(heads, variables, head_grads, options);
   options.retain_graph |= options.create_graph;
   const Scope scope(options.create_graph, options.train_mode);
   Walk walk(options, variables);
@@ -268,11 +302,16 @@ namespace gluino {
 using autograd::TapeEntry;
 
 void Tensor::attach_grad(GradReq req) {
-  if (is_symbolic()) throw UserError("attach_grad: a symbolic tensor has no gradient of its own; attach it outside the traced function");
+  if (is_symbolic() && !mode().tracing)
+    throw UserError("attach_grad: a symbol has no gradient of its own; give the array that it is bound to one");
   if (!is_floating(dtype())) raise<DTypeError>("attach_grad: a {} tensor has no gradient; use a floating dtype", dtype());
   auto entry = make_ref<TapeEntry>();
   entry->req = req;
-  if (req != GradReq::null) entry->leaf_grad = zeros(impl_->shape, {impl_->dtype, impl_->device});
+  if (is_symbolic())
+    trace_hook().on_attach_grad(*this);
+  else if (mode().tracing && !impl_->is_made_in_trace)
+    throw UserError("attach_grad: a tensor from outside is given a gradient while the function is being traced; do that before the call");
+  if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : zeros(impl_->shape, {impl_->dtype, impl_->device});
   impl_->autograd = req == GradReq::null ? Ref<TapeEntry>() : entry;
 }
 static TapeEntry* leaf_of(const Tensor& t) {
@@ -295,8 +334,22 @@ void Tensor::zero_grad() {
   impl_of(g).storage->note_write();
 }
 void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
+// In a trace there is no memory to share: a link does the same. What is written through it changes the base's value, not what flows back.
+class DetachLink final : public ViewLink {
+ public:
+  using ViewLink::ViewLink;
+  Tensor project(const Tensor& base) const override { return call("BlockGrad", {base}); }
+  Tensor embed(const Tensor& base, const Tensor& value) const override { return call("_overwrite", {base, value}); }
+  std::function<Tensor(const Tensor&)> replay() const override {
+    return [](const Tensor& base) { return base.detach(); };
+  }
+};
 Tensor Tensor::detach() const {
-  if (is_symbolic()) return call("BlockGrad", {*this});
+  if (is_symbolic()) {
+    const Tensor detached = call("BlockGrad", {*this});
+    if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this);
+    return detached;
+  }
   bytes_of(*this);
   return make_view(*this, impl_->shape, 0);
 }

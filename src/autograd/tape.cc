@@ -1,7 +1,9 @@
 #include "autograd/tape.h"
 
+#include <algorithm>
 #include <atomic>
 
+#include "base/format.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
 
@@ -21,11 +23,16 @@ Tensor snapshot(const Tensor& t, Ref<AutogradEntry> entry) {
   return Tensor(std::move(impl));
 }
 
+constexpr uint64_t kMayBeWritten = ~uint64_t{0};  // a state: operators update it as they run
+uint64_t writes_of(const Tensor& t) { return impl_of(t).storage ? impl_of(t).storage->writes() : 0; }
+
+TracedFunction traced_function = nullptr;
+
 Ref<TapeNode> make_node(std::span<const Tensor> inputs) {
   auto node = make_ref<TapeNode>();
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   node->inputs.reserve(inputs.size());
-  for (const Tensor& t : inputs) node->inputs.emplace_back(entry_of(t));
+  for (const Tensor& t : inputs) node->inputs.emplace_back(is_on_tape(t) ? entry_of(t) : nullptr);
   return node;
 }
 
@@ -42,11 +49,7 @@ class Tape final : public TapeHook {
  public:
   Tape() { install_tape_hook(this); }
 
-  bool needs_record(std::span<const Tensor> inputs) const override {
-    for (const Tensor& t : inputs)
-      if (impl_of(t).autograd) return true;
-    return false;
-  }
+  bool needs_record(std::span<const Tensor> inputs) const override { return std::any_of(inputs.begin(), inputs.end(), is_on_tape); }
 
   void record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     Ref<TapeNode> node = make_node(inputs);
@@ -58,18 +61,26 @@ class Tape final : public TapeHook {
     for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
     if (op.uses.all_inputs || !op.uses.inputs.empty()) {
       node->saved_inputs.resize(inputs.size());
+      node->input_writes.resize(inputs.size());
       auto save = [&](size_t i) {
-        if (i < inputs.size()) node->saved_inputs[i] = snapshot(inputs[i], impl_of(inputs[i]).autograd);
+        if (i >= inputs.size()) return;
+        node->saved_inputs[i] = snapshot(inputs[i], is_on_tape(inputs[i]) ? impl_of(inputs[i]).autograd : Ref<AutogradEntry>());
+        node->input_writes[i] = op.has_states && op.is_state_input(attrs, i) ? kMayBeWritten : writes_of(inputs[i]);
       };
       for (size_t i = 0; op.uses.all_inputs && i < inputs.size(); ++i) save(i);
       for (int i : op.uses.inputs) save(static_cast<size_t>(i));
     }
     if (!op.uses.outputs.empty() || op.uses.last_output) {
       node->saved_outputs.resize(outputs.size());
-      if (op.uses.last_output) node->saved_outputs.back() = snapshot(outputs.back(), nullptr);
+      node->output_writes.resize(outputs.size());
       // Without the entry: it would keep the node alive for ever. backward() puts a new one on.
-      for (int i : op.uses.outputs)
-        if (static_cast<size_t>(i) < outputs.size()) node->saved_outputs[i] = snapshot(outputs[i], nullptr);
+      auto save = [&](size_t i) {
+        if (i >= outputs.size()) return;
+        node->saved_outputs[i] = snapshot(outputs[i], nullptr);
+        node->output_writes[i] = writes_of(outputs[i]);
+      };
+      if (op.uses.last_output) save(outputs.size() - 1);
+      for (int i : op.uses.outputs) save(static_cast<size_t>(i));
     }
     attach_outputs(node, outputs);
   }
@@ -81,6 +92,18 @@ const Tape tape;
 TensorMeta meta_of(const Tensor& t) { return {impl_of(t).shape, impl_of(t).dtype, impl_of(t).device}; }
 
 TapeEntry* entry_of(const Tensor& t) { return static_cast<TapeEntry*>(impl_of(t).autograd.get()); }
+bool is_on_tape(const Tensor& t) {
+  const TapeEntry* e = entry_of(t);
+  return e && (e->is_leaf() || !e->node->released);
+}
+void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what) {
+  if (writes == kMayBeWritten || writes_of(saved) == writes) return;
+  raise<UserError>(
+      "{} was changed in place after it was recorded, and its gradient needs the old values; call backward before the change, or change a "
+      "copy",
+      what);
+}
+void install_traced_function(TracedFunction traced) { traced_function = traced; }
 
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward) {
   Ref<TapeNode> node = make_node(inputs);
@@ -136,14 +159,15 @@ bool is_recording() { return mode().recording; }
 bool is_training() { return mode().training; }
 
 Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
+  for (const Tensor& t : inputs)
+    if (!t.defined()) throw UserError("autograd::call: an input is a null tensor");
+  if (mode().tracing) return traced_function(function, inputs);
   Tensors outputs;
   {
     const Scope paused(false, std::nullopt);
     outputs = function->forward(inputs);
   }
-  bool on_tape = false;
-  for (const Tensor& t : inputs) on_tape |= static_cast<bool>(impl_of(t).autograd);
-  if (!mode().recording || !on_tape) return outputs;
+  if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
   for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
   record_custom("a user's Function", inputs, outputs, [function](const BackwardCall& call) { return function->backward(call.heads); });
   return outputs;

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 
+#include "gluino/autograd.h"
 #include "gluino/op.h"
 #include "tensor/impl.h"
 
@@ -34,8 +35,9 @@ class TapeNode final : public RefCounted {
   BackwardFn custom;
   std::vector<Ref<TapeEntry>> inputs;  // null where no gradient is wanted
   std::vector<TensorMeta> input_metas, output_metas;
-  Tensors saved_inputs, saved_outputs;  // null where the gradient does not read them
-  uint64_t sequence = 0;                // larger than that of every input's node
+  Tensors saved_inputs, saved_outputs;                // null where the gradient does not read them
+  std::vector<uint64_t> input_writes, output_writes;  // how often the memory of each had been written then
+  uint64_t sequence = 0;                              // larger than that of every input's node
   bool released = false;
   void drop_saved();  // backward has run and nobody asked to keep what it needed
 };
@@ -49,10 +51,20 @@ class TapeEntry final : public AutogradEntry {
   GradReq req = GradReq::null;
   bool is_fresh = false;  // backward has written leaf_grad since somebody last asked to forget it
   bool is_leaf() const { return !node; }
+  bool has_own_gradient() const override { return is_leaf() && req != GradReq::null; }
 };
 
 TapeEntry* entry_of(const Tensor& t);  // null when the tensor is not on the tape
+// Whether something flows back from here: what backward has released is a value like any other.
+bool is_on_tape(const Tensor& t);
 // Puts a call on the tape whose way back is a function of its own.
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward);
+
+// Raises UserError when the memory of a tensor that a gradient reads has been written since.
+void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
+
+// How a user's Function becomes a part of a traced program; src/control_flow installs it.
+using TracedFunction = Tensors (*)(const std::shared_ptr<Function>& function, const Tensors& inputs);
+void install_traced_function(TracedFunction traced);
 
 }  // namespace gluino::autograd

@@ -112,6 +112,9 @@ class BodyTracer final : public Tracer {
                                      what_),
                          true);
   }
+  void refuse(const std::string& why) override {
+    if (previous()) previous()->refuse(why);
+  }
   Tensors run_dynamic(const Value& call) override {
     throw BodyReadsValue(
         fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name), true);
@@ -154,6 +157,7 @@ class BodyTracer final : public Tracer {
     node->name = call.node->name;
     node->attrs = call.node->attrs;
     node->user_attrs = call.node->user_attrs;
+    node->mode = call.node->mode;
     for (const Value& v : call.node->inputs) node->inputs.push_back(mapped(v, r));
     copies_[call.node.get()] = node;
   }

@@ -73,7 +73,10 @@ Tensor converted(const Tensor& t, DType dtype) {
 }
 
 // For kernels written for few dtypes: converts the promoting inputs, runs, converts the outputs back.
-void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType promoted, std::span<Tensor> outputs) {
+void run_converted(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const OpDef& op = *call.op;
+  const Attrs& attrs = *call.attrs;
+  const DType promoted = call.promoted;
   const DType compute = kernel_takes(op, promoted) ? promoted : DType::float32;
   Tensors in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -84,7 +87,7 @@ void run_converted(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
     const detail::TensorImpl& t = impl_of(o);
     out.push_back(t.dtype == promoted && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
   }
-  KernelContext context(op, in, out, tls_mode.training);
+  KernelContext context(op, in, out, call.training.value_or(tls_mode.training));
   op.kernel(attrs.get(), context);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!out[i].is_same(outputs[i])) {
@@ -126,8 +129,8 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
     if (to.data != from.data) std::memmove(to.data, bytes_of(inputs[0]), from.shape.elements() * dtype_bytes(from.dtype));
     return;
   }
-  if (call.is_converted) return run_converted(op, *call.attrs, inputs, call.promoted, outputs);
-  KernelContext context(op, inputs, outputs, tls_mode.training);
+  if (call.is_converted) return run_converted(call, inputs, outputs);
+  KernelContext context(op, inputs, outputs, call.training.value_or(tls_mode.training));
   op.kernel(call.attrs->get(), context);
 }
 
@@ -201,6 +204,10 @@ class ReshapeLink final : public ViewLink {
     return apply(op_, inputs, attrs_)[0];
   }
   Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
+  std::function<Tensor(const Tensor&)> replay() const override {
+    if (!rest_.empty()) return {};
+    return [&op = op_, attrs = attrs_](const Tensor& base) { return apply(op, {&base, 1}, attrs)[0]; };
+  }
 
  private:
   const OpDef& op_;

@@ -212,6 +212,16 @@ class SliceLink final : public ViewLink {
     return call("_slice_assign", {base, value.reshape(plan_.region)},
                 {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
   }
+  std::function<Tensor(const Tensor&)> replay() const override {
+    return [plan = plan_](const Tensor& base) { return linked_part(base, plan); };
+  }
+  bool depends_on_shape() const override { return true; }
+  static Tensor linked_part(const Tensor& base, const Plan& plan) {
+    const Tensor part = basic_part(base, plan);
+    if (!is_plain(base) && !is_empty(plan) && contiguous_offset(plan) && !part.is_same(base))
+      impl_of(part).view = make_ref<SliceLink>(base, plan);
+    return part;
+  }
 
  private:
   Plan plan_;
@@ -219,10 +229,7 @@ class SliceLink final : public ViewLink {
 
 Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
   const Plan plan = Planner(impl_of(t).shape, index).take();
-  const Tensor basic = basic_part(t, plan);
-  if (plan.arrays.empty() && !is_plain(t) && !is_empty(plan) && contiguous_offset(plan) && !basic.is_same(t))
-    impl_of(basic).view = make_ref<SliceLink>(t, plan);
-  return plan.arrays.empty() ? basic : gather(basic, plan);
+  return plan.arrays.empty() ? SliceLink::linked_part(t, plan) : gather(basic_part(t, plan), plan);
 }
 
 // Row-major numbers of the elements that an index names.

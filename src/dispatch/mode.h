@@ -1,8 +1,17 @@
 // What the current thread is doing, and the two interceptors that apply() may call.
 #pragma once
+#include <optional>
+
 #include "gluino/op.h"
 
 namespace gluino {
+
+// What the mode of a recorded call has of its own, where it is not that of the program around it.
+struct CallMode {
+  bool is_paused = false;        // made under autograd::pause(): nothing flows back through it
+  std::optional<bool> training;  // made under train_mode() or predict_mode()
+  bool operator==(const CallMode&) const = default;
+};
 
 // Autograd installs one: sees every concrete call made while recording.
 class TapeHook {
@@ -19,6 +28,13 @@ class TraceHook {
   // A concrete tensor is about to take a symbolic value, because traced code updates it in place.
   virtual void on_rebind(const Tensor& target) = 0;
   virtual Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) = 0;
+
+  // ---- backward() and grad() in traced code
+  // Gradients of symbolic heads, as further calls; null where nothing flows. Raises UserError for a variable that is not on the tape.
+  virtual Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables) = 0;
+  virtual Tensors tensors_with_gradients() = 0;  // all that the trace has met and that are leaves of the tape
+  virtual void on_attach_grad(const Tensor& symbolic) = 0;
+  virtual void after_each_run(std::function<void()> action) = 0;  // what every run of the program must do again
 };
 
 // In-place updates of tensors that are rebound instead of overwritten (symbolic, or on the tape).

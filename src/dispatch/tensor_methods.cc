@@ -103,6 +103,11 @@ void replace_value(Tensor& target, const Tensor& value) {
   const Tensor typed = v.dtype == t.dtype ? value : value.astype(t.dtype);
   const detail::TensorImpl& n = impl_of(typed);
   if (t.symbolic || n.symbolic || n.autograd) {
+    if (mode().recording && !t.symbolic && t.autograd && t.autograd->has_own_gradient())
+      throw UserError(
+          "a tensor with attach_grad() is changed in place while its operators are recorded, so it would lose its gradient; make the "
+          "change "
+          "inside autograd::pause(), or store the result in another tensor");
     if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
     rebind(t, n);
     if (t.view) {

@@ -66,10 +66,9 @@ class Pipeline {
     if (request_.wanted_gradients.empty())
       for (const Pass& pass : kLayerPasses) g = apply_pass(pass, g);
     for (const Pass& pass : kFusionPasses) g = apply_pass(pass, g);
-    const int forward_nodes = count_forward_nodes(g);
     result_.after = std::move(g);
     const auto start = now();
-    result_.plan = make_plan(result_.after, forward_nodes, !request_.training && request_.wanted_gradients.empty());
+    result_.plan = make_plan(result_.after, !request_.training && request_.wanted_gradients.empty());
     result_.plan.unplanned_bytes = operators_bytes;
     result_.stages.push_back({"plan", static_cast<int>(result_.plan.steps.size()), elapsed(start)});
     return std::move(result_);

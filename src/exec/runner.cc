@@ -30,6 +30,7 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
     types.clear();
     for (int s : step.inputs) types.push_back(plan_.slots[s].dtype);
     calls_.push_back(prepare_call(*step.op, step.attrs, types));
+    calls_.back().training = step.training;
   }
   for (size_t i = 0; i < plan_.slots.size(); ++i) {
     const Slot& slot = plan_.slots[i];
@@ -37,6 +38,22 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
     if (slot.root != s) views_[slot.root].push_back(s);
     if (slot.kind == Slot::Kind::variable || slot.kind == Slot::Kind::output) callers_.push_back(s);
     if (slot.kind == Slot::Kind::output && slot.root == s) results_.push_back(s);
+  }
+  for (size_t i = 0; i < plan_.slots.size(); ++i)
+    if (plan_.slots[i].kind == Slot::Kind::constant && !views_[i].empty()) viewed_constants_.push_back(static_cast<int>(i));
+  std::vector<bool> is_read(plan_.slots.size(), false);
+  for (size_t k = plan_.forward_steps; k < plan_.steps.size(); ++k)
+    for (size_t i = 0; i < plan_.steps[k].inputs.size(); ++i)
+      if (const Step& step = plan_.steps[k]; !step.op->input_spec(step.attrs, i).shape_only)
+        is_read[plan_.slots[step.inputs[i]].root] = true;
+  for (const Step& step : plan_.steps)
+    for (size_t i = 0; step.op->has_states && i < step.inputs.size(); ++i)
+      if (step.op->is_state_input(step.attrs, i)) is_read[plan_.slots[step.inputs[i]].root] = false;
+  for (size_t i = 0; i < plan_.slots.size(); ++i) {
+    const Slot& slot = plan_.slots[i];
+    const bool is_made_by_forward = slot.kind != Slot::Kind::output || slot.first_step < plan_.forward_steps;
+    if (is_read[i] && slot.kind != Slot::Kind::arena && slot.kind != Slot::Kind::derived && is_made_by_forward)
+      backward_reads_.push_back(static_cast<int>(i));
   }
   for (const Derived& d : plan_.derived) derived_.push_back(find_derived_value(d.key));
 }
@@ -101,12 +118,24 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
     }
   }
   State& s = *state_;
+  // A captured tensor may have got other memory since its views were made.
+  for (int root : runner.viewed_constants_)
+    if (const Tensor& t = s.tensors[root]; impl_of(s.tensors[runner.views_[root][0]]).data != impl_of(t).data)
+      Binder{plan, s.tensors, s.step_inputs, s.step_outputs}.bind_root(root, Tensor(t), runner.places_, runner.views_[root]);
   if (!s.arena && plan.arena_bytes > 0) s.arena = static_cast<char*>(pool_allocate(plan.arena_bytes, current_device()));
   if (s.arena != s.patched) {
     for (size_t i = 0; i < plan.slots.size(); ++i)
       if (plan.slots[i].kind == Slot::Kind::arena) impl_of(s.tensors[i]).data = s.arena + plan.slots[i].offset;
     s.patched = s.arena;
   }
+}
+
+std::vector<PlanRunner::Run::Read> PlanRunner::Run::read_by_backward() const {
+  std::vector<Read> reads;
+  for (int slot : runner_.backward_reads_)
+    if (const Tensor& t = state_->tensors[slot]; t.defined())
+      reads.push_back({t, impl_of(t).storage->writes(), runner_.plan_.slots[slot].node});
+  return reads;
 }
 
 PlanRunner::Run::~Run() {

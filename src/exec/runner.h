@@ -26,6 +26,13 @@ class PlanRunner {
     // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
     // destinations: memory for each output from `first_output` on, null where fresh memory is wanted.
     Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations);
+    // Memory outside the arena that backward will read, with how often it had been written when forward was over.
+    struct Read {
+      Tensor tensor;
+      uint64_t writes;
+      int node;  // of the graph that was planned
+    };
+    std::vector<Read> read_by_backward() const;
 
    private:
     friend class PlanRunner;
@@ -51,6 +58,8 @@ class PlanRunner {
   bool keep_arena_;
   std::vector<std::vector<Place>> places_;
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
+  std::vector<int> viewed_constants_;    // roots that have views
+  std::vector<int> backward_reads_;      // roots outside the arena that backward reads
   std::vector<int> callers_, results_;   // slots: what belongs to the caller after a run, and the roots of it that get fresh memory
   std::atomic<int> runs_{0};
   std::vector<double> step_microseconds_;  // under the mutex

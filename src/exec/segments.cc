@@ -1,12 +1,17 @@
 #include "exec/segments.h"
 
+#include <cstring>
+
 #include "base/format.h"
+#include "gluino/autograd.h"
 
 namespace gluino {
 namespace {
 
 bool same_decision(const TracedRead& read, const Tensor& seen, const Tensor& now) {
-  return read.shape_only ? impl_of(seen).shape == impl_of(now).shape : array_equal(seen, now);
+  const detail::TensorImpl &a = impl_of(seen), &b = impl_of(now);
+  if (!(a.shape == b.shape) || a.dtype != b.dtype) return false;
+  return read.shape_only || std::memcmp(bytes_of(seen), bytes_of(now), a.shape.elements() * dtype_bytes(a.dtype)) == 0;
 }
 
 std::string decision_text(const TracedRead& read, const Tensor& seen) {
@@ -14,60 +19,110 @@ std::string decision_text(const TracedRead& read, const Tensor& seen) {
   return impl_of(seen).shape.elements() == 1 ? fmt::format("{}", seen.item<double>()) : "as it was seen";
 }
 
-int count_segments(const SegmentTree::Segment& s) {
-  int n = 1;
-  for (const auto& [value, branch] : s.branches) n += count_segments(*branch);
-  return n;
+Tensors run_call(const TracedCall& call, const Tensors& inputs) {
+  if (call.mode == CallMode{} && call.is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
+  const autograd::Scope scope(call.is_recorded, call.mode.training);
+  return apply(*call.op, inputs, call.attrs);
 }
 
 }  // namespace
 
+bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured, const std::vector<Ending::Escaped>& escaped,
+                 const std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>>& captured_inputs, const Tensors& inputs) {
+  for (const SettingRead& s : settings)
+    if (s.setting->key() != s.seen) return false;
+  for (const auto& c : captured) {
+    if (c->is_let_go()) return false;
+    c->follow();
+  }
+  for (const auto& [i, tensor] : captured_inputs)
+    if (!inputs[i].is_same(tensor->live())) return false;
+  return std::none_of(escaped.begin(), escaped.end(), [](const Ending::Escaped& e) { return e.is_taken(); });
+}
+
+int SegmentTree::count_segments(const Segment& s) {
+  int n = 1;
+  for (const auto& [value, branch] : s.branches) n += branch ? count_segments(*branch) : 0;
+  return n;
+}
+
+const SegmentTree::Segment* SegmentTree::branch_of(const Segment& segment, const Tensor& now) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [seen, branch] : segment.branches)
+    if (same_decision(*segment.read, seen, now)) return branch.get();
+  return nullptr;
+}
+
 SegmentRun SegmentTree::run(const Tensors& inputs) const {
   SegmentRun r;
+  CapturedTensors captured = this->captured();
   auto value = [&](const TracedValue& v) {
     switch (v.kind) {
       case TracedValue::Kind::input: return inputs[v.index];
-      case TracedValue::Kind::captured: return captured_[v.index];
+      case TracedValue::Kind::captured:
+        if (v.index >= static_cast<int>(captured.size())) captured = this->captured();
+        return captured[v.index]->live();
       case TracedValue::Kind::call: break;
     }
     return r.memo[v.index][v.output];
   };
-  const Segment* segment = root.get();
+  const Segment* segment = root_.get();
   while (true) {
     for (const TracedCall& call : segment->calls) {
       Tensors in;
       for (const TracedValue& v : call.inputs) in.push_back(value(v));
-      r.memo.push_back(apply(*call.op, in, call.attrs));
+      r.memo.push_back(run_call(call, in));
     }
     if (!segment->read) break;
-    const Tensor now = value(segment->read->value);
-    const Segment* next = nullptr;
-    for (const auto& [seen, branch] : segment->branches)
-      if (same_decision(*segment->read, seen, now)) next = branch.get();
+    const Segment* next = branch_of(*segment, value(segment->read->value));
     if (!next) return r;
     segment = next;
   }
-  for (const TracedValue& v : segment->outputs) r.outputs.push_back(value(v));
-  for (const auto& [target, v] : segment->write_backs) r.write_backs.emplace_back(target, value(v));
-  r.complete = true;
+  for (const TracedValue& v : segment->ending.values()) r.values.push_back(value(v));
+  r.ending = &segment->ending;
   return r;
 }
 
-TracedValue SegmentTree::adopt(TracedValue v, const Trace& t) {
-  if (v.kind != TracedValue::Kind::captured) return v;
-  const Tensor& tensor = t.captured[v.index];
-  size_t k = 0;
-  while (k < captured_.size() && !captured_[k].is_same(tensor)) ++k;
-  if (k == captured_.size()) captured_.push_back(tensor);
-  v.index = static_cast<int>(k);
-  return v;
+bool SegmentTree::is_current(const Tensors& inputs) const {
+  const std::lock_guard lock(mutex_);
+  return still_holds(settings_, captured_, escaped_, captured_inputs_, inputs);
+}
+CapturedTensors SegmentTree::captured() const {
+  const std::lock_guard lock(mutex_);
+  return captured_;
+}
+
+int SegmentTree::adopted(int index, const Trace& t) {
+  const auto it = std::find(captured_.begin(), captured_.end(), t.captured[index]);
+  if (it == captured_.end()) captured_.push_back(t.captured[index]);
+  return static_cast<int>(std::find(captured_.begin(), captured_.end(), t.captured[index]) - captured_.begin());
+}
+void SegmentTree::adopt(TracedValue& v, const Trace& t) {
+  if (v.kind == TracedValue::Kind::captured) v.index = adopted(v.index, t);
 }
 
 int SegmentTree::insert(Trace t) {
-  const int before = root ? count_segments(*root) : 0;
+  const std::lock_guard lock(mutex_);
+  const int before = root_ ? count_segments(*root_) : 0;
   for (TracedCall& c : t.calls)
-    for (TracedValue& v : c.inputs) v = adopt(v, t);
-  std::unique_ptr<Segment>* place = &root;
+    for (TracedValue& v : c.inputs) adopt(v, t);
+  for (Ending::Result& r : t.ending.results) {
+    if (r.value) adopt(*r.value, t);
+    adopt(r.in_graph, t);
+    if (r.alias && r.alias->of == Ending::Alias::Of::captured) r.alias->index = adopted(r.alias->index, t);
+  }
+  for (Ending::WriteBack& w : t.ending.write_backs) {
+    adopt(w.target, t);
+    adopt(w.value, t);
+  }
+  for (Ending::Escaped& e : t.ending.escaped) adopt(e.value, t);
+  for (TracedRead& r : t.reads) adopt(r.value, t);
+  for (SettingRead& s : t.settings)
+    if (std::none_of(settings_.begin(), settings_.end(), [&](const SettingRead& k) { return k.setting == s.setting; }))
+      settings_.push_back(s);
+  for (const Ending::Escaped& e : t.ending.escaped) escaped_.push_back(e);
+  for (auto& c : t.captured_inputs) captured_inputs_.push_back(c);
+  std::unique_ptr<Segment>* place = &root_;
   int done = 0;
   for (size_t k = 0; k <= t.reads.size(); ++k) {
     const bool last = k == t.reads.size();
@@ -76,13 +131,10 @@ int SegmentTree::insert(Trace t) {
       *place = std::make_unique<Segment>();
       Segment& s = **place;
       s.calls.assign(t.calls.begin() + done, t.calls.begin() + end);
-      if (last) {
-        for (const TracedValue& v : t.outputs) s.outputs.push_back(adopt(v, t));
-        for (const auto& [target, v] : t.write_backs) s.write_backs.emplace_back(adopt(target, t), adopt(v, t));
-      } else {
+      if (last)
+        s.ending = t.ending;
+      else
         s.read = t.reads[k];
-        s.read->value = adopt(s.read->value, t);
-      }
     }
     done = end;
     if (last) break;
@@ -97,10 +149,11 @@ int SegmentTree::insert(Trace t) {
     }
     place = next;
   }
-  return count_segments(*root) - before;
+  return count_segments(*root_) - before;
 }
 
 std::string SegmentTree::str() const {
+  const std::lock_guard lock(mutex_);
   std::string text = "the program reads values and is a tree of segments:\n";
   auto print = [&](auto&& self, const Segment& s, int depth) -> void {
     const std::string indent(depth * 2, ' ');
@@ -108,10 +161,10 @@ std::string SegmentTree::str() const {
     text += s.read ? fmt::format(", then a value is read ({} branches seen)\n", s.branches.size()) : ", end\n";
     for (const auto& [seen, branch] : s.branches) {
       text += fmt::format("{}when it is {}:\n", indent, decision_text(*s.read, seen));
-      self(self, *branch, depth + 1);
+      if (branch) self(self, *branch, depth + 1);
     }
   };
-  if (root) print(print, *root, 1);
+  if (root_) print(print, *root_, 1);
   return text;
 }
 

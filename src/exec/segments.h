@@ -1,41 +1,57 @@
 // A program that reads values: a tree of segments. After each segment a value decides which branch follows; branches
 // are added as they are met. Segments run operator by operator, so that autograd records them like eager code.
 #pragma once
+#include <mutex>
+
 #include "exec/trace_program.h"
 
 namespace gluino {
 
 struct SegmentRun {
-  bool complete = false;  // false: the value led to a branch not seen before
-  Tensors outputs;
-  std::vector<std::pair<TracedValue, Tensor>> write_backs;
-  std::vector<Tensors> memo;  // results of the calls that ran
+  const Ending* ending = nullptr;  // null: the value led to a branch not seen before
+  Tensors values;                  // of the ending
+  std::vector<Tensors> memo;       // results of the calls that ran
 };
 
+// Several threads may run one at the same time, and one may add a branch meanwhile.
 class SegmentTree {
  public:
   // Branches after one value beyond this many are not kept: the value is not a decision but data.
   static constexpr size_t kMaxBranches = 16;
 
-  std::vector<Shape> shapes;  // of the inputs; extents are fixed in such a program
+  explicit SegmentTree(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {}
+  const std::vector<Shape>& shapes() const { return shapes_; }  // of the inputs; extents are fixed in such a program
 
+  SegmentRun run(const Tensors& inputs) const;
+  int insert(Trace trace);  // returns the number of new segments
+  // False when something that a trace read has changed, or a tensor's owner has let go of it.
+  bool is_current(const Tensors& inputs) const;
+  CapturedTensors captured() const;
+  std::string str() const;
+
+ private:
   struct Segment {
     std::vector<TracedCall> calls;
     std::optional<TracedRead> read;  // none: the program ends here
     std::vector<std::pair<Tensor, std::unique_ptr<Segment>>> branches;
-    std::vector<TracedValue> outputs;
-    std::vector<std::pair<TracedValue, TracedValue>> write_backs;
+    Ending ending;
   };
-  std::unique_ptr<Segment> root;
+  const Segment* branch_of(const Segment& segment, const Tensor& now) const;
+  static int count_segments(const Segment& s);
+  void adopt(TracedValue& v, const Trace& trace);  // captured tensors get the tree's numbers
+  int adopted(int index, const Trace& trace);
 
-  SegmentRun run(const Tensors& inputs) const;
-  int insert(Trace trace);  // returns the number of new segments
-  const Tensors& captured() const { return captured_; }
-  std::string str() const;
-
- private:
-  TracedValue adopt(TracedValue v, const Trace& trace);  // captured tensors get the tree's numbers
-  Tensors captured_;
+  const std::vector<Shape> shapes_;
+  mutable std::mutex mutex_;  // of what follows; segments themselves do not change once they are reached
+  std::unique_ptr<Segment> root_;
+  CapturedTensors captured_;
+  std::vector<SettingRead> settings_;
+  std::vector<Ending::Escaped> escaped_;
+  std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>> captured_inputs_;
 };
+
+// What a program read outside its inputs is as it was, as far as that can be seen.
+bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured, const std::vector<Ending::Escaped>& escaped,
+                 const std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>>& captured_inputs, const Tensors& inputs);
 
 }  // namespace gluino

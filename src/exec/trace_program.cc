@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "autograd/tape.h"
 #include "base/format.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
@@ -18,16 +19,20 @@ Tensor snapshot(const Tensor& t) {
 
 class ProgramTracer final : public Tracer {
  public:
-  ProgramTracer(const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict, std::vector<Tensors> memo, Mode outside)
-      : inputs_(inputs), name_of_(name_of), strict_(strict), memo_(std::move(memo)), outside_(outside) {
+  ProgramTracer(const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict, std::vector<Tensors> memo)
+      : inputs_(inputs), name_of_(name_of), strict_(strict), memo_(std::move(memo)) {
     const std::vector<std::string> names = input_names(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].defined()) {
-        symbolic_.emplace_back();
+      const auto same =
+          std::find_if(inputs.begin(), inputs.begin() + static_cast<long>(i), [&](const Tensor& t) { return t.is_same(inputs[i]); });
+      const auto first = static_cast<size_t>(same - inputs.begin());
+      if (!inputs[i].defined() || first < i) {
+        symbolic_.push_back(inputs[i].defined() ? symbolic_[first] : Tensor());
         continue;
       }
       const detail::TensorImpl& t = impl_of(inputs[i]);
       symbolic_.push_back(add_input(names[i], t.shape, t.dtype, t.device));
+      if (autograd::is_on_tape(inputs[i])) impl_of(symbolic_.back()).autograd = t.autograd;
       places_[value_of(symbolic_.back()).node.get()] = {TracedValue::Kind::input, static_cast<int>(i)};
     }
   }
@@ -43,6 +48,32 @@ class ProgramTracer final : public Tracer {
     for (char c : op.name) hint += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     while (hint.starts_with('_')) hint.erase(0, 1);
     return fmt::format("{}{}", hint, counters_[hint]++);
+  }
+  // Of the thread, whatever the mode outside: grad() in traced code asks.
+  CallMode mode_for_call() const override {
+    CallMode m = Tracer::mode_for_call();
+    m.is_paused = !mode().recording;
+    return m;
+  }
+  Tensors inputs_on_tape() const override {
+    Tensors found;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].defined() && autograd::is_on_tape(inputs_[i])) found.push_back(symbolic_[i]);
+    return found;
+  }
+  std::optional<Value> input_for(const Tensor& concrete) override {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].is_same(concrete)) {
+        captured_inputs_[static_cast<int>(i)] = concrete;
+        return value_of(symbolic_[i]);
+      }
+    return {};
+  }
+  void refuse(const std::string& why) override { throw Untraceable(why); }
+  void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
+    for (const SettingRead& s : settings_)
+      if (s.setting == setting) return;
+    settings_.push_back({setting, setting->key()});
   }
 
   Tensor read_value(const Tensor& symbolic) override {
@@ -68,50 +99,151 @@ class ProgramTracer final : public Tracer {
     return results;
   }
 
-  Trace finish(const Tensors& outputs) {
+  Trace finish(HybridCache::Result returned) {
     Trace t;
     t.reads = reads_;
-    std::vector<Value> ends;
-    for (const Tensor& o : outputs) ends.push_back(o.is_symbolic() ? value_of(o) : capture(o));
+    t.settings = settings_;
+    t.ending.rest = std::move(returned.rest);
+    t.ending.actions = std::move(actions_);
+    t.initialised = std::move(initialised_);
+    add_results(std::move(returned.tensors), t);
     for (size_t i = 0; i < inputs_.size(); ++i)
-      if (inputs_[i].defined() && !(locate(value_of(symbolic_[i])) == TracedValue{TracedValue::Kind::input, static_cast<int>(i)}))
-        t.write_backs.emplace_back(TracedValue{TracedValue::Kind::input, static_cast<int>(i)}, locate(value_of(symbolic_[i])));
-    for (auto& [tensor, value] : end_rebinding()) t.write_backs.emplace_back(locate(capture(tensor)), locate(value));
-    for (const Value& v : ends) t.outputs.push_back(locate(v));
-    for (const Value& c : calls()) {
-      TracedCall call{c.node->op, c.node->attrs, c.node->name, {}};
-      for (const Value& v : c.node->inputs) call.inputs.push_back(locate(v));
-      t.calls.push_back(std::move(call));
-    }
+      if (inputs_[i].defined() && is_first(i)) add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
+    for (auto& [tensor, value] : end_rebinding()) add_write_back(t, locate(capture(tensor)), value);
+    add_escaped(t);
+    add_calls(t);
     for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
     if (!reads_.empty()) {
       run_pending();
-      for (const TracedValue& v : t.outputs) t.results.push_back(concrete(v));
+      for (const TracedValue& v : t.ending.values()) t.values.push_back(concrete(v));
       t.memo = memo_;
     }
     for (const auto& [tensor, value] : captured()) {
-      t.captured.push_back(tensor);
+      t.captured.push_back(CapturedTensor::of(tensor));
       t.captured_names.push_back(value.node->name);
     }
+    for (const auto& [i, tensor] : captured_inputs_) t.captured_inputs.emplace_back(i, CapturedTensor::of(tensor));
     return t;
   }
 
  private:
+  // A tensor from outside whose value user code looks at decides as an input's does.
+  void read_concrete(const Tensor& t) override {
+    for (const Tensors& results : memo_)  // what a read gave is known already
+      if (std::any_of(results.begin(), results.end(), [&](const Tensor& r) { return r.is_same(t); })) return;
+    const Value v = capture(t);
+    run_pending();
+    const TracedValue place = locate(v);
+    for (const TracedRead& r : reads_)
+      if (r.value == place && r.calls_before == static_cast<int>(calls().size())) return;
+    reads_.push_back({static_cast<int>(calls().size()), place, snapshot(t), false});
+  }
+  bool is_first(size_t i) const {
+    return std::none_of(inputs_.begin(), inputs_.begin() + static_cast<long>(i), [&](const Tensor& t) { return t.is_same(inputs_[i]); });
+  }
+
+  // ---- results, some of which are tensors that the caller has already
+
+  struct Origin {
+    Tensor root;
+    std::vector<std::function<Tensor(const Tensor&)>> views;  // from the root to the tensor
+    bool depends_on_shape = false;
+  };
+  static std::optional<Origin> origin_of(const Tensor& t) {
+    Origin o{t, {}};
+    while (impl_of(o.root).view) {
+      const Ref<ViewLink> link = impl_of(o.root).view;
+      auto view = link->replay();
+      if (!view) return {};
+      o.views.insert(o.views.begin(), std::move(view));
+      o.depends_on_shape |= link->depends_on_shape();
+      o.root = link->base;
+    }
+    return o;
+  }
+  void add_results(Tensors outputs, Trace& t) {
+    t.ending.visible = outputs.size();
+    std::vector<std::optional<Origin>> origins;
+    for (Tensor& o : outputs) {
+      if (o.defined() && !o.is_symbolic() && !impl_of(o).is_made_in_trace) capture(o);
+      origins.push_back(o.defined() ? origin_of(o) : std::nullopt);
+    }
+    add_common_roots(outputs, origins);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      Ending::Result r;
+      if (outputs[i].defined()) {
+        r.alias = origins[i] ? alias_of(*origins[i], origins, i) : std::nullopt;
+        if (r.alias && origins[i]->depends_on_shape) on_shape_read(value_of_root(origins[i]->root), -1, impl_of(origins[i]->root).shape);
+        r.in_graph = locate(outputs[i].is_symbolic() ? value_of(outputs[i]) : capture(outputs[i]));
+        if (!r.alias) r.value = r.in_graph;
+      }
+      t.ending.results.push_back(std::move(r));
+    }
+  }
+  // Two views of a value that is no result itself share its memory: it becomes one that the caller does not see.
+  static void add_common_roots(Tensors& outputs, std::vector<std::optional<Origin>>& origins) {
+    const size_t visible = outputs.size();
+    for (size_t i = 0; i < visible; ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (origins[i] && origins[k] && !origins[i]->views.empty() && !origins[k]->views.empty() &&
+            origins[i]->root.is_same(origins[k]->root)) {
+          outputs.push_back(origins[i]->root);
+          origins.push_back(Origin{origins[i]->root, {}});
+        }
+  }
+  Value value_of_root(const Tensor& root) { return root.is_symbolic() ? value_of(root) : capture(root); }
+  std::optional<Ending::Alias> alias_of(const Origin& o, const std::vector<std::optional<Origin>>& origins, size_t number) const {
+    for (size_t i = 0; i < symbolic_.size(); ++i)
+      if (symbolic_[i].is_same(o.root)) return Ending::Alias{Ending::Alias::Of::input, static_cast<int>(i), o.views};
+    if (impl_of(o.root).is_made_in_trace) {  // a value of the trace: perhaps it is another result
+      for (size_t i = 0; i < origins.size(); ++i)
+        if (i != number && origins[i] && origins[i]->views.empty() && origins[i]->root.is_same(o.root) && (!o.views.empty() || i < number))
+          return Ending::Alias{Ending::Alias::Of::result, static_cast<int>(i), o.views};
+      return {};
+    }
+    for (size_t k = 0; k < captured().size(); ++k)
+      if (captured()[k].first.is_same(o.root)) return Ending::Alias{Ending::Alias::Of::captured, static_cast<int>(k), o.views};
+    return {};
+  }
+  void add_write_back(Trace& t, TracedValue target, const Value& value) {
+    const TracedValue v = locate(value);
+    if (!(v == target)) t.ending.write_backs.push_back({target, v, value.node->op && !value.node->mode.is_paused});
+  }
+  void add_escaped(Trace& t) {
+    for (const Tensor& e : escaped()) {
+      const auto own = 1 + std::count_if(symbolic_.begin(), symbolic_.end(), [&](const Tensor& s) { return s.is_same(e); });
+      if (e.is_symbolic() && e.impl()->use_count() > own)
+        t.ending.escaped.push_back({std::make_shared<const Tensor>(e), locate(value_of(e)), 0});
+    }
+    symbolic_.clear();
+    for (Ending::Escaped& e : t.ending.escaped) e.holders = e.tensor->impl()->use_count();
+  }
+
+  // ---- calls and values by their places
+
+  void add_calls(Trace& t) const {
+    for (const Value& c : calls()) t.records |= !c.node->mode.is_paused;
+    for (const Value& c : calls()) {
+      TracedCall call{c.node->op, c.node->attrs, c.node->name, {}, c.node->mode, !c.node->mode.is_paused};
+      call.mode.is_paused &= t.records;
+      for (const Value& v : c.node->inputs) call.inputs.push_back(const_cast<ProgramTracer*>(this)->locate(v));
+      t.calls.push_back(std::move(call));
+    }
+  }
   TracedValue locate(const Value& v) {
     index_new_calls();
     TracedValue place;
     if (v.node->constant.defined() && !v.node->op) {
-      for (size_t k = 0; k < captured().size(); ++k)
-        if (captured()[k].second.node == v.node) place = {TracedValue::Kind::captured, static_cast<int>(k)};
-    } else {
-      const auto it = places_.find(v.node.get());
-      if (it == places_.end())
-        raise<UserError>(
-            "'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body "
-            "return it",
-            v.node->name);
-      place = it->second;
+      for (; indexed_captured_ < captured().size(); ++indexed_captured_)
+        places_[captured()[indexed_captured_].second.node.get()] = {TracedValue::Kind::captured, static_cast<int>(indexed_captured_)};
     }
+    const auto it = places_.find(v.node.get());
+    if (it == places_.end())
+      raise<UserError>(
+          "'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body "
+          "return it",
+          v.node->name);
+    place = it->second;
     place.output = v.index;
     return place;
   }
@@ -122,7 +254,7 @@ class ProgramTracer final : public Tracer {
   Tensor concrete(const TracedValue& v) const {
     switch (v.kind) {
       case TracedValue::Kind::input: return inputs_[v.index];
-      case TracedValue::Kind::captured: return captured()[v.index].first;
+      case TracedValue::Kind::captured: return before_rebinding(captured()[v.index].first);
       case TracedValue::Kind::call: break;
     }
     return memo_[v.index][v.output];
@@ -130,9 +262,9 @@ class ProgramTracer final : public Tracer {
   // Runs, exactly once each and in order, the calls recorded so far.
   void run_pending() {
     const PauseTracing pause;
-    const autograd::Scope scope(outside_.recording, outside_.training);
     while (memo_.size() < calls().size()) {
       const GraphNode& node = *calls()[memo_.size()].node;
+      const autograd::Scope scope(!node.mode.is_paused, node.mode.training.value_or(mode_at_start().training));
       Tensors in;
       for (const Value& v : node.inputs) in.push_back(concrete(locate(v)));
       memo_.push_back(apply(*node.op, in, node.attrs));
@@ -143,15 +275,25 @@ class ProgramTracer final : public Tracer {
   const HybridCache::NameOf& name_of_;
   bool strict_;
   std::vector<Tensors> memo_;
-  Mode outside_;
   Tensors symbolic_;
   std::unordered_map<const GraphNode*, TracedValue> places_;
-  size_t indexed_ = 0;
+  size_t indexed_ = 0, indexed_captured_ = 0;
   std::vector<TracedRead> reads_;
+  std::vector<SettingRead> settings_;
+  std::map<int, Tensor> captured_inputs_;
   std::map<std::string, int> counters_;
 };
 
 }  // namespace
+
+std::vector<TracedValue> Ending::values() const {
+  std::vector<TracedValue> all;
+  for (const Result& r : results)
+    if (r.value) all.push_back(*r.value);
+  for (const WriteBack& w : write_backs) all.push_back(w.value);
+  for (const Escaped& e : escaped) all.push_back(e.value);
+  return all;
+}
 
 std::vector<std::string> input_names(const Tensors& inputs) {
   const auto present = std::count_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); });
@@ -163,30 +305,31 @@ std::vector<std::string> input_names(const Tensors& inputs) {
 
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo) {
-  const Mode outside = mode();
-  ProgramTracer tracer(inputs, name_of, strict, std::move(memo), outside);
+  ProgramTracer tracer(inputs, name_of, strict, std::move(memo));
   return tracer.finish(function(tracer.symbolic()));
 }
 
 TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
   TraceGraph out;
   Graph& g = out.graph;
-  std::vector<int> input_nodes, captured_nodes(t.captured.size(), -1), call_nodes;
+  std::vector<int> input_nodes, call_nodes;
+  out.captured_nodes.assign(t.captured.size(), -1);
   const std::vector<std::string> names = input_names(inputs);
-  auto leaf = [&](const std::string& name, const Tensor& t, const Tensor& constant) {
-    Graph::Node node;
-    node.name = name;
-    node.constant = constant;
-    node.outputs = {{impl_of(t).shape, impl_of(t).dtype}};
-    return g.add(std::move(node));
+  auto leaf = [&](const std::string& name, const Tensor& like, const Tensor& constant) {
+    return g.add({.name = name, .constant = constant, .outputs = {{impl_of(like).shape, impl_of(like).dtype}}});
   };
   for (size_t i = 0; i < inputs.size(); ++i) input_nodes.push_back(inputs[i].defined() ? leaf(names[i], inputs[i], {}) : -1);
+  for (const Ending::WriteBack& w : t.ending.write_backs)
+    if (w.target.kind == TracedValue::Kind::captured && out.captured_nodes[w.target.index] < 0) {
+      out.captured_nodes[w.target.index] = leaf(t.captured_names[w.target.index], t.captured[w.target.index]->live(), {});
+      out.updated.push_back(w.target.index);
+    }
   auto id = [&](const TracedValue& v) -> ValueId {
     switch (v.kind) {
       case TracedValue::Kind::input: return {input_nodes[v.index], 0};
       case TracedValue::Kind::captured: {
-        int& node = captured_nodes[v.index];
-        if (node < 0) node = leaf(t.captured_names[v.index], t.captured[v.index], t.captured[v.index]);
+        int& node = out.captured_nodes[v.index];
+        if (node < 0) node = leaf(t.captured_names[v.index], t.captured[v.index]->live(), t.captured[v.index]->shadow());
         return {node, 0};
       }
       case TracedValue::Kind::call: break;
@@ -194,13 +337,16 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
     return {call_nodes[v.index], v.output};
   };
   for (const TracedCall& c : t.calls) {
-    Graph::Node node{c.op, c.name, c.attrs, {}, {}, {}, {}};
+    Graph::Node node{.op = c.op, .name = c.name, .attrs = c.attrs, .mode = c.mode};
     for (const TracedValue& v : c.inputs) node.inputs.push_back(id(v));
     node.outputs.resize(c.op->num_outputs(c.attrs));
     call_nodes.push_back(g.add(std::move(node)));
   }
-  for (const TracedValue& v : t.outputs) g.outputs.push_back(id(v));
-  for (const auto& [target, value] : t.write_backs) g.outputs.push_back(id(value));
+  for (const TracedValue& v : t.ending.values()) g.outputs.push_back(id(v));
+  for (size_t i = 0; i < t.ending.visible; ++i) {
+    const Ending::Result& r = t.ending.results[i];
+    out.results.push_back(r.value || r.alias ? id(r.in_graph) : ValueId{});
+  }
   for (const Trace::Guard& guard : t.guards) out.guarded.push_back(id(guard.value));
   return out;
 }

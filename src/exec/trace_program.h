@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 
+#include "exec/captured.h"
 #include "exec/pipeline.h"
 #include "gluino/hybrid.h"
 #include "graph/trace.h"
@@ -19,6 +20,8 @@ struct TracedCall {
   Attrs attrs;
   std::string name;
   std::vector<TracedValue> inputs;
+  CallMode mode;
+  bool is_recorded;  // while the trace's thread was recording
 };
 struct TracedRead {
   int calls_before;  // made when user code asked
@@ -27,22 +30,72 @@ struct TracedRead {
   bool shape_only;  // only the shape decided (operators whose output shape depends on values)
 };
 
+// How a run of a traced program ends: what goes back to the caller and into tensors from outside.
+struct Ending {
+  struct WriteBack {
+    TracedValue target;  // an input or a captured tensor
+    TracedValue value;
+    bool is_recorded;  // it was updated while recording: the tensor joins the tape
+  };
+  // A result that is a tensor the caller has already, or a view of it: made from that tensor when the run is over.
+  struct Alias {
+    enum class Of : uint8_t { input, captured, result } of;
+    int index;
+    std::vector<std::function<Tensor(const Tensor&)>> views;
+  };
+  struct Result {
+    std::optional<TracedValue> value;  // neither: a null tensor
+    std::optional<Alias> alias;
+    TracedValue in_graph{};  // an alias, too, is a value of the graph
+  };
+  // A symbolic tensor that user code put somewhere: it gets its value after each run.
+  struct Escaped {
+    std::shared_ptr<const Tensor> tensor;
+    TracedValue value;
+    int holders;  // at the end of the trace; with more of them it has become somebody's own
+    bool is_taken() const { return tensor->impl()->use_count() > holders; }
+  };
+  std::vector<Result> results;  // the first `visible` are the caller's, the rest is what aliases start from
+  size_t visible = 0;
+  std::vector<WriteBack> write_backs;
+  std::vector<Escaped> escaped;
+  std::vector<std::function<void()>> actions;
+  std::shared_ptr<const void> rest;
+
+  std::vector<TracedValue> values() const;  // of results, write-backs and escaped tensors, in this order
+};
+
+// Somebody's setting that the function looked at, and what it was.
+struct SettingRead {
+  std::shared_ptr<const detail::SettingState> setting;
+  std::string seen;
+};
+
 // One run of the user's function.
 struct Trace {
   std::vector<TracedCall> calls;
-  Tensors captured;
+  CapturedTensors captured;
   std::vector<std::string> captured_names;
+  std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>> captured_inputs;  // inputs that the function also knows from outside
   std::vector<TracedRead> reads;
-  std::vector<TracedValue> outputs;
-  std::vector<std::pair<TracedValue, TracedValue>> write_backs;  // (input or captured tensor, its new value)
+  std::vector<SettingRead> settings;
   struct Guard {
     TracedValue value;
     int axis;  // -1: the whole shape
     Shape shape;
   };
   std::vector<Guard> guards;
-  Tensors results;            // of the outputs, when reads forced the calls to run
+  Ending ending;
+  bool records = false;  // some calls were made while recording, whatever the mode outside
+  std::vector<Tracer::Initialised> initialised;
+  Tensors values;             // of the ending, when reads forced the calls to run
   std::vector<Tensors> memo;  // results of all calls, then
+};
+
+// Raised by a trace that meets what no program can do: the function runs as it is then.
+class Untraceable final : public UserError {
+ public:
+  using UserError::UserError;
 };
 
 // Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of
@@ -50,11 +103,14 @@ struct Trace {
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo);
 
-// The traced program as one graph: variables for the inputs that are not null (data, or data0, data1, ...), captured
-// tensors as constants. Outputs: results, then new values of what was updated in place.
+// The traced program as one graph. Variables: the inputs that are not null (data, or data0, data1, ...), then the captured tensors that
+// it updates; other captured tensors are constants. Outputs: the values of the ending.
 struct TraceGraph {
   Graph graph;
-  std::vector<ValueId> guarded;  // per guard
+  std::vector<ValueId> guarded;     // per guard
+  std::vector<int> updated;         // the captured tensors that are variables
+  std::vector<int> captured_nodes;  // -1 where only the ending names it
+  std::vector<ValueId> results;     // visible ones; node -1 for a null tensor
 };
 TraceGraph to_graph(const Trace& t, const Tensors& inputs);
 std::vector<std::string> input_names(const Tensors& inputs);

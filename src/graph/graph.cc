@@ -34,8 +34,32 @@ int Graph::add(Node node) {
   return static_cast<int>(nodes.size()) - 1;
 }
 
+int Graph::count_forward_nodes() const {
+  const auto head = std::find_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.is_head; });
+  return static_cast<int>(head - nodes.begin());
+}
+
 std::string Graph::Node::str() const {
   return origin.empty() ? fmt::format("node '{}'", name) : fmt::format("node '{}', made at {}", name, origin);
+}
+
+static constexpr const char* kModeAttr = "__mode__";
+StringMap attrs_with_mode(const Graph::Node& node) {
+  StringMap attrs = node.user_attrs;
+  if (node.mode == CallMode{}) return attrs;
+  std::string& text = attrs[kModeAttr];
+  if (node.mode.is_paused) text = "paused";
+  if (node.mode.training) text += fmt::format("{}{}", text.empty() ? "" : " ", *node.mode.training ? "train" : "predict");
+  return attrs;
+}
+void take_mode_from_attrs(Graph::Node& node) {
+  const auto found = node.user_attrs.find(kModeAttr);
+  if (found == node.user_attrs.end()) return;
+  const std::string& text = found->second;
+  node.mode.is_paused = text.starts_with("paused");
+  if (text.ends_with("train")) node.mode.training = true;
+  if (text.ends_with("predict")) node.mode.training = false;
+  node.user_attrs.erase(found);
 }
 
 void verify(const Graph& graph) {
@@ -144,7 +168,7 @@ static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<V
   Graph g;
   auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
   for (const GraphNode* n : order) {
-    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}, n->origin};
+    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}, n->origin, false, n->mode};
     for (const Value& v : n->inputs) node.inputs.push_back(id(v));
     node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
     numbers[n] = g.add(std::move(node));
@@ -195,6 +219,7 @@ Symbol Symbol::from_graph(const Graph& graph) {
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
     node->origin = n.origin;
+    node->mode = n.mode;
     for (ValueId v : n.inputs) node->inputs.push_back(value(v));
     nodes.push_back(std::move(node));
   }

@@ -1,11 +1,17 @@
 // The two forms of a graph. GraphNode: nodes that share their inputs, made by composing and tracing. Graph: the same in
 // a flat list, inputs before users, which passes rewrite and plans are made from.
 #pragma once
+#include "dispatch/mode.h"
 #include "gluino/op.h"
 #include "gluino/symbol.h"
 #include "tensor/impl.h"
 
 namespace gluino {
+
+struct OutputInfo {
+  std::optional<Shape> shape;  // may hold unknown extents
+  std::optional<DType> dtype;
+};
 
 class GraphNode final : public RefCounted {
  public:
@@ -16,6 +22,8 @@ class GraphNode final : public RefCounted {
   std::vector<Value> inputs;
   StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
   Tensor constant;
+  CallMode mode;
+  std::vector<OutputInfo> outputs;            // what is known of each when the node is made; may be empty
   std::string origin;                         // the line of the user's program that made it, where a front end knows
   const uint64_t sequence = next_sequence();  // nodes made later have larger numbers
 
@@ -29,11 +37,6 @@ struct ValueId {
   auto operator<=>(const ValueId&) const = default;
 };
 
-struct OutputInfo {
-  std::optional<Shape> shape;  // may hold unknown extents
-  std::optional<DType> dtype;
-};
-
 struct Graph {
   struct Node {
     const OpDef* op = nullptr;
@@ -45,6 +48,8 @@ struct Graph {
     std::vector<OutputInfo> outputs;  // one per output
     std::string origin;               // as in GraphNode
     bool is_folded = false;           // a constant that no later run can change
+    CallMode mode;
+    bool is_head = false;  // a variable that backward is given: the first one is where the forward pass ends
     bool is_variable() const { return !op && !constant.defined(); }
     bool is_constant() const { return !op && constant.defined(); }
     std::string str() const;  // for messages: "node 'fc1', made at train.py:12"
@@ -56,9 +61,15 @@ struct Graph {
   OutputInfo& info(ValueId v) { return nodes[v.node].outputs[v.index]; }
   int add(Node node);  // returns its number
 
+  int count_forward_nodes() const;  // those before the first head
+
   std::string str() const;  // the text form
   static Graph parse(const std::string& text);
 };
+
+// A call's mode among the user attributes, as texts and files show it: __mode__=paused, train, predict.
+StringMap attrs_with_mode(const Graph::Node& node);
+void take_mode_from_attrs(Graph::Node& node);
 
 // The nodes that outputs depend on, in the order they were made: for a trace, the order of the calls.
 std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs);

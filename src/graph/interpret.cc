@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "dispatch/infer.h"
+#include "gluino/autograd.h"
 
 namespace gluino {
 namespace {
@@ -35,12 +36,14 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
     if (!node.op) {
-      results[i] = {node.is_constant() ? node.constant : values[i]};
+      results[i] = {values[i].defined() ? values[i] : node.constant};
       continue;
     }
     Tensors inputs;
     for (ValueId v : node.inputs) inputs.push_back(results[v.node][v.index]);
     try {
+      std::optional<autograd::Scope> scope;
+      if (node.mode != CallMode{}) scope.emplace(node.mode.is_paused ? std::optional(false) : std::nullopt, node.mode.training);
       results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
     } catch (const UserError& e) {
       rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));

@@ -135,6 +135,7 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& inputs) const {
     node->user_attrs = n.user_attrs;
     node->constant = n.constant;
     node->origin = n.origin;
+    node->mode = n.mode;
     for (ValueId v : n.inputs) node->inputs.push_back(values[v.node][v.index]);
     std::vector<Value> outs;
     for (int k = 0; k < static_cast<int>(n.outputs.size()); ++k) outs.push_back({node, k});

@@ -3,6 +3,7 @@
 //     fc = FullyConnected(data, w) {no_bias=True, num_hidden=4}
 //     return fc, split[1]
 //   }
+// Variables after a semicolon are the gradients that backward is given: graph(data; head0) {...}
 // The bodies of control flow follow their node: loop = _foreach(data) {...} with graph(...) {...}
 #include <algorithm>
 #include <charconv>
@@ -94,9 +95,11 @@ class Parser {
   Graph parse_graph() {
     expect("graph");
     expect("(");
+    bool heads = false;
     while (!accept(")")) {
-      add_variable();
-      if (!accept(",") && !peek(")")) fail("',' or ')'");
+      heads |= accept(";");
+      add_variable(heads);
+      if (!accept(",") && !peek(";") && !peek(")")) fail("',', ';' or ')'");
     }
     expect("{");
     while (!accept("return")) add_node();
@@ -108,8 +111,9 @@ class Parser {
   }
 
  private:
-  void add_variable() {
+  void add_variable(bool is_head) {
     Graph::Node node;
+    node.is_head = is_head;
     const Label label = this->label();
     node.name = label.first;
     node.outputs.resize(1);
@@ -134,6 +138,7 @@ class Parser {
     StringMap attrs;
     if (accept("{")) attrs = map();
     if (accept("@{")) node.user_attrs = map();
+    take_mode_from_attrs(node);
     node.attrs = node.op->parse_attrs(attrs);
     if (node.op->has_subgraphs()) node.attrs = with_bodies(*node.op, node.attrs);
     node.outputs.resize(checked_output_count(*node.op, node.attrs));
@@ -274,13 +279,15 @@ class Parser {
 std::string Graph::str() const {
   std::string text = "graph(";
   const std::vector<std::string> labels = node_labels(*this);
-  bool first = true;
-  for (size_t k = 0; k < nodes.size(); ++k) {
-    const Node& n = nodes[k];
-    if (n.op) continue;
-    text += fmt::format("{}{}{}{}", first ? "" : ", ", labels[k], info_text(n.outputs[0]),
-                        n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
-    first = false;
+  for (const bool heads : {false, true}) {
+    const char* separator = heads ? "; " : "";
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      const Node& n = nodes[k];
+      if (n.op || n.is_head != heads) continue;
+      text += fmt::format("{}{}{}{}", separator, labels[k], info_text(n.outputs[0]),
+                          n.user_attrs.empty() ? "" : " {" + map_text(n.user_attrs) + "}");
+      separator = ", ";
+    }
   }
   text += ") {\n";
   for (size_t k = 0; k < nodes.size(); ++k) {
@@ -290,7 +297,7 @@ std::string Graph::str() const {
     for (size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + value_text(*this, labels, n.inputs[i]);
     text += ")";
     if (const StringMap attrs = n.op->print_attrs(n.attrs); !attrs.empty()) text += " {" + map_text(attrs) + "}";
-    if (!n.user_attrs.empty()) text += " @{" + map_text(n.user_attrs) + "}";
+    if (const StringMap attrs = attrs_with_mode(n); !attrs.empty()) text += " @{" + map_text(attrs) + "}";
     if (n.op->has_subgraphs()) text += bodies_text(n);
     text += info_text(n.outputs[0]) + "\n";
   }

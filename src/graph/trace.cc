@@ -1,8 +1,10 @@
 #include "graph/trace.h"
 
+#include <unordered_set>
+
 #include "base/format.h"
 #include "dispatch/infer.h"
-#include "dispatch/mode.h"
+#include "graph/gradient.h"
 
 namespace gluino {
 namespace {
@@ -40,6 +42,7 @@ Value constant_value(const Tensor& concrete, std::string name) {
   auto node = make_ref<GraphNode>();
   node->name = std::move(name);
   node->constant = concrete;
+  node->outputs = {{impl_of(concrete).shape, impl_of(concrete).dtype}};
   return {node, 0};
 }
 
@@ -56,6 +59,7 @@ class GraphRecorder final : public TraceHook {
                  : current_tracer        ? current_tracer->name_for_call(op)
                                          : unique_name(op.name);
     node->user_attrs = current_attr_scope();
+    if (current_tracer) node->mode = current_tracer->mode_for_call();
     bool has_shapes = true;
     for (const Tensor& t : inputs) {
       const detail::TensorImpl& impl = impl_of(t);
@@ -72,7 +76,50 @@ class GraphRecorder final : public TraceHook {
                                               : outputs_without_shapes(op, attrs, node);
   }
 
+  Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables) override {
+    GradientRequest request;
+    for (const Tensor& t : heads) request.heads.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
+    for (const Tensor& t : variables) request.wanted.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
+    request.nodes = nodes_in_order(request.heads);
+    check_on_tape(request);
+    for (size_t i = 0; i < heads.size(); ++i)
+      request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : call("ones_like", {heads[i]}));
+    return symbolic_gradients(request);
+  }
+  Tensors tensors_with_gradients() override {
+    Tensors all = current_tracer->attached();
+    for (const Tensor& t : current_tracer->inputs_on_tape()) all.push_back(t);
+    for (const auto& [tensor, value] : current_tracer->captured()) all.push_back(tensor);
+    return all;
+  }
+  // What it was computed from does not matter from now on.
+  void on_attach_grad(const Tensor& symbolic) override {
+    Tensor leaf = symbolic;
+    if (value_of(leaf).node->op) replace_value(leaf, call("BlockGrad", {leaf}));
+    current_tracer->on_attach_grad(leaf);
+  }
+  void after_each_run(std::function<void()> action) override { current_tracer->after_each_run(std::move(action)); }
+
  private:
+  // As eager code does: a variable was attached a gradient, or computed from one that was while recording.
+  static void check_on_tape(const GradientRequest& request) {
+    std::unordered_set<const GraphNode*> on_tape;
+    for (const Tensor& t : current_tracer->attached()) on_tape.insert(value_of(t).node.get());
+    for (const Tensor& t : current_tracer->inputs_on_tape()) on_tape.insert(value_of(t).node.get());
+    for (const auto& [tensor, value] : current_tracer->captured())
+      if (impl_of(tensor).autograd) on_tape.insert(value.node.get());
+    for (const GraphNode* n : request.nodes)
+      if (n->op && !n->mode.is_paused &&
+          std::any_of(n->inputs.begin(), n->inputs.end(), [&](const Value& v) { return on_tape.contains(v.node.get()); }))
+        on_tape.insert(n);
+    for (size_t i = 0; i < request.wanted.size(); ++i)
+      if (!on_tape.contains(request.wanted[i].node.get()))
+        raise<UserError>("grad: variable {} was neither recorded nor given attach_grad()", i);
+    for (const Value& v : request.heads)
+      if (!on_tape.contains(v.node.get()))
+        raise<UserError>("backward: '{}' was not computed inside autograd::record() from a tensor with attach_grad()", v.node->name);
+  }
+
   static Tensors outputs_with_shapes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, const Ref<GraphNode>& node,
                                      Device device) {
     std::vector<Shape> in, out;
@@ -84,7 +131,10 @@ class GraphRecorder final : public TraceHook {
     infer_shapes(op, attrs, in, out);
     infer_dtypes(op, attrs, in_types, out_types);
     Tensors tensors;
-    for (size_t i = 0; i < out.size(); ++i) tensors.push_back(tensor_of({node, static_cast<int>(i)}, out[i], out_types[i], device));
+    for (size_t i = 0; i < out.size(); ++i) {
+      node->outputs.push_back({out[i], out_types[i]});
+      tensors.push_back(tensor_of({node, static_cast<int>(i)}, out[i], out_types[i], device));
+    }
     return tensors;
   }
   void on_rebind(const Tensor& target) override {
@@ -94,8 +144,10 @@ class GraphRecorder final : public TraceHook {
   static Tensors outputs_after_run(const Tensors& results, const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
     if (results.empty()) return outputs_without_shapes(op, attrs, node);
     Tensors tensors;
-    for (size_t i = 0; i < results.size(); ++i)
+    for (size_t i = 0; i < results.size(); ++i) {
+      node->outputs.push_back({results[i].shape(), results[i].dtype()});
       tensors.push_back(tensor_of({node, static_cast<int>(i)}, results[i].shape(), results[i].dtype(), results[i].device()));
+    }
     return tensors;
   }
   static Tensors outputs_without_shapes(const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
@@ -108,6 +160,9 @@ const GraphRecorder recorder;
 
 }  // namespace
 
+void detail::note_setting_read(const std::shared_ptr<const SettingState>& setting) {
+  if (current_tracer) current_tracer->outermost().on_setting(setting);
+}
 void name_next_call(std::string name) { next_call_name = std::move(name); }
 
 Value value_of(const Tensor& t) {
@@ -119,7 +174,9 @@ Value value_of(const Tensor& t) {
 static Tensor wrap(Ref<SymbolicNode> symbolic) {
   auto impl = make_ref<detail::TensorImpl>(symbolic->shape, symbolic->dtype, symbolic->device);
   impl->symbolic = symbolic;
-  return Tensor(impl);
+  const Tensor tensor(impl);
+  if (current_tracer) current_tracer->on_symbolic(tensor);
+  return tensor;
 }
 Tensor tensor_of(const Value& value) { return wrap(make_ref<SymbolicNode>(value)); }
 Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device device) {
@@ -131,33 +188,41 @@ Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device dev
   return wrap(std::move(symbolic));
 }
 
-PauseTracing::PauseTracing() : tracer_(current_tracer), tracing_(mode().tracing) {
+PauseTracing::PauseTracing() : tracer_(current_tracer), tracing_(mode().tracing), watch_(trace_watch) {
   current_tracer = nullptr;
   mode().tracing = false;
+  trace_watch = nullptr;
 }
 PauseTracing::~PauseTracing() {
   current_tracer = tracer_;
   mode().tracing = tracing_;
+  trace_watch = watch_;
 }
 
-Tracer::Tracer() : previous_(current_tracer), previous_tracing_(mode().tracing) {
+Tracer::Tracer() : previous_(current_tracer), mode_at_start_(mode()), previous_watch_(trace_watch) {
   current_tracer = this;
   mode().tracing = true;
+  trace_watch = this;
+  ++traces_under_way;
 }
 Tracer::~Tracer() {
   restore_rebound();
   current_tracer = previous_;
-  mode().tracing = previous_tracing_;
+  mode().tracing = mode_at_start_.tracing;
+  trace_watch = previous_watch_;
+  --traces_under_way;
 }
 Tracer* Tracer::current() { return current_tracer; }
 
 Tensor Tracer::add_input(const std::string& name, const Shape& shape, DType dtype, Device device) {
   auto node = make_ref<GraphNode>();
   node->name = name;
+  node->outputs = {{shape, dtype}};
   return tensor_of({node, 0}, shape, dtype, device);
 }
 
 Value Tracer::capture(const Tensor& concrete) {
+  if (const auto input = input_for(concrete)) return *input;
   for (const auto& [tensor, value] : captured_)
     if (tensor.is_same(concrete)) return value;
   captured_.emplace_back(concrete, constant_value(concrete, name_for(concrete)));
@@ -178,6 +243,17 @@ std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   restore_rebound();
   return finals;
 }
+Tensor Tracer::before_rebinding(const Tensor& concrete) const {
+  for (const Rebound& r : rebound_)
+    if (r.tensor.is_same(concrete)) {
+      auto impl = make_ref<detail::TensorImpl>(impl_of(concrete).shape, impl_of(concrete).dtype, impl_of(concrete).device);
+      impl->storage = r.storage;
+      impl->data = r.data;
+      impl->autograd = r.autograd;
+      return Tensor(impl);
+    }
+  return concrete;
+}
 void Tracer::restore_rebound() {
   for (const Rebound& r : rebound_) {
     detail::TensorImpl& t = impl_of(r.tensor);
@@ -187,6 +263,30 @@ void Tracer::restore_rebound() {
     t.autograd = r.autograd;
   }
   rebound_.clear();
+}
+CallMode Tracer::mode_for_call() const {
+  const Mode& now = mode();
+  CallMode m;
+  m.is_paused = mode_at_start_.recording && !now.recording;
+  if (now.training != mode_at_start_.training) m.training = now.training;
+  return m;
+}
+// Later tensors may hold earlier ones (views their bases), so the last ones are let go first.
+Tensors Tracer::escaped() {
+  attached_.clear();
+  Tensors held;
+  while (!symbolic_tensors_.empty()) {
+    const Tensor t = std::move(symbolic_tensors_.back());
+    symbolic_tensors_.pop_back();
+    if (t.impl()->use_count() > 1) held.push_back(t);
+  }
+  return held;
+}
+void Tracer::on_memory_write(const Tensor&) {
+  throw UserError(
+      "the memory of a tensor is asked for, to be written, while the function is being traced; a compiled program could not repeat that: "
+      "use "
+      "assign(), x[...] = y or an operator");
 }
 Tensors Tracer::run_dynamic(const Value&) { return {}; }
 Tensor Tracer::read_value(const Tensor&) { throw UserError("the value of a symbolic tensor is not known while a graph is being traced"); }

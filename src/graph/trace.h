@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include "gluino/setting.h"
 #include "graph/graph.h"
 
 namespace gluino {
@@ -24,10 +25,11 @@ class [[nodiscard]] PauseTracing {
  private:
   class Tracer* tracer_;
   bool tracing_;
+  TraceWatch* watch_;
 };
 
 // While one lives, operators are recorded instead of run.
-class Tracer {
+class Tracer : private TraceWatch {
  public:
   // A concrete tensor that traced code updated in place; it gets its memory back when the trace ends.
   struct Rebound {
@@ -46,15 +48,22 @@ class Tracer {
   };
 
   Tracer();
-  virtual ~Tracer();
+  ~Tracer() override;
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
   static Tracer* current();
+  Tracer& outermost() { return previous_ ? previous_->outermost() : *this; }
 
   Tensor add_input(const std::string& name, const Shape& shape, DType dtype, Device device);
   // A concrete tensor met in a traced call: its node, made at the first meeting. Its value is read at each run.
   Value capture(const Tensor& concrete);
   const std::vector<std::pair<Tensor, Value>>& captured() const { return captured_; }
+  const Tensors& attached() const { return attached_; }  // symbolic tensors that traced code gave a gradient
+  void on_attach_grad(const Tensor& symbolic) { attached_.push_back(symbolic); }
+  void on_symbolic(const Tensor& t) { symbolic_tensors_.push_back(t); }
+  void after_each_run(std::function<void()> action) { actions_.push_back(std::move(action)); }
+  // Something that a first run does at this point and that changes what it computes: a parameter is initialised.
+  void on_initialised(std::function<void()> again) { initialised_.push_back({static_cast<int>(calls_.size()), std::move(again)}); }
   void on_shape_read(const Value& value, int axis, const Shape& shape);
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
@@ -64,6 +73,7 @@ class Tracer {
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
   void restore_rebound();
+  Tensor before_rebinding(const Tensor& concrete) const;  // with the memory that it had
   // A call whose output shapes depend on values: a tracer that can run it now returns its results.
   virtual Tensors run_dynamic(const Value& call);
 
@@ -71,14 +81,36 @@ class Tracer {
   virtual Tensor read_value(const Tensor& symbolic);
   virtual std::string name_for(const Tensor& concrete);
   virtual std::string name_for_call(const OpDef& op);
+  virtual CallMode mode_for_call() const;                // how the mode now differs from that of the trace
+  virtual Tensors inputs_on_tape() const { return {}; }  // inputs whose tensors at the call are on the tape
+  // Something is done that a program could not repeat.
+  virtual void refuse(const std::string&) {}
+  virtual void on_setting(std::shared_ptr<const detail::SettingState>) {}
+  virtual std::optional<Value> input_for(const Tensor&) { return {}; }  // a concrete tensor that is an input of the trace
+
+  struct Initialised {
+    int calls_before;
+    std::function<void()> again;
+  };
 
  protected:
   Tracer* previous() const { return previous_; }  // that of the program around this one
+  const Mode& mode_at_start() const { return mode_at_start_; }
+  // Symbolic tensors that somebody holds beside this trace, once user code has returned.
+  Tensors escaped();
+  std::vector<std::function<void()>> actions_;
+  std::vector<Initialised> initialised_;
 
  private:
   Tracer* previous_;
-  bool previous_tracing_;
+  void on_value_read(const Tensor& concrete) override { read_concrete(concrete); }
+  void on_memory_write(const Tensor& concrete) override;
+  virtual void read_concrete(const Tensor&) {}
+
+  Mode mode_at_start_;
+  TraceWatch* previous_watch_;
   std::vector<std::pair<Tensor, Value>> captured_;
+  Tensors attached_, symbolic_tensors_;
   std::vector<ShapeRead> shape_reads_;
   std::vector<Value> calls_;
   std::vector<Rebound> rebound_;

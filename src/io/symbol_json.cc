@@ -124,6 +124,7 @@ class JsonReader {
       }
       append_missing_inputs(node);
     }
+    take_mode_from_attrs(node);
     numbers_.push_back(graph_.add(std::move(node)));
   }
 
@@ -218,7 +219,7 @@ Json to_json_object(const Graph& g) {
   auto entry = [](ValueId v) { return Json::array({v.node, v.index, 0}); };
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const auto& n = g.nodes[i];
-    StringMap attrs = n.user_attrs;
+    StringMap attrs = attrs_with_mode(n);
     if (n.op)
       for (auto& [k, v] : attrs_for_file(n)) attrs[k] = v;
     Json node{{"op", n.op ? n.op->name : "null"}, {"name", n.name}, {"inputs", Json::array()}};

@@ -133,7 +133,7 @@ class LayerCompiler {
 
   bool compile_layer(int n) {
     const Graph::Node& layer = node(n);
-    if (!layer.op || !layer.op->compiled_layer || !is_float32(graph_, layer)) return false;
+    if (!layer.op || !layer.op->compiled_layer || layer.mode.training == true || !is_float32(graph_, layer)) return false;
     std::vector<Shape> shapes;
     for (ValueId v : layer.inputs) shapes.push_back(shape(v));
     // The longest run of what follows that the layer can take over.

@@ -7,15 +7,11 @@ namespace gluino {
 
 struct Differentiated {
   Graph graph;
-  int forward_nodes = 0;           // the first so many nodes are the forward pass
   std::vector<bool> has_gradient;  // per wanted leaf: false when nothing flows into it (no output then)
 };
 
-// `outputs` of the graph get head gradients: variables named head0, head1, ... appended after the forward nodes.
+// `outputs` of the graph get head gradients: variables (Node::is_head) appended after the forward nodes.
 // wanted: nodes of the graph without operator, -1 for one that is not there. Shapes and dtypes must be known.
 Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted);
-
-// How many nodes stand before the head gradients: the forward pass, also after other passes renumbered the nodes.
-int count_forward_nodes(const Graph& graph);
 
 }  // namespace gluino

@@ -6,7 +6,7 @@
 namespace gluino {
 
 Graph eliminate_common(const Graph& graph, const PassContext&) {
-  using Key = std::tuple<const OpDef*, StringMap, std::vector<ValueId>>;
+  using Key = std::tuple<const OpDef*, StringMap, bool, std::optional<bool>, std::vector<ValueId>>;
   std::map<Key, int> seen;
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -15,8 +15,8 @@ Graph eliminate_common(const Graph& graph, const PassContext&) {
       rewriter.keep(static_cast<int>(i));
       continue;
     }
-    Key key{node.op, node.op->print_attrs(node.attrs), {}};
-    for (ValueId v : node.inputs) std::get<2>(key).push_back(rewriter.mapped(v));
+    Key key{node.op, node.op->print_attrs(node.attrs), node.mode.is_paused, node.mode.training, {}};
+    for (ValueId v : node.inputs) std::get<4>(key).push_back(rewriter.mapped(v));
     const auto it = seen.find(key);
     if (it == seen.end()) {
       seen.emplace(std::move(key), rewriter.keep(static_cast<int>(i)));

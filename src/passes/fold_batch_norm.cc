@@ -41,6 +41,7 @@ class Folding {
     const auto layer_number = static_cast<size_t>(norm.inputs[0].node);
     const auto& layer = node(layer_number);
     if (!layer.op || !layer.op->fold_affine || readers_.count(norm.inputs[0].node) != 1) return false;
+    if (norm.mode != CallMode{} || layer.mode != CallMode{}) return false;
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
       for (ValueId v : node(k).inputs)
         if (v.node == static_cast<int>(i) && v.index != 0) return false;

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "kernels/elementwise/elementwise.h"
-#include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
@@ -18,7 +17,7 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 class Fusion {
  public:
   explicit Fusion(const Graph& graph)
-      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(count_forward_nodes(graph)) {
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) types_.push_back(scalar_type(graph, n));
   }
 

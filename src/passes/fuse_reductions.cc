@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "program/program_text.h"
@@ -24,7 +23,7 @@ struct Taking {
 
 class ReductionFusion {
  public:
-  explicit ReductionFusion(const Graph& graph) : graph_(graph), readers_(graph), backward_begins_(count_forward_nodes(graph)) {}
+  explicit ReductionFusion(const Graph& graph) : graph_(graph), readers_(graph), backward_begins_(graph.count_forward_nodes()) {}
 
   Graph run() {
     std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);

@@ -5,7 +5,6 @@
 
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
-#include "passes/differentiate.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
@@ -54,7 +53,7 @@ struct Rows {
 class RowFusion {
  public:
   explicit RowFusion(const Graph& graph)
-      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(count_forward_nodes(graph)) {
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) members_.push_back(classify(n));
   }
 

@@ -30,7 +30,8 @@ class Simplifier {
     if (!node.op || node.inputs.empty() || !node.op->is_identity) return false;
     const OutputInfo &in = graph_.info(node.inputs[0]), &out = node.outputs[0];
     const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
-    return same_type && node.op->is_identity(node.attrs.get(), training_);
+    if (!same_type || !node.op->is_identity(node.attrs.get(), node.mode.training.value_or(training_))) return false;
+    return !node.mode.is_paused;  // it still stops what flows back
   }
   // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
   bool may_be_output(size_t source) const {

@@ -14,10 +14,10 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 class Planner {
  public:
-  Planner(const Graph& graph, int forward_nodes, bool keep_derived) : graph_(graph), is_derived_(graph.nodes.size(), false) {
+  Planner(const Graph& graph, bool keep_derived) : graph_(graph), is_derived_(graph.nodes.size(), false) {
     if (keep_derived) find_derived();
     make_slots();
-    make_steps(forward_nodes);
+    make_steps(graph.count_forward_nodes());
     find_lifetimes();
     mark_outputs();
     share_in_place();
@@ -83,7 +83,7 @@ class Planner {
         if (static_cast<int>(n) < forward_nodes) plan_.forward_steps = static_cast<int>(plan_.steps.size());
         continue;
       }
-      Step step{node.op, node.attrs, node.name, {}, {}};
+      Step step{node.op, node.attrs, node.name, {}, {}, node.mode.training};
       for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(slot_of(node.inputs[i]));
       for (size_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back(first + static_cast<int>(i));
       if (is_derived_[n]) {
@@ -263,7 +263,7 @@ int64_t intermediate_bytes(const Graph& graph) {
   return total;
 }
 
-Plan make_plan(const Graph& graph, int forward_nodes, bool keep_derived) { return Planner(graph, forward_nodes, keep_derived).take(); }
+Plan make_plan(const Graph& graph, bool keep_derived) { return Planner(graph, keep_derived).take(); }
 
 std::string Plan::str(std::span<const double> step_microseconds) const {
   std::string text =

@@ -28,6 +28,7 @@ struct Step {
   Attrs attrs;
   std::string name;
   std::vector<int> inputs, outputs;  // slots
+  std::optional<bool> training;      // where it is not the mode of the run
 };
 
 // A value that runs read and that follows from constants alone.
@@ -57,8 +58,7 @@ struct Plan {
 // The sum of all intermediate values of a graph, had each its own memory.
 int64_t intermediate_bytes(const Graph& graph);
 
-// `forward_nodes`: how many of the graph's nodes belong to the forward pass. All shapes must be known. `keep_derived`: what
-// follows from constants alone is computed once, not in every run.
-Plan make_plan(const Graph& graph, int forward_nodes, bool keep_derived);
+// All shapes must be known. `keep_derived`: what follows from constants alone is computed once, not in every run.
+Plan make_plan(const Graph& graph, bool keep_derived);
 
 }  // namespace gluino

@@ -1,5 +1,7 @@
 // TensorImpl: what a Tensor handle points to. Concrete tensors have storage; symbolic ones have a SymbolicValue.
 #pragma once
+#include <functional>
+
 #include "gluino/tensor.h"
 #include "tensor/storage.h"
 
@@ -15,7 +17,10 @@ class SymbolicValue : public RefCounted {
 };
 
 // A tensor's place on the tape; src/autograd derives from it.
-class AutogradEntry : public RefCounted {};
+class AutogradEntry : public RefCounted {
+ public:
+  virtual bool has_own_gradient() const = 0;  // attach_grad() was called
+};
 
 // How a view of a tensor without memory of its own (symbolic, or on the tape) stays in step with its base: an in-place
 // update of either side reaches the other, as it does when they share memory.
@@ -26,13 +31,26 @@ class ViewLink : public RefCounted {
   uint64_t seen;                                                            // the base's version when the view was last computed
   virtual Tensor project(const Tensor& base) const = 0;                     // the view's value
   virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;  // the base's value after the view took `value`
+  // Makes the same view of another base, without this link; empty where it needs more than the base.
+  virtual std::function<Tensor(const Tensor& base)> replay() const = 0;
+  virtual bool depends_on_shape() const { return false; }  // such a view is right for bases of the same shape only
 };
+
+// What a trace must know of the tensors that its thread handles. Set while user code is being traced.
+class TraceWatch {
+ public:
+  virtual ~TraceWatch() = default;
+  virtual void on_value_read(const Tensor& concrete) = 0;    // user code looks at its value
+  virtual void on_memory_write(const Tensor& concrete) = 0;  // user code asks for its memory, to write
+};
+inline thread_local TraceWatch* trace_watch = nullptr;
+inline thread_local int traces_under_way = 0;  // on this thread, also where one is paused
 
 namespace detail {
 
 class TensorImpl final : public RefCounted {
  public:
-  TensorImpl(const Shape& s, DType t, Device d) : shape(s), dtype(t), device(d) {}
+  TensorImpl(const Shape& s, DType t, Device d) : shape(s), dtype(t), device(d), is_made_in_trace(traces_under_way > 0) {}
   Ref<Storage> storage;  // null for symbolic and shape-only tensors
   char* data = nullptr;  // the first element
   Shape shape;
@@ -41,7 +59,8 @@ class TensorImpl final : public RefCounted {
   Ref<AutogradEntry> autograd;
   Ref<SymbolicValue> symbolic;
   Ref<ViewLink> view;
-  uint64_t version = 0;  // how often the tensor took another value by rebinding
+  uint64_t version = 0;         // how often the tensor took another value by rebinding
+  const bool is_made_in_trace;  // by user code while it was traced: nobody else has it
 };
 
 }  // namespace detail

@@ -69,17 +69,24 @@ DType Tensor::dtype() const { return checked(*this).dtype; }
 Device Tensor::device() const { return checked(*this).device; }
 
 void Tensor::note_write() {
-  if (impl_ && impl_->storage) impl_->storage->note_write();
+  if (!impl_ || !impl_->storage) return;
+  if (trace_watch && !impl_->is_made_in_trace) trace_watch->on_memory_write(*this);
+  impl_->storage->note_write();
 }
 
 void* Tensor::raw_data(DType expected) const {
   const detail::TensorImpl& i = checked(*this);
   if (i.dtype != expected) raise<DTypeError>("data<{}>() was asked of a {} tensor; call astype({}) first", expected, i.dtype, expected);
+  if (trace_watch && i.storage && !i.is_made_in_trace) trace_watch->on_value_read(*this);
   return bytes_of(*this);
 }
 
 // The concrete tensor behind a handle: a symbolic one is computed now.
-static Tensor concrete(const Tensor& t) { return checked(t).symbolic ? impl_of(t).symbolic->read_value() : t; }
+static Tensor concrete(const Tensor& t) {
+  if (checked(t).symbolic) return impl_of(t).symbolic->read_value();
+  if (trace_watch && impl_of(t).storage && !impl_of(t).is_made_in_trace) trace_watch->on_value_read(t);
+  return t;
+}
 
 template <class T>
 T Tensor::item() const {
@@ -188,6 +195,7 @@ Tensor tensor(std::initializer_list<NestedList> values, TensorOptions options) {
 
 bool array_equal(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  if (!is_floating(a.dtype())) return std::memcmp(bytes_of(a), bytes_of(b), a.nbytes()) == 0;
   const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
   for (size_t i = 0; i < x.size(); ++i)
     if (!(x[i] == y[i] || (x[i] != x[i] && y[i] != y[i]))) return false;

@@ -147,7 +147,7 @@ TEST(Plan, LiveValuesNeverOverlap) {
     infer_graph(g, {}, {});
     const Differentiated d = differentiate(g, {0, 2});
     for (const Graph* graph : std::initializer_list<const Graph*>{&g, &d.graph}) {
-      const Plan plan = make_plan(*graph, d.forward_nodes, false);
+      const Plan plan = make_plan(*graph, false);
       SCOPED_TRACE(graph->str());
       expect_no_overlap(plan);
       expect_values_survive(plan);
@@ -160,7 +160,7 @@ TEST(Plan, LiveValuesNeverOverlap) {
 Plan plan_of(const std::string& text) {
   Graph g = Graph::parse(text);
   infer_graph(g, {}, {});
-  return make_plan(g, static_cast<int>(g.nodes.size()), false);
+  return make_plan(g, false);
 }
 
 TEST(Plan, ElementwiseChainsAreComputedInPlace) {

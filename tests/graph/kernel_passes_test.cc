@@ -188,7 +188,7 @@ TEST(FuseElementwise, ComputesInWholeNumbers) {
 )g");
 }
 TEST(FuseElementwise, DoesNotMixForwardAndBackward) {
-  const std::string text = R"g(graph(x: float32 (2, 3), head0: float32 (2, 3)) {
+  const std::string text = R"g(graph(x: float32 (2, 3); head0: float32 (2, 3)) {
   z = _mul_scalar(head0) {scalar=2}
   g = elemwise_mul(z, x)
   return g

@@ -38,7 +38,7 @@ Tensor labels() { return random_tensor({8}, DType::float32, 3, 0, 100).astype(DT
 
 TEST(Losses, SoftmaxCrossEntropy) {
   EXPECT_EQ(training_plan(loss::SoftmaxCrossEntropyLoss(), {prediction(), labels()}),
-            R"g(graph(data0: float32 (8, 100), data1: int32 (8,), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: int32 (8,); head0: float32 (8,)) {
   V0 = _fused_rows(data0, data1) {program="f32; log_softmax(0) 1; pick(2,1) 0; map(3) f32 x0 negative(0); -> 4,3,2"}: float32 (8, 1)
   V1 = mean(V0[0]) {axis="(0,)", exclude=True}: float32 (8,)
   V2 = _restore_reduced(head0, V0[1]) {axis="(0,)", exclude=True}: float32 (8, 1)
@@ -48,7 +48,7 @@ TEST(Losses, SoftmaxCrossEntropy) {
 }
 )g");
   EXPECT_EQ(training_plan(loss::SoftmaxCrossEntropyLoss({.sparse_label = false}), {prediction(), target()}),
-            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
   V0 = _fused_rows(data0, data1) {program="f32; log_softmax(0) 1; map(2,1) f32 x0 x1 multiply(0,1); sum(3) none; map(4) f32 x0 negative(0); -> 5,4,2"}: float32 (8, 1)
   V1 = mean(V0[0]) {axis="(0,)", exclude=True}: float32 (8,)
   V2 = _restore_reduced(head0, V0[1]) {axis="(0,)", exclude=True}: float32 (8, 1)
@@ -60,7 +60,7 @@ TEST(Losses, SoftmaxCrossEntropy) {
 }
 TEST(Losses, SquaredDistance) {
   EXPECT_EQ(training_plan(loss::L2Loss(), {prediction(), target()}),
-            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
   V0 = _fused_reduce(data1, data0) {axis="(1,)", finish=divide, program="f32 x0 x1 subtract(0,1) multiply(2,2) 0.5 multiply(3,4) -> 5,2", shape="(8,)"}: float32 (8,)
   V1 = _restore_reduced(head0, data1) {axis="(0,)", exclude=True}: float32 (8, 1)
   V2 = _divide_by_reduced(V1, data1): float32 (8, 1)
@@ -71,7 +71,7 @@ TEST(Losses, SquaredDistance) {
 }
 TEST(Losses, LogisticCrossEntropy) {
   EXPECT_EQ(training_plan(loss::SigmoidBinaryCrossEntropyLoss(), {prediction(), target()}),
-            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
   V0 = _fused_reduce(data0, data1) {axis="(1,)", finish=divide, program="f32 x0 x1 abs(0) negative(2) abs(3) negative(4) exp(5) log1p(6) 0 maximum(3,8) add(9,7) multiply(0,1) 0 maximum(0,12) subtract(13,11) add(14,10) -> 15,10,13", shape="(8,)"}: float32 (8,)
   V1 = _restore_reduced(head0, data0) {axis="(0,)", exclude=True}: float32 (8, 1)
   V2 = _divide_by_reduced(V1, data0): float32 (8, 1)
@@ -82,7 +82,7 @@ TEST(Losses, LogisticCrossEntropy) {
 }
 TEST(Losses, KullbackLeibler) {
   EXPECT_EQ(training_plan(loss::KLDivLoss({.from_logits = false}), {prediction(), target()}),
-            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
   V0 = _fused_rows(data0, data1) {flat="(0,)", program="f32; log_softmax(0) 1; map(1,2) f32 x0 x1 1e-12 add(0,2) log(3) subtract(4,1) multiply(0,5); sum(3) divide; -> 4,2"}: float32 (8,)
   V1 = _restore_reduced(head0, data1) {axis="(0,)", exclude=True}: float32 (8, 1)
   V2 = _divide_by_reduced(V1, data1): float32 (8, 1)
@@ -93,7 +93,7 @@ TEST(Losses, KullbackLeibler) {
 }
 TEST(Losses, Huber) {
   EXPECT_EQ(training_plan(loss::HuberLoss(), {prediction(), target()}),
-            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100), head0: float32 (8,)) {
+            R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
   V0 = _fused_reduce(data1, data0) {axis="(1,)", finish=divide, program="f32 x0 x1 subtract(0,1) abs(2) 1 greater(3,4) 0.5 subtract(3,6) multiply(3,3) 0.5 multiply(8,9) select(5,7,10) -> 11,2,3,5", shape="(8,)"}: float32 (8,)
   V1 = _restore_reduced(head0, data1) {axis="(0,)", exclude=True}: float32 (8, 1)
   V2 = _divide_by_reduced(V1, data1): float32 (8, 1)

@@ -75,7 +75,18 @@ Tensors Block::forward(const Tensors& inputs) {
   return {forward(inputs[0], inputs[1], inputs[2])};
 }
 
+// In all blocks together: as long as there is none, nobody needs to look for them.
+static std::atomic<int> hook_count{0};
+
+bool Block::has_hooks_below() const {
+  if (hook_count.load(std::memory_order_relaxed) == 0) return false;
+  return std::any_of(children_.begin(), children_.end(),
+                     [](const Child& c) { return !c.block->hooks_.empty() || !c.block->pre_hooks_.empty() || c.block->has_hooks_below(); });
+}
+
 Tensors Block::run_with_hooks(const Tensors& inputs, const std::function<Tensors()>& body) {
+  if (!hooks_.empty() || !pre_hooks_.empty())
+    if (Tracer* tracer = Tracer::current()) tracer->refuse(fmt::format("{} has hooks, which run at every call", path()));
   // Parameters answer with their copy on the device of the input.
   std::optional<DeviceScope> scope;
   if (!inputs.empty() && inputs[0].defined() && inputs[0].device() != current_device()) scope.emplace(inputs[0].device());
@@ -339,15 +350,18 @@ void Block::cast(DType dtype) {
 
 int Block::add_pre_hook(PreHook hook) {
   pre_hooks_.emplace_back(next_hook_, std::move(hook));
+  ++hook_count;
   return next_hook_++;
 }
 int Block::add_hook(Hook hook) {
   hooks_.emplace_back(next_hook_, std::move(hook));
+  ++hook_count;
   return next_hook_++;
 }
 void Block::remove_hook(int number) {
-  std::erase_if(pre_hooks_, [&](const auto& h) { return h.first == number; });
-  std::erase_if(hooks_, [&](const auto& h) { return h.first == number; });
+  const auto removed = std::erase_if(pre_hooks_, [&](const auto& h) { return h.first == number; }) +
+                       std::erase_if(hooks_, [&](const auto& h) { return h.first == number; });
+  hook_count -= static_cast<int>(removed);
 }
 void Block::hybridize(bool active, HybridOptions options) {
   for (const Child& c : children_) c.block->hybridize(active, options);

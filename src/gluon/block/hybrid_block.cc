@@ -42,8 +42,11 @@ void HybridBlock::clear_caches() {
 Tensors HybridBlock::call(const Tensors& inputs) {
   const bool nested = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
   if (!active_ || nested) return Block::call(inputs);
-  // Hooks of this block see concrete tensors at every call; those of its children run while tracing.
-  return run_with_hooks(inputs, [&] { return cache_->call([this](const Tensors& traced) { return forward(traced); }, inputs); });
+  // Hooks see concrete tensors at every call: where a block below has one, this one runs its forward, and the children are programs.
+  if (has_hooks_below()) return Block::call(inputs);
+  return run_with_hooks(inputs, [&] {
+    return cache_->call([this](const Tensors& traced) { return HybridCache::Result{forward(traced), nullptr}; }, inputs).tensors;
+  });
 }
 
 Symbol HybridBlock::symbol() {

@@ -56,22 +56,33 @@ void Parameter::complete(const Shape& shape) {
 }
 
 void Parameter::create(const Shape& shape) {
+  if (Tracer* tracer = Tracer::current())
+    tracer->outermost().on_initialised([this] {
+      fill(copies_[0]);
+      for (size_t i = 1; i < copies_.size(); ++i) copies_[i].assign(copies_[0].detach().to(devices_[i]));
+      for (const Tensor& t : copies_) impl_of(t).storage->note_initialised();
+    });
   // Runs for real even inside a trace, and off the tape.
   const PauseTracing pause;
   const autograd::Scope scope(false, std::nullopt);
   if (devices_.empty()) devices_ = {current_device()};
   Tensor value = empty(shape, {options_.dtype, devices_[0]});
+  fill(value);
+  deferred_ = false;
+  Tensors copies{value};
+  for (size_t i = 1; i < devices_.size(); ++i) copies.push_back(value.to(devices_[i]));
+  for (const Tensor& t : copies) impl_of(t).storage->note_initialised();
+  replace_copies(std::move(copies));
+}
+
+void Parameter::fill(Tensor value) const {
+  const autograd::Scope scope(false, std::nullopt);
   static const init::InitializerPtr fallback = init::uniform();
   const init::InitializerPtr& chosen = options_.init ? options_.init : default_init_ ? default_init_ : fallback;
   if (options_.init)
     options_.init->fill(name(), value);
   else
     (*chosen)(name(), value);
-  deferred_ = false;
-  Tensors copies{value};
-  for (size_t i = 1; i < devices_.size(); ++i) copies.push_back(value.to(devices_[i]));
-  for (const Tensor& t : copies) impl_of(t).storage->note_initialised();
-  replace_copies(std::move(copies));
 }
 
 void Parameter::replace_copies(Tensors copies) {

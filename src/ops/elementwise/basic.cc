@@ -92,6 +92,20 @@ GLUINO_OP(BlockGrad, NoAttrs) {
       .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
       .sample_without_gradient({{3, 4}});
 }
+GLUINO_OP(_overwrite, NoAttrs) {
+  op.doc("The data after its memory took other values: those of value, while what flows back goes to the data.")
+      .input("data")
+      .input("value")
+      .dtypes(DTypeSet::any)
+      .same_shape()
+      .inplace(1)
+      .kernel([](const NoAttrs&, KernelContext& k) { copy_converted(k.in(1), k.out()); })
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {g.head(), Tensor()};
+                })
+      .sample_without_gradient({{3, 4}, {3, 4}});
+}
 GLUINO_OP(make_loss, NoAttrs) {
   op.doc("The data itself, marked as a loss: backward starts here with ones whatever flows in.")
       .input("data")

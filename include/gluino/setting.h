@@ -1,0 +1,56 @@
+// Setting<T>: a number, flag or text of a block that compiled programs notice. A plain member is read while a function is traced and then
+// fixed in the program; what is read from a Setting is part of the signature: after a change the function is traced again.
+//   struct Net : nn::HybridBlock { Setting<double> temperature{1.0}; Tensor forward(const Tensor& x) override { return x / temperature; }
+//   };
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "gluino/structure.h"
+
+namespace gluino {
+
+namespace detail {
+class SettingState {
+ public:
+  virtual ~SettingState() = default;
+  virtual std::string key() const = 0;  // equal exactly for equal values
+};
+void note_setting_read(const std::shared_ptr<const SettingState>& setting);
+}  // namespace detail
+
+template <class T>
+class Setting {
+ public:
+  Setting(T value = {}) : state_(std::make_shared<State>()) { state_->value = std::move(value); }
+  // A copy of a block has settings of its own.
+  Setting(const Setting& o) : Setting(o.get()) {}
+  Setting& operator=(const Setting& o) { return *this = o.get(); }
+  Setting& operator=(T value) {
+    const std::lock_guard lock(state_->mutex);
+    state_->value = std::move(value);
+    return *this;
+  }
+  T get() const {
+    detail::note_setting_read(state_);
+    const std::lock_guard lock(state_->mutex);
+    return state_->value;
+  }
+  operator T() const { return get(); }
+
+ private:
+  struct State final : detail::SettingState {
+    std::string key() const override {
+      const std::lock_guard lock(mutex);
+      Tensors none;
+      std::string text;
+      detail::Structure<T>::flatten(value, none, text);
+      return text;
+    }
+    mutable std::mutex mutex;
+    T value{};
+  };
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace gluino

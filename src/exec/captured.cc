@@ -1,0 +1,45 @@
+#include "exec/captured.h"
+
+#include <map>
+#include <mutex>
+
+namespace gluino {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::map<const detail::TensorImpl*, std::weak_ptr<CapturedTensor>> tensors;
+};
+Table& table() {
+  static auto* t = new Table;  // programs may end after static objects
+  return *t;
+}
+
+}  // namespace
+
+CapturedTensor::CapturedTensor(const Tensor& live) : live_(live), shadow_(make_view(live, impl_of(live).shape, 0)) {}
+
+std::shared_ptr<CapturedTensor> CapturedTensor::of(const Tensor& live) {
+  const std::lock_guard lock(table().mutex);
+  std::weak_ptr<CapturedTensor>& known = table().tensors[live.impl().get()];
+  if (auto found = known.lock()) return found;
+  const std::shared_ptr<CapturedTensor> made(new CapturedTensor(live), [](CapturedTensor* c) {
+    const std::lock_guard inner(table().mutex);
+    const auto it = table().tensors.find(c->live().impl().get());
+    if (it != table().tensors.end() && it->second.expired()) table().tensors.erase(it);
+    delete c;
+  });
+  known = made;
+  return made;
+}
+
+void CapturedTensor::follow() {
+  const detail::TensorImpl& from = impl_of(live_);
+  detail::TensorImpl& to = impl_of(shadow_);
+  if (to.storage == from.storage && to.data == from.data) return;
+  const std::lock_guard lock(table().mutex);
+  to.storage = from.storage;
+  to.data = from.data;
+}
+
+}  // namespace gluino

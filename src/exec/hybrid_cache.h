@@ -1,0 +1,61 @@
+// HybridCache::Impl: which program answers a call. Shared by hybrid.cc (calls), verify.cc and report.cc (what it has done).
+#pragma once
+#include <list>
+#include <mutex>
+
+#include "exec/program.h"
+
+namespace gluino {
+
+class HybridCache::Impl {
+ public:
+  Impl(HybridOptions o, NameOf n) : options(o), name_of(std::move(n)) {}
+
+  Result call(const Function& function, const Tensors& inputs, const std::string& structure);
+  // Runs both ways from the same state, compares results, gradients, tensors that were written, and random numbers drawn.
+  Result verified(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs);
+  std::shared_ptr<Compiled> latest_plan() const;  // raises UserError when there is none
+  void clear();
+
+  const HybridOptions options;
+  const NameOf name_of;
+  mutable std::mutex mutex;  // of all below; never held while user code or an operator runs
+  HybridStats stats;
+  std::list<std::shared_ptr<TracedProgram>> programs;  // most recently used first, as in the following
+  std::list<std::shared_ptr<Compiled>> plans;
+  struct Tree {
+    Signature signature;
+    std::shared_ptr<SegmentTree> tree;
+  };
+  std::list<Tree> trees;
+  std::shared_ptr<Compiled> latest;
+  struct Refused {
+    Signature signature;
+    std::string why;
+  };
+  std::list<Refused> refused;  // calls that no program can make
+
+ private:
+  struct Found {
+    std::shared_ptr<Compiled> compiled;
+    std::shared_ptr<SegmentTree> tree;
+    std::shared_ptr<TracedProgram> program;  // without a plan for these shapes
+  };
+  Found find(const Tensors& inputs, const std::string& structure);
+  std::shared_ptr<TracedProgram> find_program(const Tensors& inputs, const std::string& structure);
+  Result run_found(const Found& found, const Function& function, const Tensors& inputs);
+  Result run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs);
+  Result run_program(const std::shared_ptr<TracedProgram>& p, const Function& function, const Tensors& inputs);
+  Result run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs);
+  Result trace_and_run(const Function& function, const Tensors& inputs, const std::string& structure);
+  void keep(std::shared_ptr<TracedProgram> program);
+  void keep(std::shared_ptr<Compiled> plan);
+  void keep(Signature signature, std::shared_ptr<SegmentTree> tree);
+  bool is_worth_tracing(const Signature& signature);
+  bool deserves_plan(TracedProgram& program, const Tensors& inputs);
+
+  std::mutex trace_mutex_;  // one trace at a time; calls that have a program do not wait for it
+  int wasted_traces_ = 0;   // rises with traces, falls with calls that need none
+};
+
+}  // namespace gluino

@@ -1,0 +1,241 @@
+#include "exec/program.h"
+
+#include "dispatch/random.h"
+#include "gluino/autograd.h"
+#include "graph/interpret.h"
+
+namespace gluino {
+namespace {
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const detail::TensorImpl &x = impl_of(a), &y = impl_of(b);
+  if (x.storage != y.storage || !x.storage) return false;
+  const char *x_end = x.data + x.shape.elements() * dtype_bytes(x.dtype), *y_end = y.data + y.shape.elements() * dtype_bytes(y.dtype);
+  return x.data < y_end && y.data < x_end;
+}
+
+// An estimate is enough: it decides how many plans are kept.
+int64_t bytes_of_plan(const CompiledGraph& g, bool static_alloc) {
+  constexpr int64_t kPerNode = 700, kPerStep = 900;
+  const auto nodes = static_cast<int64_t>(g.before.nodes.size() + g.after.nodes.size());
+  return nodes * kPerNode + static_cast<int64_t>(g.plan.steps.size()) * kPerStep + (static_alloc ? g.plan.arena_bytes : 0);
+}
+
+Graph without_input_info(const Graph& graph) {
+  Graph g = graph;
+  for (auto& node : g.nodes)
+    if (node.is_variable()) node.outputs[0] = {};
+  return g;
+}
+
+// By node of the traced graph: what variables and captured tensors are now.
+std::vector<Tensor> leaf_values(const TracedProgram& p, const Tensors& inputs) {
+  std::vector<Tensor> values(p.traced.graph.nodes.size());
+  const Tensors variables = variables_of(p, inputs);
+  for (size_t n = 0, next = 0; next < variables.size(); ++n)
+    if (p.traced.graph.nodes[n].is_variable()) values[n] = variables[next++];
+  for (size_t k = 0; k < p.trace.captured.size(); ++k)
+    if (const int n = p.traced.captured_nodes[k]; n >= 0 && !values[n].defined()) values[n] = p.trace.captured[k]->live();
+  return values;
+}
+
+}  // namespace
+
+bool draws_random(const Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
+}
+
+CompileRequest TracedProgram::request_for(const Tensors& inputs) const {
+  CompileRequest r;
+  const std::vector<std::string> names = input_names(inputs);
+  const auto add = [&](const std::string& name, const Tensor& t) {
+    r.shapes[name] = impl_of(t).shape;
+    r.types[name] = impl_of(t).dtype;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined()) add(names[i], inputs[i]);
+  for (int k : traced.updated) add(trace.captured_names[k], trace.captured[k]->live());
+  r.training = signature.training;
+  return r;
+}
+
+bool TracedProgram::guards_hold(const Tensors& inputs) const {
+  Graph g = without_input_info(traced.graph);
+  const CompileRequest r = request_for(inputs);
+  try {
+    infer_graph(g, r.shapes, r.types);
+  } catch (const UserError&) {
+    return false;  // another trace may do something else with these shapes, or explain what is wrong
+  }
+  for (size_t i = 0; i < trace.guards.size(); ++i) {
+    const Trace::Guard& guard = trace.guards[i];
+    const auto& shape = g.info(traced.guarded[i]).shape;
+    if (!shape || (guard.axis < 0 ? !(*shape == guard.shape) : (*shape)[guard.axis] != guard.shape[guard.axis])) return false;
+  }
+  return true;
+}
+
+bool TracedProgram::has_aliased_updates(const Tensors& inputs) const {
+  const auto touches = [&](const Tensor& target) {
+    const auto other = [&](const Tensor& t) { return t.defined() && !t.is_same(target) && overlap(t, target); };
+    if (std::any_of(inputs.begin(), inputs.end(), other)) return true;
+    for (const auto& c : trace.captured) {
+      if (other(c->live())) return true;
+      // The same tensor as an input, and not known as one when it was traced.
+      if (c->live().is_same(target) && std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return t.is_same(target); }))
+        return true;
+    }
+    return false;
+  };
+  return std::any_of(trace.ending.write_backs.begin(), trace.ending.write_backs.end(), [&](const Ending::WriteBack& w) {
+    return touches(w.target.kind == TracedValue::Kind::input ? inputs[w.target.index] : trace.captured[w.target.index]->live());
+  });
+}
+
+std::vector<bool> wanted_gradients(const TracedProgram& p, const Tensors& inputs) {
+  std::vector<bool> wanted;
+  if (!p.trace.records) return wanted;
+  for (const Tensor& t : inputs) wanted.push_back(on_tape(t));
+  for (size_t k = 0; k < p.trace.captured.size(); ++k)
+    wanted.push_back(p.traced.captured_nodes[k] >= 0 && on_tape(p.trace.captured[k]->live()));
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) wanted.clear();
+  return wanted;
+}
+
+std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc) {
+  auto c = std::make_shared<Compiled>();
+  c->program = program;
+  c->shapes = Signature::shapes_of(inputs);
+  c->wanted = wanted_gradients(*program, inputs);
+  CompileRequest request = program->request_for(inputs);
+  const std::vector<std::string> names = input_names(inputs);
+  for (size_t i = 0; i < c->wanted.size(); ++i)
+    if (c->wanted[i]) request.wanted_gradients.push_back(i < inputs.size() ? names[i] : program->trace.captured_names[i - inputs.size()]);
+  c->graph = compile(without_input_info(program->traced.graph), request);
+  c->runner = std::make_unique<PlanRunner>(c->graph.plan, static_alloc);
+  c->bytes = bytes_of_plan(c->graph, static_alloc);
+  return c;
+}
+
+bool Compiled::serves(const Tensors& inputs, const std::string& structure) const {
+  if (!program->signature.fits(inputs, shapes, structure)) return false;
+  if (program->trace.records) {
+    const CapturedTensors& captured = program->trace.captured;
+    const auto is_wanted = [&](size_t i) { return !wanted.empty() && wanted[i]; };
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_wanted(i) != on_tape(inputs[i])) return false;
+    for (size_t k = 0; k < captured.size(); ++k)
+      if (is_wanted(inputs.size() + k) != (program->traced.captured_nodes[k] >= 0 && on_tape(captured[k]->live()))) return false;
+  }
+  return program->holds(inputs);
+}
+
+Tensors variables_of(const TracedProgram& p, const Tensors& inputs) {
+  Tensors out;
+  for (const Tensor& t : inputs)
+    if (t.defined()) out.push_back(t);
+  for (int k : p.traced.updated) {
+    // A handle of its own: the tensor itself takes another value when the run is over.
+    const Tensor& live = p.trace.captured[k]->live();
+    out.push_back(make_view(live, impl_of(live).shape, 0));
+    if (on_tape(live)) impl_of(out.back()).autograd = impl_of(live).autograd;
+  }
+  return out;
+}
+
+HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs) {
+  const TracedProgram& p = *c.program;
+  Tensors values;
+  if (c.wanted.empty()) {
+    const autograd::Scope scope(false, std::nullopt);
+    PlanRunner::Run run(*c.runner);
+    values = run.forward(variables_of(p, inputs), c.graph.num_outputs);
+  } else {
+    values = run_recorded(c, inputs);
+  }
+  return finish_run(p.trace.ending, std::move(values), inputs, p.trace.captured);
+}
+
+HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs) {
+  return finish_run(p.trace.ending, interpret(p.traced.graph, leaf_values(p, inputs)), inputs, p.trace.captured);
+}
+
+HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inputs, const RandomStream& first) {
+  const Device device = current_device();
+  std::vector<Tensors> results;
+  Tensors values;
+  {
+    const ReplayRandom random(device, first);
+    auto value = [&](const TracedValue& v) {
+      return v.kind == TracedValue::Kind::input      ? inputs[v.index]
+             : v.kind == TracedValue::Kind::captured ? p.trace.captured[v.index]->live()
+                                                     : results[v.index][v.output];
+    };
+    size_t next = 0;
+    const auto initialise_before = [&](size_t call) {
+      for (; next < p.trace.initialised.size() && p.trace.initialised[next].calls_before <= static_cast<int>(call); ++next)
+        p.trace.initialised[next].again();
+    };
+    for (size_t k = 0; k < p.trace.calls.size(); ++k) {
+      initialise_before(k);
+      const TracedCall& call = p.trace.calls[k];
+      Tensors in;
+      for (const TracedValue& v : call.inputs) in.push_back(value(v));
+      const autograd::Scope scope(call.is_recorded, call.mode.training);
+      results.push_back(apply(*call.op, in, call.attrs));
+    }
+    initialise_before(p.trace.calls.size());
+    for (const TracedValue& v : p.trace.ending.values()) values.push_back(value(v));
+    advance_random_stream(device, random.next());
+  }
+  return finish_run(p.trace.ending, std::move(values), inputs, p.trace.captured);
+}
+
+static void put_value(const Tensor& symbolic, const Tensor& value) {
+  detail::TensorImpl& to = impl_of(symbolic);
+  const detail::TensorImpl& from = impl_of(value);
+  to.symbolic = nullptr;
+  to.view = nullptr;
+  to.storage = from.storage;
+  to.data = from.data;
+  to.autograd = from.autograd;
+  ++to.version;
+}
+
+HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& inputs, const CapturedTensors& captured) {
+  const auto outside = [&](const TracedValue& v) -> const Tensor& {
+    return v.kind == TracedValue::Kind::input ? inputs[v.index] : captured[v.index]->live();
+  };
+  size_t next = 0;
+  Tensors results(e.results.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    if (const auto& v = e.results[i].value) {
+      results[i] = values[next++];
+      if (v->kind == TracedValue::Kind::call) continue;
+      const autograd::Scope scope(false, std::nullopt);
+      results[i] = results[i].detach().copy();  // a constant stays what it is, whatever the caller does with the result
+    }
+  for (const Ending::WriteBack& w : e.write_backs) {
+    const autograd::Scope scope(w.is_recorded && (mode().recording || on_tape(values[next])), std::nullopt);
+    Tensor target = outside(w.target);
+    target.assign(w.is_recorded ? values[next] : values[next].detach());
+    ++next;
+  }
+  for (const Ending::Escaped& s : e.escaped) {
+    const Tensor& value = s.value.kind == TracedValue::Kind::call ? values[next] : outside(s.value);
+    put_value(*s.tensor, value);
+    ++next;
+  }
+  for (size_t i = 0; i < results.size(); ++i)
+    if (const auto& a = e.results[i].alias) {
+      results[i] = a->of == Ending::Alias::Of::input      ? inputs[a->index]
+                   : a->of == Ending::Alias::Of::captured ? captured[a->index]->live()
+                                                          : results[a->index];
+      for (const auto& view : a->views) results[i] = view(results[i]);
+    }
+  for (const auto& action : e.actions) action();
+  results.resize(e.visible);
+  return {std::move(results), e.rest};
+}
+
+}  // namespace gluino

@@ -1,0 +1,65 @@
+// A traced program that is one graph, the plans that were made from it, and how they run.
+#pragma once
+#include <atomic>
+#include <set>
+
+#include "dispatch/random.h"
+#include "exec/runner.h"
+#include "exec/segments.h"
+#include "exec/signature.h"
+
+namespace gluino {
+
+// One trace.
+struct TracedProgram {
+  Signature signature;
+  std::vector<Shape> shapes;  // of the inputs when it was traced
+  Trace trace;
+  TraceGraph traced;
+  double trace_microseconds = 0;
+  int plans = 0;                            // made so far
+  std::set<std::vector<int64_t>> met_once;  // extents of inputs that have come once and got no plan yet
+
+  bool holds(const Tensors& inputs) const {
+    return still_holds(trace.settings, trace.captured, trace.ending.escaped, trace.captured_inputs, inputs);
+  }
+  // Whether the extents that user code read come out the same for these inputs.
+  bool guards_hold(const Tensors& inputs) const;
+  // Whether a tensor that the program updates shares memory with another that it reads: then only eager code gives the right answer.
+  bool has_aliased_updates(const Tensors& inputs) const;
+  CompileRequest request_for(const Tensors& inputs) const;
+};
+
+// A plan for one set of shapes and one set of wanted gradients.
+struct Compiled : std::enable_shared_from_this<Compiled> {
+  std::shared_ptr<TracedProgram> program;
+  std::vector<Shape> shapes;
+  std::vector<bool> wanted;  // per input, then per captured tensor; empty when nothing is recorded
+  CompiledGraph graph;
+  std::unique_ptr<PlanRunner> runner;
+  int64_t bytes = 0;  // what it takes to keep, about
+
+  static std::shared_ptr<Compiled> make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc);
+  bool serves(const Tensors& inputs, const std::string& structure) const;
+};
+
+// Per input, then per captured tensor: whether a gradient flows back to it. Empty when none does.
+std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& inputs);
+
+// ---- running. All give what the ending says.
+HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs);
+// Operator by operator, as eager code: for shapes that have no plan.
+HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs);
+// The first run of a trace that initialised parameters: random numbers are drawn in the order of eager code, from `first` on.
+HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inputs, const RandomStream& first);
+// Writes back, makes aliases, and gives the results.
+HybridCache::Result finish_run(const Ending& ending, Tensors values, const Tensors& inputs, const CapturedTensors& captured);
+
+// What the plan's variables are in this call: inputs that are not null, then updated captured tensors.
+Tensors variables_of(const TracedProgram& p, const Tensors& inputs);
+bool draws_random(const Graph& graph);
+
+// The tape gets one node for the whole call (recorded_run.cc).
+Tensors run_recorded(Compiled& c, const Tensors& inputs);
+
+}  // namespace gluino

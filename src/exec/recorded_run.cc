@@ -1,0 +1,115 @@
+// A call that is recorded: forward now, backward when the tape asks, and the call again, operator by operator, when gradients are
+// differentiated themselves.
+#include "autograd/tape.h"
+#include "dispatch/random.h"
+#include "exec/program.h"
+#include "gluino/autograd.h"
+#include "graph/interpret.h"
+
+namespace gluino {
+namespace {
+
+// A run that waits for its backward pass.
+class HeldRun {
+ public:
+  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
+      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {}
+
+  Tensors forward() {
+    const autograd::Scope scope(false, std::nullopt);
+    first_stream_ = peek_random_stream(current_device());
+    Tensors outputs = run_.forward(variables_, owner_->graph.num_outputs);
+    read_later_ = run_.read_by_backward();
+    return outputs;
+  }
+  Tensors backward(const autograd::BackwardCall& call) {
+    for (const PlanRunner::Run::Read& r : read_later_)
+      autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + owner_->graph.after.nodes[r.node].name + "'");
+    if (mode().recording) return differentiable_backward(call.heads);
+    const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
+    Tensors destinations;
+    for (size_t i = 0; i < has_gradient.size(); ++i)
+      if (has_gradient[i]) destinations.push_back(call.destinations[i]);
+    const Tensors gradients =
+        run_.backward(call.heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations);
+    Tensors out;
+    size_t next = 0;
+    for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
+    return out;
+  }
+
+ private:
+  // The same values again: random numbers from the same streams, states as copies that may be updated once more.
+  Tensors differentiable_backward(const Tensors& heads) const {
+    const Compiled& c = *owner_;
+    const TracedProgram& p = *c.program;
+    const Graph& g = c.graph.before;
+    std::vector<Tensor> values(g.nodes.size());
+    size_t next = 0;
+    for (size_t n = 0; n < g.nodes.size(); ++n)
+      if (g.nodes[n].is_variable()) values[n] = variables_[next++];
+    const size_t inputs = p.signature.ranks.size();
+    Tensors sources;
+    std::vector<size_t> variable_of(inputs);  // per input that is not null, its number among the variables
+    for (size_t i = 0, v = 0; i < inputs; ++i) variable_of[i] = p.signature.ranks[i] >= 0 ? v++ : 0;
+    for (size_t i = 0, k = 0; i < c.wanted.size(); ++i) {
+      if (!c.wanted[i]) continue;
+      if (i < inputs) {
+        sources.push_back(variables_[variable_of[i]]);
+        continue;
+      }
+      const int node = p.traced.captured_nodes[i - inputs];
+      if (!values[node].defined()) values[node] = captured_sources_[k];
+      sources.push_back(values[node]);
+      ++k;
+    }
+    const std::vector<bool> is_state = find_states(g);
+    for (size_t n = 0; n < g.nodes.size(); ++n)
+      if (is_state[n] && g.nodes[n].is_constant()) values[n] = g.nodes[n].constant.detach().copy();
+    const ReplayRandom random(current_device(), first_stream_);
+    const autograd::Scope scope(true, p.signature.training);
+    const Tensors outputs = interpret(g, values);
+    Tensors reached, reached_heads;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (on_tape(outputs[i])) {
+        reached.push_back(outputs[i]);
+        reached_heads.push_back(heads[i]);
+      }
+    return autograd::grad(reached, sources, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
+  }
+
+  std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
+  PlanRunner::Run run_;
+  Tensors variables_;         // handles of our own: the caller's may be updated in place
+  Tensors captured_sources_;  // the captured tensors whose gradients are wanted, likewise
+  RandomStream first_stream_{};
+  std::vector<PlanRunner::Run::Read> read_later_;
+};
+
+Tensor handle_of_our_own(const Tensor& t) {
+  Tensor own = make_view(t, impl_of(t).shape, 0);
+  if (on_tape(t)) impl_of(own).autograd = impl_of(t).autograd;
+  return own;
+}
+
+}  // namespace
+
+Tensors run_recorded(Compiled& c, const Tensors& inputs) {
+  const TracedProgram& p = *c.program;
+  Tensors variables, sources, captured_sources;
+  for (const Tensor& t : variables_of(p, inputs)) variables.push_back(handle_of_our_own(t));
+  for (size_t i = 0; i < c.wanted.size(); ++i) {
+    if (!c.wanted[i]) continue;
+    sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());
+    if (i >= inputs.size()) captured_sources.push_back(handle_of_our_own(sources.back()));
+  }
+  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
+  Tensors outputs = held->forward();
+  for (Tensor& o : outputs)  // an output may be an input itself: it gets a place of its own on the tape
+    if (impl_of(o).autograd || o.impl()->use_count() > 2) o = make_view(o, impl_of(o).shape, 0);
+  autograd::record_custom("a hybridized call", sources, outputs,
+                          [held](const autograd::BackwardCall& call) { return held->backward(call); });
+  return outputs;
+}
+
+}  // namespace gluino

@@ -1,0 +1,81 @@
+// What a HybridCache has done so far: graphs, plans, numbers, explain().
+#include "base/format.h"
+#include "exec/hybrid_cache.h"
+
+namespace gluino {
+
+std::shared_ptr<Compiled> HybridCache::Impl::latest_plan() const {
+  const std::lock_guard lock(mutex);
+  if (latest) return latest;
+  if (!trees.empty())
+    throw UserError(
+        "the function reads values to decide what to do, so it is several graphs and not one; use where, cond, foreach or while_loop "
+        "instead of if and for on values, or hybridize(strict) to see where the value is read");
+  throw UserError("nothing has been compiled yet; call the function once first");
+}
+
+HybridStats HybridCache::stats() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->stats;
+}
+
+Symbol HybridCache::symbol() const {
+  const std::shared_ptr<Compiled> c = impl_->latest_plan();
+  const TracedProgram& p = *c->program;
+  // Captured tensors become variables again: a file names them, and their values are stored beside it.
+  Graph g = c->graph.before;
+  for (auto& node : g.nodes) node.constant = Tensor();
+  g.outputs = p.traced.results;
+  for (size_t i = 0; i < g.outputs.size(); ++i)
+    if (g.outputs[i].node < 0) raise<UserError>("result {} is a null tensor, which no graph can say", i);
+  for (auto& node : g.nodes)
+    for (OutputInfo& o : node.outputs) o = {};
+  return Symbol::from_graph(g);
+}
+Tensor HybridCache::captured(const std::string& name) const {
+  const std::shared_ptr<Compiled> c = impl_->latest_plan();
+  const Trace& t = c->program->trace;
+  for (size_t i = 0; i < t.captured.size(); ++i)
+    if (t.captured_names[i] == name) return t.captured[i]->live();
+  return {};
+}
+Symbol HybridCache::graph_before() const { return Symbol::from_graph(impl_->latest_plan()->graph.before); }
+Symbol HybridCache::graph_after() const { return Symbol::from_graph(impl_->latest_plan()->graph.after); }
+std::string HybridCache::svg_before() const { return to_svg(impl_->latest_plan()->graph.before); }
+std::string HybridCache::svg_after() const { return to_svg(impl_->latest_plan()->graph.after); }
+std::string HybridCache::memory_plan() const { return impl_->latest_plan()->graph.plan.str(); }
+HybridCache::Memory HybridCache::memory() const {
+  const std::shared_ptr<Compiled> c = impl_->latest_plan();
+  return {c->graph.plan.arena_bytes, c->graph.plan.unplanned_bytes};
+}
+
+std::string HybridCache::explain() const {
+  const HybridStats s = stats();
+  std::string text = fmt::format("{} calls, {} traces, {} plans\n", s.calls, s.traces, s.plans);
+  std::shared_ptr<Compiled> c;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    c = impl_->latest;
+    for (const Impl::Refused& r : impl_->refused) text += fmt::format("not compiled: {}\n", r.why);
+    if (!c)
+      for (const auto& [signature, tree] : impl_->trees) text += tree->str();
+  }
+  if (!c) return text;
+  const Trace& t = c->program->trace;
+  text += fmt::format("traced in {:.0f} us; compiled:", c->program->trace_microseconds);
+  for (const StageTime& stage : c->graph.stages)
+    text += fmt::format(" {} {:.0f} us ({} operators)", stage.stage, stage.microseconds, stage.nodes);
+  text += "\nguards:";
+  for (const Trace::Guard& g : t.guards)
+    text +=
+        g.axis < 0 ? fmt::format(" shape {} was read;", g.shape) : fmt::format(" extent {} of axis {} was read;", g.shape[g.axis], g.axis);
+  if (t.guards.empty()) text += " none, every extent is free";
+  if (!t.settings.empty()) text += fmt::format("\nsettings that were read: {}", t.settings.size());
+  text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c->graph.plan.arena_bytes,
+                      c->graph.plan.unplanned_bytes);
+  text += "before the passes:\n" + c->graph.before.str() + "after the passes:\n" + c->graph.after.str() +
+          c->graph.plan.str(c->runner->step_microseconds());
+  return text;
+}
+
+}  // namespace gluino

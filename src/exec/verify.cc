@@ -1,0 +1,156 @@
+// hybridize(verify): every call is made both ways from the same state, and all that a user could see is compared.
+#include "base/format.h"
+#include "dispatch/random.h"
+#include "exec/hybrid_cache.h"
+#include "gluino/autograd.h"
+#include "graph/interpret.h"
+
+namespace gluino {
+namespace {
+
+bool agree(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  return a.dtype() == b.dtype() && all_close(a.detach(), b.detach(), 1e-4, 1e-5, true);
+}
+
+Tensor value_copy(const Tensor& t) {
+  const autograd::Scope scope(false, std::nullopt);
+  return t.detach().copy();
+}
+
+// The tensors that a call may change, as they are at some moment.
+class State {
+ public:
+  explicit State(const Tensors& tensors) : tensors_(tensors) {
+    for (const Tensor& t : tensors) {
+      const detail::TensorImpl& i = impl_of(t);
+      places_.push_back({i.storage, i.data, i.autograd});
+      values_.push_back(value_copy(t));
+    }
+  }
+  const Tensors& values() const { return values_; }
+  void restore() const {
+    for (size_t k = 0; k < tensors_.size(); ++k) {
+      detail::TensorImpl& i = impl_of(tensors_[k]);
+      i.storage = places_[k].storage;
+      i.data = places_[k].data;
+      i.autograd = places_[k].autograd;
+      std::memcpy(i.data, bytes_of(values_[k]), i.shape.elements() * dtype_bytes(i.dtype));
+    }
+  }
+
+ private:
+  struct Place {
+    Ref<Storage> storage;
+    char* data;
+    Ref<AutogradEntry> autograd;
+  };
+  Tensors tensors_, values_;
+  std::vector<Place> places_;
+};
+
+// Of all results together, with a head of ones each.
+Tensors gradients_of(const Tensors& results, const Tensors& sources) {
+  Tensors heads;
+  for (const Tensor& t : results)
+    if (on_tape(t) && is_floating(t.dtype())) heads.push_back(t);
+  if (heads.empty() || sources.empty()) return Tensors(sources.size());
+  return autograd::grad(heads, sources, {}, {.retain_graph = true, .train_mode = mode().training});
+}
+
+TensorMap all_values(const Graph& graph, const Tensors& variables) {
+  Graph g = graph;
+  g.nodes.resize(g.count_forward_nodes());
+  g.outputs.clear();
+  std::vector<std::string> names;
+  std::vector<Tensor> values(g.nodes.size());
+  size_t next = 0;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    if (g.nodes[i].is_variable()) values[i] = variables[next++];
+    g.outputs.push_back({static_cast<int>(i), 0});
+    names.push_back(g.nodes[i].name);
+  }
+  const autograd::Scope scope(false, std::nullopt);
+  const Tensors all = interpret(g, values);
+  TensorMap map;
+  for (size_t i = 0; i < names.size(); ++i) map[names[i]] = all[i];
+  return map;
+}
+// Runs the graph before and after the passes with every node's value kept; passes keep names.
+std::string first_difference(const Compiled& c, const Tensors& variables) {
+  const auto before = all_values(c.graph.before, variables), after = all_values(c.graph.after, variables);
+  for (const auto& n : c.graph.before.nodes) {
+    const auto a = before.find(n.name), b = after.find(n.name);
+    if (n.op && a != before.end() && b != after.end() && !agree(a->second, b->second))
+      return fmt::format("the first operator that differs is {} ('{}')", n.op->name, n.name);
+  }
+  return "the graphs before and after the passes agree, so the function itself does something else each time";
+}
+
+}  // namespace
+
+HybridCache::Result HybridCache::Impl::verified(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs) {
+  const Trace& t = c->program->trace;
+  Tensors tensors;
+  std::vector<std::string> names;
+  const std::vector<std::string> of_inputs = input_names(inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined()) tensors.push_back(inputs[i]), names.push_back(of_inputs[i]);
+  for (size_t k = 0; k < t.captured.size(); ++k) tensors.push_back(t.captured[k]->live()), names.push_back(t.captured_names[k]);
+  Tensors sources;
+  std::vector<std::string> source_names;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    if (on_tape(tensors[k])) {
+      sources.push_back(make_view(tensors[k], impl_of(tensors[k]).shape, 0));  // the tensor itself may take another value
+      impl_of(sources.back()).autograd = impl_of(tensors[k]).autograd;
+      source_names.push_back(names[k]);
+    }
+
+  const Device device = current_device();
+  const RandomStream first = peek_random_stream(device);
+  const State before(tensors);
+  const Tensors variables = variables_of(*c->program, inputs);
+  const Result compiled = run_compiled(*c, inputs);
+  const RandomStream last = peek_random_stream(device);
+  const Tensors gradients = gradients_of(compiled.tensors, sources);
+  const State after(tensors);
+  Tensors results;
+  for (const Tensor& r : compiled.tensors) results.push_back(r.defined() ? value_copy(r) : r);
+
+  before.restore();
+  Tensors eager_results, eager_gradients, eager_tensors;
+  RandomStream eager_last;
+  try {
+    const ReplayRandom random(device, first);
+    const Tensors eager = function(inputs).tensors;
+    eager_last = random.next();
+    eager_gradients = gradients_of(eager, sources);
+    for (const Tensor& r : eager) eager_results.push_back(r.defined() ? value_copy(r) : r);
+    eager_tensors = State(tensors).values();
+  } catch (...) {
+    after.restore();
+    throw;
+  }
+  std::string difference;
+  if (results.size() != eager_results.size())
+    difference = fmt::format("there are {} outputs, but {} in eager mode", results.size(), eager_results.size());
+  for (size_t i = 0; difference.empty() && i < results.size(); ++i)
+    if (!agree(results[i], eager_results[i])) {
+      before.restore();
+      difference = fmt::format("output {} differs between the two modes; {}", i,
+                               draws_random(c->graph.before) ? "random numbers are drawn" : first_difference(*c, variables));
+    }
+  for (size_t k = 0; difference.empty() && k < tensors.size(); ++k)
+    if (!agree(after.values()[k], eager_tensors[k])) difference = fmt::format("'{}' holds something else after the call", names[k]);
+  for (size_t k = 0; difference.empty() && k < sources.size(); ++k)
+    if (!agree(gradients[k], eager_gradients[k]))
+      difference = fmt::format("the gradient of '{}' differs between the two modes", source_names[k]);
+  if (difference.empty() && eager_last.stream != last.stream)
+    difference =
+        fmt::format("{} random streams were drawn, but {} in eager mode", last.stream - first.stream, eager_last.stream - first.stream);
+  after.restore();
+  if (!difference.empty()) raise<UserError>("verify: {}", difference);
+  return compiled;
+}
+
+}  // namespace gluino

@@ -1,0 +1,91 @@
+#include "graph/gradient.h"
+
+#include <unordered_map>
+
+namespace gluino {
+namespace {
+
+class Backward {
+ public:
+  explicit Backward(const GradientRequest& request) : request_(request), places_(request.nodes.size()) {
+    for (size_t i = 0; i < request.nodes.size(); ++i) {
+      numbers_[request.nodes[i]] = i;
+      places_[i].heads.resize(std::max<size_t>(1, request.nodes[i]->outputs.size()));
+    }
+    for (const Value& v : request.wanted)
+      if (const auto it = numbers_.find(v.node.get()); it != numbers_.end()) places_[it->second].wanted.push_back(v.index);
+    for (size_t i = 0; i < request.nodes.size(); ++i)
+      for (const Value& v : request.nodes[i]->inputs) places_[i].reaches |= is_reached(v);
+  }
+
+  Tensors run() {
+    for (size_t i = 0; i < request_.heads.size(); ++i)
+      if (is_floating(*request_.heads[i].node->outputs[request_.heads[i].index].dtype))
+        accumulate(request_.heads[i], request_.head_grads[i]);
+    for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
+    Tensors gradients;
+    for (const Value& v : request_.wanted) {
+      const auto it = numbers_.find(v.node.get());
+      gradients.push_back(it == numbers_.end() ? Tensor() : places_[it->second].heads[v.index]);
+    }
+    return gradients;
+  }
+
+ private:
+  struct Place {
+    Tensors heads;            // what has flowed into each output
+    std::vector<int> wanted;  // outputs whose gradients were asked for
+    bool reaches = false;     // whether a wanted value lies behind it
+  };
+
+  bool is_reached(const Value& v) const {
+    const Place& p = places_[numbers_.at(v.node.get())];
+    return (p.reaches && !v.node->mode.is_paused) || std::find(p.wanted.begin(), p.wanted.end(), v.index) != p.wanted.end();
+  }
+  void accumulate(const Value& v, const Tensor& g) {
+    Tensor& slot = places_[numbers_.at(v.node.get())].heads[v.index];
+    slot = slot.defined() ? call("elemwise_add", {slot, g}) : g;
+  }
+
+  void step(GraphNode& node, Place& place) {
+    const bool any = std::any_of(place.heads.begin(), place.heads.end(), [](const Tensor& t) { return t.defined(); });
+    if (!node.op || !node.op->gradient || !any || !place.reaches || node.mode.is_paused) return;
+    const Ref<GraphNode> self(&node);
+    const Uses& uses = node.op->uses;
+    Tensors ins(node.inputs.size()), outs(node.outputs.size()), likes, heads = place.heads;
+    std::vector<bool> wanted;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      likes.push_back(tensor_of_known(node.inputs[i]));
+      if (uses.all_inputs || std::find(uses.inputs.begin(), uses.inputs.end(), static_cast<int>(i)) != uses.inputs.end())
+        ins[i] = likes.back();
+      wanted.push_back(is_reached(node.inputs[i]));
+    }
+    for (int k : uses.outputs)
+      if (k < static_cast<int>(outs.size())) outs[k] = tensor_of_known({self, k});
+    if (uses.last_output) outs.back() = tensor_of_known({self, static_cast<int>(outs.size()) - 1});
+    for (size_t k = 0; k < heads.size(); ++k)
+      if (!heads[k].defined()) heads[k] = call("zeros_like", {tensor_of_known({self, static_cast<int>(k)})});
+    const Tensors gradients = node.op->gradient(
+        node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (wanted[i] && gradients[i].defined()) {
+        const DType dtype = *node.inputs[i].node->outputs[node.inputs[i].index].dtype;
+        accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype));
+      }
+  }
+
+  const GradientRequest& request_;
+  std::unordered_map<const GraphNode*, size_t> numbers_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+Tensor tensor_of_known(const Value& v) {
+  const OutputInfo& info = v.node->outputs[v.index];
+  return tensor_of(v, *info.shape, *info.dtype, current_device());
+}
+
+Tensors symbolic_gradients(const GradientRequest& request) { return Backward(request).run(); }
+
+}  // namespace gluino
