@@ -43,7 +43,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
     try {
       results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
     } catch (const UserError& e) {
-      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));
+      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()), Located::in_network);
     }
     for (ValueId v : node.inputs)
       if (--readers[v.node] == 0) results[v.node].clear();
