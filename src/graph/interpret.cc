@@ -33,7 +33,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
   std::vector<Tensors> results(graph.nodes.size());
   std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     if (!node.op) {
       results[i] = {node.is_constant() ? node.constant : values[i]};
       continue;
@@ -56,9 +56,9 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
 std::vector<Tensor> bind_variables(const Graph& graph, const TensorMap& tensors, std::string_view what) {
   std::vector<Tensor> values(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!graph.nodes[i].is_variable()) continue;
-    const auto it = tensors.find(graph.nodes[i].name);
-    if (it == tensors.end() || !it->second.defined()) raise<UserError>("{}: no tensor was given for '{}'", what, graph.nodes[i].name);
+    if (!graph.node(i).is_variable()) continue;
+    const auto it = tensors.find(graph.node(i).name);
+    if (it == tensors.end() || !it->second.defined()) raise<UserError>("{}: no tensor was given for '{}'", what, graph.node(i).name);
     values[i] = it->second;
   }
   return values;
