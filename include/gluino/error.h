@@ -5,13 +5,16 @@
 
 namespace gluino {
 
+// What a message already says about where the error came up; what is further in the list was added later, further out.
+enum class Located : unsigned char { nowhere, in_operator, in_network };  // in_network: it names a block or a node
+
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& what, bool located = false) : std::runtime_error(what), located_(located) {}
-  bool located() const { return located_; }  // the message already names the operator
+  explicit Error(const std::string& what, Located located = Located::nowhere) : std::runtime_error(what), located_(located) {}
+  Located located() const { return located_; }
 
  private:
-  bool located_;
+  Located located_;
 };
 
 // The caller's mistake: wrong shapes, dtypes, attributes, indices or uses of the interface.

@@ -1,5 +1,5 @@
 // One operator = one place: everything gluino knows about an operator stands in one definition.
-// No pass, plan, executor or binding names an operator; they ask these properties.
+// No pass, plan, executor or binding recognises an operator by its name; they ask these properties.
 #pragma once
 #include <span>
 
@@ -9,6 +9,7 @@
 
 namespace gluino {
 
+struct CompilerRules;
 struct OpDef;
 class Symbol;
 
@@ -87,11 +88,6 @@ struct InputSpec {
   std::function<bool(const void* attrs)> present;  // empty: always
 };
 
-// A call whose one output holds the products of the matrices, the last two axes, of inputs 0 and 1.
-struct MatrixProduct {
-  bool transpose_a, transpose_b;
-};
-
 // An input of a sample call: uniform in [low, high), or whole numbers in it.
 struct SampleInput {
   SampleInput() = default;
@@ -111,56 +107,6 @@ struct Sample {
 };
 
 using OptionalShapes = std::vector<std::optional<Shape>>;
-
-// y = x * scale + shift, with one scale and one shift per position of `axis`.
-struct ChannelAffine {
-  int axis;
-  Tensor scale, shift;  // vectors
-};
-// A call that gives another call's output 0 after a ChannelAffine.
-struct FoldedCall {
-  Tensors inputs;
-  Attrs attrs;
-};
-
-// What follows a layer and can be computed with it: another value is added, then negative numbers become zero and, where
-// there is a limit, larger numbers become the limit.
-struct LayerEpilogue {
-  bool add = false, relu = false;
-  std::optional<double> limit;  // only with relu
-};
-// A call whose one output is input 0 with some axes reduced to one number each.
-struct Reduction {
-  std::string how;  // a value of the attribute of that name of _fused_reduce, as is the next one
-  std::string finish;
-  Shape axes;
-};
-// A call that computes every row (of the last axis) by itself, in the common type of its inputs but at least float32. The function says
-// what inputs and outputs are: a row or a number per row, one row for all, an index; outputs also sums over all rows.
-struct RowCall {
-  std::string function;  // one of _fused_rows
-  double number;         // its parameter
-};
-// How a compiled program runs a layer in predict mode. Activations may be in the blocked layout: (batch, channels / 8,
-// spatial..., 8). Inputs of `op`: data, the packed weight, then the others as they are, then what is added.
-struct CompiledLayer {
-  std::string op;
-  Attrs attrs;
-  std::string pack;  // the operator that rearranges input 1, once for as long as it does not change; empty: none
-  Attrs pack_attrs;
-  bool takes_blocked = false, gives_blocked = false;
-};
-
-// One of several calls, each of which reads the result of the one before as its first input.
-struct ChainedCall {
-  const void* attrs;
-  std::vector<Shape> in;
-};
-// The call that computes them all. Its inputs are theirs in order, without the results between them.
-struct JoinedCall {
-  std::string op;
-  Attrs attrs;
-};
 
 struct OpDef {
   std::string name, doc;
@@ -188,8 +134,6 @@ struct OpDef {
   std::function<void(const void* attrs, OptionalShapes& in, const OptionalShapes& out)> complete_inputs;
 
   std::function<void(const void* attrs, KernelContext&)> kernel;
-  std::function<MatrixProduct(const void* attrs)> matrix_product;            // set for operators that are one
-  std::function<Shape(const void* attrs, const Shape& in)> permutation;      // set where output 0 is input 0 with its axes in this order
   std::function<Expr(const void* attrs, std::span<const Expr>)> expression;  // set for elementwise operators
   std::vector<DType> kernel_dtypes;  // non-empty: other dtypes are computed in float32 and converted
 
@@ -206,23 +150,8 @@ struct OpDef {
   std::function<void(void* attrs, std::vector<Symbol> bodies)> set_subgraphs;
   std::function<bool(const void* attrs, int input)> is_state_if;  // for bodies that update an input's tensor
   std::function<bool(const void* attrs)> is_random_if;            // draws from the device's generator with these attributes
-  // When predicting, output 0 is this function of input 0, computed from the other inputs.
-  std::function<ChannelAffine(const void* attrs, const Tensors& inputs)> channel_affine;
-  // The call whose output 0 is this one's after the affine function; null inputs when its axis does not fit.
-  std::function<FoldedCall(const void* attrs, const Tensors& inputs, const ChannelAffine& affine)> fold_affine;
-
-  // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
-  std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
-      compiled_layer;
-
-  // One call instead of a chain of calls of this operator, where that is faster.
-  std::function<std::optional<JoinedCall>(std::span<const ChainedCall> calls)> join;
-
-  // What a call on inputs of these shapes reduces; empty for operators that are no reductions.
-  std::function<Reduction(const void* attrs, std::span<const Shape> in)> reduction;
-
-  // How a call on inputs of these shapes works on single rows; empty for operators that do not.
-  std::function<std::optional<RowCall>(const void* attrs, std::span<const Shape> in)> row_call;
+  // What only the library's own compiler asks; null: nothing.
+  std::shared_ptr<const CompilerRules> compiler_rules;
 
   bool is_view = false;              // output 0 is input 0 with another shape
   bool is_random = false;            // draws from the device's generator
@@ -263,10 +192,6 @@ class OpRegistry {
   std::vector<std::string> names() const;  // with aliases
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-  };
   std::vector<std::unique_ptr<OpDef>> ops_;
   std::map<std::string, const OpDef*, std::less<>> by_name_;
 };
@@ -419,16 +344,6 @@ class OpBuilder {
   OpBuilder& identity_if(F f) {
     return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this;
   }
-  // f(attrs) -> MatrixProduct
-  template <class F>
-  OpBuilder& matrix_product(F f) {
-    return def_.matrix_product = [f](const void* a) { return f(as(a)); }, *this;
-  }
-  // f(attrs, shape of input 0) -> the axes in their new order
-  template <class F>
-  OpBuilder& permutation(F f) {
-    return def_.permutation = [f](const void* a, const Shape& in) { return f(as(a), in); }, *this;
-  }
   OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }
@@ -448,47 +363,19 @@ class OpBuilder {
     def_.set_subgraphs = [member](void* a, Bodies bodies) { static_cast<A*>(a)->*member = std::move(bodies); };
     return *this;
   }
-  // f(attrs, inputs) -> ChannelAffine
-  template <class F>
-  OpBuilder& channel_affine(F f) {
-    return def_.channel_affine = [f](const void* a, const Tensors& in) { return f(as(a), in); }, *this;
-  }
-  // f(attrs, inputs, ChannelAffine) -> FoldedCall
-  template <class F>
-  OpBuilder& fold_affine(F f) {
-    return def_.fold_affine = [f](const void* a, const Tensors& in, const ChannelAffine& c) { return f(as(a), in, c); }, *this;
-  }
-  // f(attrs, span<const Shape> in, LayerEpilogue, bool blocked) -> std::optional<CompiledLayer>
-  template <class F>
-  OpBuilder& compiled_layer(F f) {
-    def_.compiled_layer = [f](const void* a, std::span<const Shape> in, LayerEpilogue e, bool blocked) { return f(as(a), in, e, blocked); };
-    return *this;
-  }
-  // f(span<const ChainedCall>) -> std::optional<JoinedCall>
-  template <class F>
-  OpBuilder& join(F f) {
-    return def_.join = f, *this;
-  }
-  // f(attrs, span<const Shape> in) -> Reduction
-  template <class F>
-  OpBuilder& reduction(F f) {
-    return def_.reduction = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
-  }
-  // f(attrs, span<const Shape> in) -> std::optional<RowCall>
-  template <class F>
-  OpBuilder& row_call(F f) {
-    return def_.row_call = [f](const void* a, std::span<const Shape> in) { return f(as(a), in); }, *this;
-  }
   OpBuilder& mode_dependent() { return def_.is_mode_dependent = true, *this; }
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }
+  OpBuilder& compiler_rules(std::shared_ptr<const CompilerRules> rules) { return def_.compiler_rules = std::move(rules), *this; }
 
   OpDef take() { return std::move(def_); }
 
- private:
+  // The attributes of a call; a call without any has the defaults.
   static const A& as(const void* a) {
     static const A defaults{};
     return a ? *static_cast<const A*>(a) : defaults;
   }
+
+ private:
   template <class F>
   static Expr invoke_scalar(const F& f, const A& a, std::span<const Expr> x) {
     if constexpr (std::is_invocable_v<F, const A&, Expr>)

@@ -110,14 +110,15 @@ class BodyTracer final : public Tracer {
     throw BodyReadsValue(fmt::format("{}: the body reads the value of a tensor, which a graph cannot; use where or cond instead of if, and "
                                      "while_loop instead of while",
                                      what_),
-                         true);
+                         Located::in_operator);
   }
   void refuse(const std::string& why) override {
     if (previous()) previous()->refuse(why);
   }
   Tensors run_dynamic(const Value& call) override {
     throw BodyReadsValue(
-        fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name), true);
+        fmt::format("{}: the shape of the result of {} depends on values, which a body cannot express", what_, call.node->op->name),
+        Located::in_operator);
   }
   std::string name_for(const Tensor& concrete) override {
     return previous() ? previous()->capture(concrete).node->name : unique_name("constant");

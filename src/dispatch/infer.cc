@@ -49,21 +49,21 @@ void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in
       if (extent < 0) raise<ShapeError>("the output would have shape {}", s);
 }
 
-void rethrow_as(const std::string& message) {
+void rethrow_as(const std::string& message, Located located) {
   try {
     throw;
   } catch (const ShapeError&) {
-    throw ShapeError(message, true);
+    throw ShapeError(message, located);
   } catch (const DTypeError&) {
-    throw DTypeError(message, true);
+    throw DTypeError(message, located);
   } catch (const AttrError&) {
-    throw AttrError(message, true);
+    throw AttrError(message, located);
   } catch (const IndexError&) {
-    throw IndexError(message, true);
+    throw IndexError(message, located);
   } catch (const UserError&) {
-    throw UserError(message, true);
+    throw UserError(message, located);
   } catch (const SystemError&) {
-    throw SystemError(message, true);
+    throw SystemError(message, located);
   }
 }
 
@@ -73,7 +73,7 @@ void rethrow_located(std::string_view who) {
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
-    if (e.located()) throw;
+    if (e.located() != Located::nowhere) throw;
     rethrow_as(fmt::format("{}: {}", who, e.what()));
   }
 }

@@ -12,7 +12,7 @@ void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in
 
 // Inside a catch block: throws the current error again with "<who>: " before its message, once.
 [[noreturn]] void rethrow_located(std::string_view who);
-// Inside a catch block: throws an error of the same type with another message.
-[[noreturn]] void rethrow_as(const std::string& message);
+// Inside a catch block: throws an error of the same type with another message, which says where it came up.
+[[noreturn]] void rethrow_as(const std::string& message, Located located = Located::in_operator);
 
 }  // namespace gluino

@@ -1,5 +1,5 @@
 #include "base/format.h"
-#include "gluino/op.h"
+#include "dispatch/compiler_rules.h"
 
 namespace gluino {
 
@@ -54,6 +54,11 @@ std::vector<std::string> OpRegistry::names() const {
   std::vector<std::string> all;
   for (const auto& [name, op] : by_name_) all.push_back(name);
   return all;
+}
+
+const CompilerRules& rules_of(const OpDef* op) {
+  static const CompilerRules none;
+  return op && op->compiler_rules ? *op->compiler_rules : none;
 }
 
 std::vector<const InputSpec*> OpDef::present_inputs(const Attrs& a) const {

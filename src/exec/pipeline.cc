@@ -1,6 +1,7 @@
 #include "exec/pipeline.h"
 
 #include <chrono>
+#include <set>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -21,7 +22,7 @@
 namespace gluino {
 namespace {
 
-// The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,..." leaves passes out.
+// The pipeline, top to bottom. GLUINO_SKIP_PASSES="simplify,simplify (joint),..." leaves passes out.
 constexpr Pass kForwardPasses[] = {
     {"fold_constants", fold_constants},       {"simplify", simplify},
     {"fold_batch_norm", fold_batch_norm},     {"eliminate_common", eliminate_common},
@@ -46,10 +47,20 @@ int count_operators(const Graph& g) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op != nullptr; }));
 }
 
+std::set<std::string, std::less<>> names_in(std::string_view list) {
+  std::set<std::string, std::less<>> names;
+  for (;;) {
+    const size_t comma = list.find(',');
+    names.emplace(list.substr(0, comma));
+    if (comma == std::string_view::npos) return names;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 class Pipeline {
  public:
   explicit Pipeline(const CompileRequest& request)
-      : request_(request), context_{request.training}, skipped_(env_text("GLUINO_SKIP_PASSES").value_or("")) {}
+      : request_(request), context_{request.training}, skipped_(names_in(env_text("GLUINO_SKIP_PASSES").value_or(""))) {}
 
   CompiledGraph run(const Graph& graph) {
     result_.before = timed("infer", [&] {
@@ -90,7 +101,7 @@ class Pipeline {
     return g;
   }
   Graph apply_pass(const Pass& pass, const Graph& g) {
-    if (skipped_.find(pass.name) != std::string::npos) return g;
+    if (skipped_.contains(pass.name)) return g;
     return timed(pass.name, [&] { return pass.run(g, context_); });
   }
 
@@ -113,13 +124,13 @@ class Pipeline {
   }
   static int find_leaf(const Graph& g, const std::string& name) {
     for (size_t i = 0; i < g.nodes.size(); ++i)
-      if (!g.nodes[i].op && g.nodes[i].name == name) return static_cast<int>(i);
+      if (!g.node(i).op && g.node(i).name == name) return static_cast<int>(i);
     return -1;
   }
 
   const CompileRequest& request_;
   PassContext context_;
-  std::string skipped_;
+  const std::set<std::string, std::less<>> skipped_;  // names of passes
   CompiledGraph result_;
 };
 

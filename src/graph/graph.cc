@@ -66,12 +66,12 @@ void verify(const Graph& graph) {
   auto check = [&](ValueId v, int limit, const std::string& user) {
     if (v.node < 0 || v.node >= limit)
       throw InternalError(fmt::format("graph: {} reads node {}, which does not come before it", user, v.node));
-    const auto& node = graph.nodes[v.node];
+    const auto& node = graph.node(v);
     if (v.index < 0 || v.index >= static_cast<int>(node.outputs.size()))
       throw InternalError(fmt::format("graph: {} reads output {} of {}", user, v.index, node.name));
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     for (ValueId v : node.inputs) check(v, static_cast<int>(i), node.name);
     if (!node.op) continue;
     if (!node.op->is_variadic && node.inputs.size() != node.op->present_inputs(node.attrs).size())
@@ -87,7 +87,7 @@ std::vector<bool> find_states(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     if (!node.op) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.op->is_state_input(node.attrs, i) && !graph.nodes[node.inputs[i].node].op) is_state[node.inputs[i].node] = true;
+      if (node.op->is_state_input(node.attrs, i) && !graph.node(node.inputs[i]).op) is_state[node.inputs[i].node] = true;
   }
   return is_state;
 }
@@ -168,7 +168,13 @@ static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<V
   Graph g;
   auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
   for (const GraphNode* n : order) {
-    Graph::Node node{n->op, n->name, n->attrs, {}, n->user_attrs, n->constant, {}, n->origin, false, n->mode};
+    Graph::Node node{.op = n->op,
+                     .name = n->name,
+                     .attrs = n->attrs,
+                     .user_attrs = n->user_attrs,
+                     .constant = n->constant,
+                     .origin = n->origin,
+                     .mode = n->mode};
     for (const Value& v : n->inputs) node.inputs.push_back(id(v));
     node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
     numbers[n] = g.add(std::move(node));

@@ -57,9 +57,12 @@ struct Graph {
   std::vector<Node> nodes;  // every input comes before its users
   std::vector<ValueId> outputs;
 
-  const OutputInfo& info(ValueId v) const { return nodes[v.node].outputs[v.index]; }
+  const Node& node(int number) const { return nodes[number]; }
+  const Node& node(ValueId v) const { return nodes[v.node]; }  // the one that gives it
+  const OutputInfo& info(ValueId v) const { return node(v).outputs[v.index]; }
   OutputInfo& info(ValueId v) { return nodes[v.node].outputs[v.index]; }
-  int add(Node node);  // returns its number
+  const Shape& shape(ValueId v) const { return *info(v).shape; }  // which must have been inferred
+  int add(Node node);                                             // returns its number
 
   int count_forward_nodes() const;  // those before the first head
 

@@ -100,7 +100,7 @@ class Inference {
 
   // Inside a catch block.
   [[noreturn]] static void fail(const Graph::Node& node, const Error& e) {
-    if (e.located()) throw;
+    if (e.located() != Located::nowhere) throw;
     const std::string who = node.op->name == node.name ? node.name : fmt::format("{} '{}'", node.op->name, node.name);
     rethrow_as(fmt::format("{}: {}{}", who, e.what(), node.origin.empty() ? "" : fmt::format(" (made at {})", node.origin)));
   }

@@ -34,7 +34,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
   std::vector<Tensors> results(graph.nodes.size());
   std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     if (!node.op) {
       results[i] = {values[i].defined() ? values[i] : node.constant};
       continue;
@@ -46,7 +46,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
       if (node.mode != CallMode{}) scope.emplace(node.mode.is_paused ? std::optional(false) : std::nullopt, node.mode.training);
       results[i] = apply(*node.op, inputs, attrs_with_inferred_shape(node));
     } catch (const UserError& e) {
-      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()));
+      rethrow_as(fmt::format("{} (in {})", e.what(), node.str()), Located::in_network);
     }
     for (ValueId v : node.inputs)
       if (--readers[v.node] == 0) results[v.node].clear();
@@ -59,9 +59,9 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
 std::vector<Tensor> bind_variables(const Graph& graph, const TensorMap& tensors, std::string_view what) {
   std::vector<Tensor> values(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!graph.nodes[i].is_variable()) continue;
-    const auto it = tensors.find(graph.nodes[i].name);
-    if (it == tensors.end() || !it->second.defined()) raise<UserError>("{}: no tensor was given for '{}'", what, graph.nodes[i].name);
+    if (!graph.node(i).is_variable()) continue;
+    const auto it = tensors.find(graph.node(i).name);
+    if (it == tensors.end() || !it->second.defined()) raise<UserError>("{}: no tensor was given for '{}'", what, graph.node(i).name);
     values[i] = it->second;
   }
   return values;

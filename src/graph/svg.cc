@@ -33,7 +33,7 @@ std::map<int, Place> place_nodes(const Graph& g) {
   std::map<int, Place> places;
   std::map<int, int> used;  // columns taken per row
   for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const auto& n = g.nodes[i];
+    const auto& n = g.node(i);
     if (n.is_constant() || (n.is_variable() && n.name.find('_') != std::string::npos)) continue;
     Place p;
     for (ValueId v : n.inputs)
@@ -58,7 +58,7 @@ std::string to_svg(const Graph& g) {
   }
   std::string lines, boxes;
   for (const auto& [node, p] : places) {
-    const auto& n = g.nodes[node];
+    const auto& n = g.node(node);
     for (ValueId v : n.inputs)
       if (const auto it = places.find(v.node); it != places.end())
         lines += fmt::format("<path d='M{} {} L{} {}' stroke='#888' fill='none' marker-end='url(#tip)'/>\n",

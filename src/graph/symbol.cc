@@ -21,7 +21,7 @@ std::vector<std::string> list_leaves(const Symbol& s, std::optional<bool> states
   const std::vector<bool> is_state = find_states(g);
   std::vector<std::string> names;
   for (size_t i = 0; i < g.nodes.size(); ++i)
-    if (g.nodes[i].is_variable() && (!states || is_state[i] == *states)) names.push_back(g.nodes[i].name);
+    if (g.node(i).is_variable() && (!states || is_state[i] == *states)) names.push_back(g.node(i).name);
   return names;
 }
 
@@ -34,7 +34,7 @@ InferredShapes collect_shapes(const Graph& g) {
     list.push_back(info.shape);
   };
   for (size_t i = 0; i < g.nodes.size(); ++i)
-    if (g.nodes[i].is_variable()) add(is_state[i] ? r.auxiliary_states : r.arguments, g.nodes[i].outputs[0]);
+    if (g.node(i).is_variable()) add(is_state[i] ? r.auxiliary_states : r.arguments, g.node(i).outputs[0]);
   for (ValueId v : g.outputs) add(r.outputs, g.info(v));
   return r;
 }
@@ -169,7 +169,7 @@ InferredTypes Symbol::infer_type(const DTypeMap& known) const {
   InferredTypes r;
   const std::vector<bool> is_state = find_states(g);
   for (size_t i = 0; i < g.nodes.size(); ++i)
-    if (g.nodes[i].is_variable()) (is_state[i] ? r.auxiliary_states : r.arguments).push_back(*g.nodes[i].outputs[0].dtype);
+    if (g.node(i).is_variable()) (is_state[i] ? r.auxiliary_states : r.arguments).push_back(*g.node(i).outputs[0].dtype);
   for (ValueId v : g.outputs) r.outputs.push_back(*g.info(v).dtype);
   return r;
 }

@@ -72,7 +72,7 @@ std::vector<std::string> node_labels(const Graph& g) {
 }
 std::string value_text(const Graph& g, const std::vector<std::string>& labels, ValueId v) {
   const auto n = static_cast<size_t>(v.node);
-  return labels[n] + (g.nodes[n].outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
+  return labels[n] + (g.node(n).outputs.size() > 1 ? fmt::format("[{}]", v.index) : "");
 }
 
 std::string escaped(std::string_view s) {
@@ -189,7 +189,7 @@ class Parser {
       v.index = number();
       expect("]");
     }
-    if (v.index < 0 || v.index >= static_cast<int>(graph_.nodes[v.node].outputs.size())) fail(fmt::format("an output of '{}'", name));
+    if (v.index < 0 || v.index >= static_cast<int>(graph_.node(v).outputs.size())) fail(fmt::format("an output of '{}'", name));
     return v;
   }
   StringMap map() {
@@ -311,7 +311,7 @@ Graph Graph::parse(const std::string& text) { return Parser(text).parse(); }
 std::string to_dot(const Graph& g) {
   std::string dot = "digraph gluino {\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];\n";
   for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const auto& n = g.nodes[i];
+    const auto& n = g.node(i);
     std::string label = n.op ? n.op->name + "\\n" + escaped(n.name) : escaped(n.name);
     if (n.op)
       for (const auto& [key, value] : n.op->print_attrs(n.attrs)) label += fmt::format("\\n{}={}", escaped(key), escaped(value));
@@ -320,7 +320,7 @@ std::string to_dot(const Graph& g) {
     dot += fmt::format("  n{} [label={}, {}];\n", i, "\"" + label + "\"", style);
   }
   for (size_t i = 0; i < g.nodes.size(); ++i)
-    for (ValueId v : g.nodes[i].inputs) {
+    for (ValueId v : g.node(i).inputs) {
       const OutputInfo& info = g.info(v);
       dot += fmt::format("  n{} -> n{}{};\n", v.node, i, info.shape ? fmt::format(" [label=\"{}\", fontsize=8]", *info.shape) : "");
     }

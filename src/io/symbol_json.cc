@@ -120,7 +120,7 @@ class JsonReader {
         if (json.contains("subgraphs")) node.attrs = with_bodies(*node.op, node.attrs, array(json, "subgraphs"), node.name);
         node.outputs.resize(checked_output_count(*node.op, node.attrs));
       } catch (const AttrError& e) {
-        throw AttrError(fmt::format("{}: node '{}': {}", what_, node.name, e.what()), true);
+        throw AttrError(fmt::format("{}: node '{}': {}", what_, node.name, e.what()), Located::in_operator);
       }
       append_missing_inputs(node);
     }

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 
+#include "dispatch/compiler_rules.h"
 #include "kernels/convolution/convolution.h"
 #include "ops/common.h"
 #include "tensor/impl.h"

@@ -1,13 +1,14 @@
 #include "passes/compile_layers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "base/format.h"
+#include "dispatch/compiler_rules.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
+#include "program/match.h"
 
 namespace gluino {
 namespace {
@@ -21,7 +22,7 @@ class LayerCompiler {
  public:
   explicit LayerCompiler(const Graph& graph)
       : graph_(graph), forms_(graph.nodes.size()), readers_(graph), done_(graph.nodes.size(), false) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) forms_[i].resize(graph.nodes[i].outputs.size());
+    for (size_t i = 0; i < graph.nodes.size(); ++i) forms_[i].resize(graph.node(i).outputs.size());
   }
 
   Graph run() {
@@ -36,33 +37,29 @@ class LayerCompiler {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   Forms& forms(ValueId v) { return forms_[v.node][v.index]; }
-  const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
-  int add(const std::string& op, const std::string& name, Attrs attrs, std::vector<ValueId> inputs) {
-    const OpDef& def = OpRegistry::global().get(op);
-    Graph::Node made{&def, name, attrs ? attrs : def.default_attrs, std::move(inputs), {}, {}, {}};
+  int add(const OpDef& def, const std::string& name, Attrs attrs, std::vector<ValueId> inputs) {
+    Graph::Node made{.op = &def, .name = name, .attrs = attrs ? attrs : def.default_attrs, .inputs = std::move(inputs)};
     made.outputs.resize(def.num_outputs(made.attrs));
     return result_.add(std::move(made));
   }
   ValueId plain(ValueId v) {
     Forms& f = forms(v);
     if (!f.plain) {
-      const OpDef& op = OpRegistry::global().get("_from_blocked");
-      const std::pair<std::string_view, AttrValue> channels[] = {{"channels", shape(v)[1]}};
-      f.plain = ValueId{add(op.name, node(v.node).name + "_plain", op.make_attrs(channels), {*f.blocked}), 0};
+      const std::pair<std::string_view, AttrValue> channels[] = {{"channels", graph_.shape(v)[1]}};
+      f.plain = ValueId{add(from_blocked_, graph_.node(v).name + "_plain", from_blocked_.make_attrs(channels), {*f.blocked}), 0};
     }
     return *f.plain;
   }
   ValueId blocked(ValueId v) {
     Forms& f = forms(v);
-    if (!f.blocked) f.blocked = ValueId{add("_to_blocked", node(v.node).name + "_blocked", nullptr, {*f.plain}), 0};
+    if (!f.blocked) f.blocked = ValueId{add(to_blocked_, graph_.node(v).name + "_blocked", nullptr, {*f.plain}), 0};
     return *f.blocked;
   }
 
   void keep_plain(int n) {
-    Graph::Node copy = node(n);
+    Graph::Node copy = graph_.node(n);
     for (ValueId& v : copy.inputs) v = plain(v);
     const int count = static_cast<int>(copy.outputs.size()), number = result_.add(std::move(copy));
     for (int i = 0; i < count; ++i) forms_[n][i].plain = ValueId{number, i};
@@ -70,13 +67,13 @@ class LayerCompiler {
 
   // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros.
   bool keep_blocked(int n) {
-    const Graph::Node& old = node(n);
+    const Graph::Node& old = graph_.node(n);
     if (!old.op || !old.op->is_elementwise() || old.outputs.size() != 1 || !is_float32(graph_, old)) return false;
     const Shape& out = *old.outputs[0].shape;
     if (out.ndim() != 4) return false;
     bool any_blocked = false;
     for (ValueId v : old.inputs) {
-      if (!(shape(v) == out)) return false;
+      if (!(graph_.shape(v) == out)) return false;
       any_blocked |= forms(v).blocked && !forms(v).plain;
     }
     if (!any_blocked || (is_padded(out) && !keeps_zero(old))) return false;
@@ -87,9 +84,9 @@ class LayerCompiler {
     return true;
   }
   // Whether the last block of a blocked value of this plain shape is not full.
-  static bool is_padded(const Shape& shape) {
+  bool is_padded(const Shape& shape) const {
     std::vector<Shape> blocked(1);
-    OpRegistry::global().get("_to_blocked").infer_shape(nullptr, {&shape, 1}, blocked);
+    to_blocked_.infer_shape(nullptr, {&shape, 1}, blocked);
     return blocked[0].elements() != shape.elements();
   }
   static bool keeps_zero(const Graph::Node& n) {
@@ -99,43 +96,42 @@ class LayerCompiler {
 
   bool is_read(ValueId v) const {
     const auto reads = [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
       return std::count(read.begin(), read.end(), v) > 0;
     };
     const auto& readers = readers_.of(v.node);
     return std::any_of(readers.begin(), readers.end(), reads);
   }
-  // What an elementwise node computes, as text; empty for others.
-  std::string scalar_function(int n) const {
-    if (n < 0 || !node(n).op || !node(n).op->is_elementwise() || !is_float32(graph_, node(n))) return {};
-    return program_of(node(n), ComputeType::f32).str();
+  // Whether node n is elementwise and computes this; gives the pattern's open numbers.
+  std::optional<std::vector<double>> computes(int n, const Pattern& pattern) const {
+    if (n < 0 || !graph_.node(n).op || !graph_.node(n).op->is_elementwise() || !is_float32(graph_, graph_.node(n))) return {};
+    return match(program_of(graph_.node(n), ComputeType::f32), pattern);
   }
   // Node r adds another value of the same shape to the result of `last`; the other one must be there already.
   std::optional<ValueId> added_by(int r, int last) const {
-    if (scalar_function(r) != "add(x0, x1)") return {};
-    const auto& in = node(r).inputs;
+    static const Pattern sum([](Pattern& p) { return p.input(0) + p.input(1); });
+    if (!computes(r, sum)) return {};
+    const auto& in = graph_.node(r).inputs;
     const ValueId other = in[0].node == last ? in[1] : in[0];
-    if (in[0].node == in[1].node || !(shape(in[0]) == shape(in[1]))) return {};
+    if (in[0].node == in[1].node || !(graph_.shape(in[0]) == graph_.shape(in[1]))) return {};
     const Forms& f = forms_[other.node][other.index];
     return f.plain || f.blocked ? std::optional(other) : std::nullopt;
   }
   // relu, with or without an upper limit.
   std::optional<LayerEpilogue> relu_of(int r) const {
-    const std::string text = scalar_function(r);
-    if (text == "maximum(x0, 0)" || text == "select(greater(x0, 0), x0, 0)") return LayerEpilogue{.relu = true};
-    constexpr std::string_view kLimited = "minimum(maximum(x0, 0), ";
-    double limit = 0;
-    if (!text.starts_with(kLimited)) return {};
-    const char *first = text.data() + kLimited.size(), *last = text.data() + text.size() - 1;
-    if (const auto [end, error] = std::from_chars(first, last, limit); error != std::errc() || end != last || limit < 0) return {};
-    return LayerEpilogue{.relu = true, .limit = limit};
+    static const Pattern positive([](Pattern& p) { return maximum(p.input(0), 0.0); });
+    static const Pattern if_positive([](Pattern& p) { return select(p.input(0) > 0.0, p.input(0), 0.0); });
+    static const Pattern limited([](Pattern& p) { return minimum(maximum(p.input(0), 0.0), p.any_number()); });
+    if (computes(r, positive) || computes(r, if_positive)) return LayerEpilogue{.relu = true};
+    if (const auto limit = computes(r, limited); limit && limit->front() >= 0) return LayerEpilogue{.relu = true, .limit = limit->front()};
+    return {};
   }
 
   bool compile_layer(int n) {
-    const Graph::Node& layer = node(n);
-    if (!layer.op || !layer.op->compiled_layer || layer.mode.training == true || !is_float32(graph_, layer)) return false;
+    const Graph::Node& layer = graph_.node(n);
+    if (!rules_of(layer.op).compiled_layer || layer.mode.training == true || !is_float32(graph_, layer)) return false;
     std::vector<Shape> shapes;
-    for (ValueId v : layer.inputs) shapes.push_back(shape(v));
+    for (ValueId v : layer.inputs) shapes.push_back(graph_.shape(v));
     // The longest run of what follows that the layer can take over.
     const int first = readers_.only_node(n);
     const std::optional<ValueId> other = first >= 0 ? added_by(first, n) : std::nullopt;
@@ -150,12 +146,13 @@ class LayerCompiler {
   }
 
   bool emit(int n, const std::vector<Shape>& shapes, LayerEpilogue epilogue, std::optional<ValueId> other, std::vector<int> followers) {
-    const Graph::Node& layer = node(n);
+    const Graph::Node& layer = graph_.node(n);
     const Forms& data = forms(layer.inputs[0]);
-    const auto compiled = layer.op->compiled_layer(layer.attrs.get(), shapes, epilogue, true);
+    const auto compiled = rules_of(layer.op).compiled_layer(layer.attrs.get(), shapes, epilogue, true);
     if (!compiled) return false;
     // Results that only a backward pass would read have no compiled form.
-    const int results = OpRegistry::global().get(compiled->op).num_outputs(compiled->attrs);
+    const OpDef& op = OpRegistry::global().get(compiled->op);
+    const int results = op.num_outputs(compiled->attrs);
     for (int i = results; i < static_cast<int>(layer.outputs.size()); ++i)
       if (is_read({n, i})) return false;
     // A layer without weights gains nothing from a layout that its data is not in.
@@ -165,20 +162,22 @@ class LayerCompiler {
     if (!compiled->pack.empty()) inputs[1] = packed(*compiled, inputs[1], layer.name);
     if (other) inputs.push_back(compiled->gives_blocked ? blocked(*other) : plain(*other));
     const int last = followers.empty() ? n : followers.back();
-    const int made = add(compiled->op, node(last).name, compiled->attrs, std::move(inputs));
+    const int made = add(op, graph_.node(last).name, compiled->attrs, std::move(inputs));
     for (int i = 0; i < results; ++i) (compiled->gives_blocked ? forms({last, i}).blocked : forms({last, i}).plain) = ValueId{made, i};
     for (int f : followers) done_[f] = true;
     return true;
   }
 
   ValueId packed(const CompiledLayer& layer, ValueId weight, const std::string& name) {
-    const std::string key = fmt::format("{} {} {} {}", layer.pack, weight.node, weight.index,
-                                        fmt::join(OpRegistry::global().get(layer.pack).print_attrs(layer.pack_attrs), ","));
+    const OpDef& pack = OpRegistry::global().get(layer.pack);
+    const std::string key =
+        fmt::format("{} {} {} {}", layer.pack, weight.node, weight.index, fmt::join(pack.print_attrs(layer.pack_attrs), ","));
     const auto [it, is_new] = packed_.try_emplace(key);
-    if (is_new) it->second = {add(layer.pack, name + "_packed", layer.pack_attrs, {weight}), 0};
+    if (is_new) it->second = {add(pack, name + "_packed", layer.pack_attrs, {weight}), 0};
     return it->second;
   }
 
+  const OpDef &to_blocked_ = OpRegistry::global().get("_to_blocked"), &from_blocked_ = OpRegistry::global().get("_from_blocked");
   const Graph& graph_;
   Graph result_;
   std::vector<std::vector<Forms>> forms_;

@@ -10,7 +10,7 @@ Graph eliminate_common(const Graph& graph, const PassContext&) {
   std::map<Key, int> seen;
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     if (!node.op || has_effect(node) || node.op->has_subgraphs()) {
       rewriter.keep(static_cast<int>(i));
       continue;

@@ -14,7 +14,7 @@ Graph eliminate_dead(const Graph& graph, const PassContext&) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (ValueId v : graph.outputs) needed[v.node] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     needed[i] = needed[i] || node.is_variable() || has_effect(node);
     if (needed[i])
       for (ValueId v : node.inputs) needed[v.node] = true;

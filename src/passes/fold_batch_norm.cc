@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "dispatch/compiler_rules.h"
 #include "graph/trace.h"
 #include "passes/readers.h"
 
@@ -17,7 +18,7 @@ class Folding {
     std::vector<bool> disappears(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (can_fold(i)) {
-        layer_of_[i] = graph_.nodes[i].inputs[0].node;
+        layer_of_[i] = graph_.node(i).inputs[0].node;
         disappears[layer_of_[i]] = true;
       }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -33,17 +34,14 @@ class Folding {
   }
 
  private:
-  const Graph::Node& node(size_t i) const { return graph_.nodes[i]; }
-
   bool can_fold(size_t i) const {
-    const auto& norm = node(i);
-    if (!norm.op || !norm.op->channel_affine || norm.inputs[0].index != 0) return false;
-    const auto layer_number = static_cast<size_t>(norm.inputs[0].node);
-    const auto& layer = node(layer_number);
-    if (!layer.op || !layer.op->fold_affine || readers_.count(norm.inputs[0].node) != 1) return false;
+    const auto& norm = graph_.node(i);
+    if (!rules_of(norm.op).channel_affine || norm.inputs[0].index != 0) return false;
+    const auto& layer = graph_.node(norm.inputs[0]);
+    if (!rules_of(layer.op).fold_affine || readers_.count(norm.inputs[0].node) != 1) return false;
     if (norm.mode != CallMode{} || layer.mode != CallMode{}) return false;
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
-      for (ValueId v : node(k).inputs)
+      for (ValueId v : graph_.node(k).inputs)
         if (v.node == static_cast<int>(i) && v.index != 0) return false;
     for (ValueId v : graph_.outputs)
       if (v.node == static_cast<int>(i) && v.index != 0) return false;
@@ -65,17 +63,18 @@ class Folding {
   }
 
   bool fold(size_t i) {
-    const auto& norm = node(i);
-    const auto& layer = node(static_cast<size_t>(layer_of_[i]));
+    const auto& norm = graph_.node(i);
+    const auto& layer = graph_.node(layer_of_[i]);
     Tensors layer_inputs, norm_inputs;
     for (ValueId v : layer.inputs) layer_inputs.push_back(stand_in(v));
     const OutputInfo& between = graph_.info(norm.inputs[0]);
     norm_inputs.push_back(make_shape_only(*between.shape, *between.dtype, current_device()));
     for (size_t k = 1; k < norm.inputs.size(); ++k) norm_inputs.push_back(stand_in(norm.inputs[k]));
-    const FoldedCall folded =
-        layer.op->fold_affine(layer.attrs.get(), layer_inputs, norm.op->channel_affine(norm.attrs.get(), norm_inputs));
+    const ChannelAffine affine = rules_of(norm.op).channel_affine(norm.attrs.get(), norm_inputs);
+    const FoldedCall folded = rules_of(layer.op).fold_affine(layer.attrs.get(), layer_inputs, affine);
     if (folded.inputs.empty()) return false;
-    Graph::Node result{layer.op, norm.name, folded.attrs, {}, norm.user_attrs, {}, {norm.outputs[0]}};
+    Graph::Node result{
+        .op = layer.op, .name = norm.name, .attrs = folded.attrs, .user_attrs = norm.user_attrs, .outputs = {norm.outputs[0]}};
     for (const Tensor& t : folded.inputs) result.inputs.push_back(imported(value_of(t), norm.name));
     const int number = rewriter_.graph().add(std::move(result));
     rewriter_.replace(static_cast<int>(i), std::vector<ValueId>(norm.outputs.size(), ValueId{number, 0}));
@@ -87,7 +86,7 @@ class Folding {
     if (const auto it = stands_for_.find(value.node.get()); it != stands_for_.end()) return it->second;
     for (const GraphNode* n : nodes_in_order({value})) {
       if (stands_for_.contains(n) || numbers_.contains(n)) continue;
-      Graph::Node copy{n->op, fmt::format("{}_fold{}", name, numbers_.size()), n->attrs, {}, {}, n->constant, {}};
+      Graph::Node copy{.op = n->op, .name = fmt::format("{}_fold{}", name, numbers_.size()), .attrs = n->attrs, .constant = n->constant};
       for (const Value& v : n->inputs)
         copy.inputs.push_back(stands_for_.contains(v.node.get()) ? stands_for_.at(v.node.get())
                                                                  : ValueId{numbers_.at(v.node.get()), v.index});

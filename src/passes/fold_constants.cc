@@ -13,14 +13,14 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
   for (ValueId v : graph.outputs) is_output[v.node] = true;
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
+    const auto& node = graph.node(i);
     bool foldable = node.op && !is_output[i] && !has_effect(node) && !node.op->is_mode_dependent && !node.op->is_dynamic_shape &&
                     !node.op->has_subgraphs();
     int64_t bytes = 0;
     Tensors inputs;
     for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {
       const ValueId v = rewriter.mapped(node.inputs[k]);
-      const auto& source = rewriter.graph().nodes[v.node];
+      const auto& source = rewriter.graph().node(v);
       foldable = source.is_constant() && source.is_folded;
       inputs.push_back(source.constant);
     }
@@ -37,12 +37,10 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
     apply_into(*node.op, inputs, node.attrs, results);
     std::vector<ValueId> values;
     for (size_t k = 0; k < results.size(); ++k) {
-      Graph::Node constant;
-      constant.name = results.size() == 1 ? node.name : fmt::format("{}_{}", node.name, k);
-      constant.constant = results[k];
-      constant.is_folded = true;
-      constant.outputs = {node.outputs[k]};
-      values.push_back({rewriter.graph().add(std::move(constant)), 0});
+      std::string name = results.size() == 1 ? node.name : fmt::format("{}_{}", node.name, k);
+      const int made =
+          rewriter.graph().add({.name = std::move(name), .constant = results[k], .outputs = {node.outputs[k]}, .is_folded = true});
+      values.push_back({made, 0});
     }
     rewriter.replace(static_cast<int>(i), std::move(values));
   }

@@ -1,12 +1,13 @@
 #include "passes/fuse_attention.h"
 
-#include <charconv>
 #include <map>
 
+#include "dispatch/compiler_rules.h"
 #include "passes/eliminate_dead.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
+#include "program/match.h"
 #include "program/program_text.h"
 
 namespace gluino {
@@ -31,15 +32,16 @@ class AttentionFinder {
   // Node n is taken as the product of weights and values.
   std::optional<Attention> ending_at(int n) const {
     if (!is_product(n, false)) return {};
-    Attention a{.value = node(n).inputs[1], .last = n};
-    const std::optional<int> softmax = inner(node(n).inputs[0], a);
+    Attention a{.value = graph_.node(n).inputs[1], .last = n};
+    const std::optional<int> softmax = inner(graph_.node(n).inputs[0], a);
     if (!softmax || !take_softmax(*softmax, a)) return {};
-    std::optional<int> scores = inner(node(*softmax).inputs[0], a);
+    std::optional<int> scores = inner(graph_.node(*softmax).inputs[0], a);
     if (scores && !is_product(*scores, true)) scores = take_program(*scores, a);
-    if (!scores || !is_product(*scores, true) || !same_matrices(node(*scores).outputs[0], node(*softmax).outputs[0])) return {};
+    if (!scores || !is_product(*scores, true) || !same_matrices(graph_.node(*scores).outputs[0], graph_.node(*softmax).outputs[0]))
+      return {};
     a.inside.push_back(*scores);
-    a.query = node(*scores).inputs[0];
-    a.key = node(*scores).inputs[1];
+    a.query = graph_.node(*scores).inputs[0];
+    a.key = graph_.node(*scores).inputs[1];
     take_scale(a);
     take_heads(n, a);
     for (const auto& nodes : {a.inside, a.prepared})
@@ -49,13 +51,11 @@ class AttentionFinder {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
-  const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
-
   bool is_product(int n, bool transposed) const {
-    const Graph::Node& x = node(n);
-    if (!x.op || !x.op->matrix_product || !is_float32(graph_, x)) return false;
-    const MatrixProduct how = x.op->matrix_product(x.attrs.get());
+    const Graph::Node& x = graph_.node(n);
+    const auto& matrix_product = rules_of(x.op).matrix_product;
+    if (!matrix_product || !is_float32(graph_, x)) return false;
+    const MatrixProduct how = matrix_product(x.attrs.get());
     return !how.transpose_a && how.transpose_b == transposed;
   }
   static bool same_matrices(const OutputInfo& a, const OutputInfo& b) {
@@ -65,25 +65,26 @@ class AttentionFinder {
 
   // The node that computes v, through views; it and the views become part of the attention, so nothing else may read them.
   std::optional<int> inner(ValueId v, Attention& a) const {
-    while (v.index == 0 && node(v.node).op && readers_.only_node(v.node) >= 0) {
-      if (!node(v.node).op->is_view) return v.node;
+    while (v.index == 0 && graph_.node(v).op && readers_.only_node(v.node) >= 0) {
+      if (!graph_.node(v).op->is_view) return v.node;
       a.inside.push_back(v.node);
-      v = node(v.node).inputs[0];
+      v = graph_.node(v).inputs[0];
     }
     return {};
   }
   bool take_softmax(int n, Attention& a) const {
-    const Graph::Node& x = node(n);
-    if (!x.op->row_call || x.inputs.size() != 1 || !is_float32(graph_, x)) return false;
-    const auto call = x.op->row_call(x.attrs.get(), {&shape(x.inputs[0]), 1});
-    if (!call || call->function != "softmax") return false;
+    const Graph::Node& x = graph_.node(n);
+    const auto& row_call = rules_of(x.op).row_call;
+    if (!row_call || x.inputs.size() != 1 || !is_float32(graph_, x)) return false;
+    const auto call = row_call(x.attrs.get(), {&graph_.shape(x.inputs[0]), 1});
+    if (!call || call->function != kernels::RowFunction::softmax) return false;
     a.score_scale = call->number;
     a.inside.push_back(n);
     return true;
   }
   // Elementwise operators between scores and softmax; gives the node of the scores.
   std::optional<int> take_program(int n, Attention& a) const {
-    const Graph::Node& x = node(n);
+    const Graph::Node& x = graph_.node(n);
     const std::optional<Program> found = elementwise_program(graph_, x);
     if (!found || found->num_results() != 1 || !is_float32(graph_, x)) return {};
     const Program& program = *found;
@@ -91,7 +92,7 @@ class AttentionFinder {
     for (size_t i = 0; i < x.inputs.size(); ++i) {
       Attention candidate = a;
       const std::optional<int> scores = inner(x.inputs[i], candidate);
-      if (!scores || !is_product(*scores, true) || !(shape(x.inputs[i]) == *x.outputs[0].shape)) continue;
+      if (!scores || !is_product(*scores, true) || !(graph_.shape(x.inputs[i]) == *x.outputs[0].shape)) continue;
       a = std::move(candidate);
       a.inside.push_back(n);
       a.program = with_first_input(program, static_cast<int>(i));
@@ -113,25 +114,23 @@ class AttentionFinder {
     return program_text(to);
   }
   void take_scale(Attention& a) const {
-    const Graph::Node& x = node(a.query.node);
+    const Graph::Node& x = graph_.node(a.query);
     if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !is_float32(graph_, x)) return;
-    constexpr std::string_view kScaled = "multiply(x0, ";
-    const std::string text = program_of(x, ComputeType::f32).str();
-    if (!text.starts_with(kScaled)) return;
-    const char *first = text.data() + kScaled.size(), *last = text.data() + text.size() - 1;
-    double scale = 1;
-    if (const auto [end, error] = std::from_chars(first, last, scale); error != std::errc() || end != last) return;
-    a.query_scale = scale;
+    static const Pattern scaled([](Pattern& p) { return p.input(0) * p.any_number(); });
+    const auto scale = match(program_of(x, ComputeType::f32), scaled);
+    if (!scale) return;
+    a.query_scale = scale->front();
     a.prepared.push_back(a.query.node);
     a.query = x.inputs[0];
   }
 
   bool swaps_heads(int n) const {
-    const Graph::Node& x = node(n);
-    return x.op && x.op->permutation && shape(x.inputs[0]).ndim() == 4 &&
-           x.op->permutation(x.attrs.get(), shape(x.inputs[0])) == Shape{0, 2, 1, 3};
+    const Graph::Node& x = graph_.node(n);
+    const auto& permutation = rules_of(x.op).permutation;
+    return permutation && graph_.shape(x.inputs[0]).ndim() == 4 &&
+           permutation(x.attrs.get(), graph_.shape(x.inputs[0])) == Shape{0, 2, 1, 3};
   }
-  bool is_view(int n) const { return node(n).op && node(n).op->is_view; }
+  bool is_view(int n) const { return graph_.node(n).op && graph_.node(n).op->is_view; }
 
   struct Split {
     ValueId from;
@@ -140,14 +139,14 @@ class AttentionFinder {
   };
   // A value (batch, time, heads * depth) that v gives as matrices (batch * heads, time, depth).
   std::optional<Split> split_heads(ValueId v) const {
-    const Shape matrices = shape(v);
+    const Shape matrices = graph_.shape(v);
     std::vector<int> nodes{v.node};
-    if (is_view(v.node)) nodes.push_back((v = node(v.node).inputs[0]).node);
-    if (!swaps_heads(v.node) || !ends_alike(shape(v), matrices)) return {};
-    const ValueId parts = node(v.node).inputs[0];
+    if (is_view(v.node)) nodes.push_back((v = graph_.node(v).inputs[0]).node);
+    if (!swaps_heads(v.node) || !ends_alike(graph_.shape(v), matrices)) return {};
+    const ValueId parts = graph_.node(v).inputs[0];
     if (!is_view(parts.node)) return {};
-    const ValueId from = node(parts.node).inputs[0];
-    const Shape &whole = shape(from), &cut = shape(parts);
+    const ValueId from = graph_.node(parts).inputs[0];
+    const Shape &whole = graph_.shape(from), &cut = graph_.shape(parts);
     if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
     nodes.push_back(parts.node);
     return Split{from, cut[2], std::move(nodes)};
@@ -163,12 +162,13 @@ class AttentionFinder {
       nodes.push_back(next);
       next = readers_.only_node(next);
     }
-    if (next < 0 || !swaps_heads(next) || !ends_alike(shape(node(next).inputs[0]), *node(n).outputs[0].shape)) return {};
+    if (next < 0 || !swaps_heads(next) || !ends_alike(graph_.shape(graph_.node(next).inputs[0]), *graph_.node(n).outputs[0].shape))
+      return {};
     nodes.push_back(next);
-    const Shape cut = *node(next).outputs[0].shape;
+    const Shape cut = *graph_.node(next).outputs[0].shape;
     next = readers_.only_node(next);
     if (next < 0 || !is_view(next)) return {};
-    const Shape& whole = *node(next).outputs[0].shape;
+    const Shape& whole = *graph_.node(next).outputs[0].shape;
     if (whole.ndim() != 3 || whole[0] != cut[0] || whole[1] != cut[1]) return {};
     nodes.push_back(next);
     return nodes;
@@ -218,8 +218,8 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
     std::vector<std::pair<std::string_view, AttrValue>> attrs{
         {"heads", a.heads}, {"query_scale", a.query_scale}, {"score_scale", a.score_scale}};
     if (!a.program.empty()) attrs.insert(attrs.end(), {{"program", a.program}, {"scores", a.scores}});
-    const Graph::Node& last = graph.nodes[n];
-    Graph::Node made{&fused, last.name, fused.make_attrs(attrs), {}, {}, {}, last.outputs};
+    const Graph::Node& last = graph.node(n);
+    Graph::Node made{.op = &fused, .name = last.name, .attrs = fused.make_attrs(attrs), .outputs = last.outputs};
     for (ValueId v : {a.query, a.key, a.value}) made.inputs.push_back(rewriter.mapped(v));
     for (ValueId v : a.others) made.inputs.push_back(rewriter.mapped(v));
     rewriter.put(n, std::move(made));

@@ -37,8 +37,6 @@ class Fusion {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
-
   // Takes in producers of the same shape that compute in the same type. What others read becomes a result of the group; they must
   // come after it.
   void grow(int last) {
@@ -66,28 +64,29 @@ class Fusion {
   // hold the result as its dtype would, nobody else may read it.
   bool computes_in(int n, ComputeType type, int last) const {
     if (types_[n] == type) return true;
-    if (!compares_alike(graph_, node(n), type)) return false;
+    if (!compares_alike(graph_, graph_.node(n), type)) return false;
     const auto& readers = readers_.of(n);
     const auto is_in_group = [&](int r) { return r != Readers::kCaller && group_[r] == last; };
-    return holds(type, *node(n).outputs[0].dtype) || std::all_of(readers.begin(), readers.end(), is_in_group);
+    return holds(type, *graph_.node(n).outputs[0].dtype) || std::all_of(readers.begin(), readers.end(), is_in_group);
   }
   // The inputs without those of which only the shape is read.
   std::vector<ValueId> values_read(int n) const {
     std::vector<ValueId> values;
-    for (size_t i = 0; i < node(n).inputs.size(); ++i)
-      if (!node(n).op->input_spec(node(n).attrs, i).shape_only) values.push_back(node(n).inputs[i]);
+    const Graph::Node& node = graph_.node(n);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!node.op->input_spec(node.attrs, i).shape_only) values.push_back(node.inputs[i]);
     return values;
   }
   bool give_shape(const std::vector<ValueId>& inputs, int last) const {
     std::vector<const Shape*> shapes;
-    for (ValueId v : inputs) shapes.push_back(&*graph_.info(v).shape);
-    return broadcast_to_exactly(shapes, *node(last).outputs[0].shape);
+    for (ValueId v : inputs) shapes.push_back(&graph_.shape(v));
+    return broadcast_to_exactly(shapes, *graph_.node(last).outputs[0].shape);
   }
   // Its own instructions, and one that a result may need to be of the right dtype.
-  int size_of(int n, ComputeType type) const { return program_of(node(n), type).size() + 1; }
+  int size_of(int n, ComputeType type) const { return program_of(graph_.node(n), type).size() + 1; }
   bool belongs(int n, int last) const {
     if ((n < backward_begins_) != (last < backward_begins_) || updates_.forbid_moving(n, last)) return false;
-    if (!(*node(n).outputs[0].shape == *node(last).outputs[0].shape)) return false;
+    if (!(*graph_.node(n).outputs[0].shape == *graph_.node(last).outputs[0].shape)) return false;
     const auto& readers = readers_.of(n);
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[r] == last; });
   }
@@ -119,17 +118,18 @@ class Fusion {
     std::map<ValueId, Expr> values;
     for (size_t i = 0; i < inputs.size(); ++i) values.emplace(inputs[i], Expr::input(program, static_cast<int>(i)));
     for (int m : members) {
+      const Graph::Node& node = graph_.node(m);
       std::vector<Expr> arguments;
-      for (size_t i = 0; i < node(m).inputs.size(); ++i) {
-        const bool shape_only = node(m).op->input_spec(node(m).attrs, i).shape_only;
-        arguments.push_back(shape_only ? values.begin()->second : values.at(node(m).inputs[i]));  // any will do where none is read
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const bool shape_only = node.op->input_spec(node.attrs, i).shape_only;
+        arguments.push_back(shape_only ? values.begin()->second : values.at(node.inputs[i]));  // any will do where none is read
       }
-      values.emplace(ValueId{m, 0}, rounded(node(m).op->expression(node(m).attrs.get(), arguments), *node(m).outputs[0].dtype));
+      values.emplace(ValueId{m, 0}, rounded(node.op->expression(node.attrs.get(), arguments), *node.outputs[0].dtype));
     }
     const std::vector<int> results = results_of(members, last);
-    Graph::Node made{&OpRegistry::global().get("_fused"), node(last).name, {}, {}, {}, {}, {}};
+    Graph::Node made{.op = &OpRegistry::global().get("_fused"), .name = graph_.node(last).name};
     for (size_t r = 0; r < results.size(); ++r) {
-      const OutputInfo& info = node(results[r]).outputs[0];
+      const OutputInfo& info = graph_.node(results[r]).outputs[0];
       const Expr value = values.at({results[r], 0});
       const bool has_dtype = kernels::dtype_of_value(program, value.position()) == *info.dtype;
       program.add_result(has_dtype ? value.position() : widen(value).position());

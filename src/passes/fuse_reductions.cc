@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dispatch/compiler_rules.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "program/program_text.h"
@@ -30,7 +31,7 @@ class ReductionFusion {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       if (auto taking = find(n)) {
         is_reduction_taken[n] = true;
-        taken_.emplace(node(n).inputs[0].node, std::move(*taking));
+        taken_.emplace(graph_.node(n).inputs[0].node, std::move(*taking));
       }
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
@@ -43,19 +44,18 @@ class ReductionFusion {
   }
 
  private:
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
-
   std::optional<Taking> find(int n) const {
-    const Graph::Node& r = node(n);
-    if (!r.op || !r.op->reduction || !r.outputs[0].shape) return std::nullopt;
+    const Graph::Node& r = graph_.node(n);
+    const auto& reduction = rules_of(r.op).reduction;
+    if (!reduction || !r.outputs[0].shape) return std::nullopt;
     const ValueId from = r.inputs[0];
     if (graph_.info(from).dtype != r.outputs[0].dtype || r.outputs[0].dtype == DType::boolean) return std::nullopt;
     if (is_read_by_others(from, n)) return std::nullopt;  // must be written down anyway, and is soon read back: nothing is gained
     if (taken_.contains(from.node) || (from.node < backward_begins_) != (n < backward_begins_)) return std::nullopt;
     std::vector<Shape> shapes;
-    for (ValueId v : r.inputs) shapes.push_back(*graph_.info(v).shape);
-    Reduction how = r.op->reduction(r.attrs.get(), shapes);
-    const auto program = elementwise_program(graph_, node(from.node));
+    for (ValueId v : r.inputs) shapes.push_back(graph_.shape(v));
+    Reduction how = reduction(r.attrs.get(), shapes);
+    const auto program = elementwise_program(graph_, graph_.node(from));
     if (!program || how.axes.empty()) return std::nullopt;
     Taking taking{n, std::move(how), *program, from.index, {}};
     for (int i = 0; i < program->num_results(); ++i)
@@ -66,22 +66,25 @@ class ReductionFusion {
   bool is_read_by_others(ValueId v, int reduction) const {
     const auto& readers = readers_.of(v.node);
     return std::any_of(readers.begin(), readers.end(), [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
       return r != reduction && std::find(read.begin(), read.end(), v) != read.end();
     });
   }
 
   void emit(int source, const Taking& taking, Rewriter& rewriter) const {
-    const Graph::Node &from = node(source), &r = node(taking.reduction);
+    const Graph::Node &from = graph_.node(source), &r = graph_.node(taking.reduction);
     Program program(taking.program.type());
     for (int i = 0; i < taking.program.size(); ++i) program.append(taking.program[i]);
     if (taking.program.num_results() > 1 || !taking.others.empty()) program.add_result(taking.program.result(taking.reduced));
     for (int i : taking.others) program.add_result(taking.program.result(i));
     const OpDef& fused = OpRegistry::global().get("_fused_reduce");
     const Reduction& how = taking.how;
-    const AttrList attrs{
-        {"program", program_text(program)}, {"how", how.how}, {"finish", how.finish}, {"axis", how.axes}, {"shape", *r.outputs[0].shape}};
-    Graph::Node made{&fused, r.name, fused.make_attrs(attrs), {}, {}, {}, r.outputs};
+    const AttrList attrs{{"program", program_text(program)},
+                         {"how", std::string(name(how.how))},
+                         {"finish", std::string(name(how.finish))},
+                         {"axis", how.axes},
+                         {"shape", *r.outputs[0].shape}};
+    Graph::Node made{.op = &fused, .name = r.name, .attrs = fused.make_attrs(attrs), .outputs = r.outputs};
     for (ValueId v : from.inputs) made.inputs.push_back(rewriter.mapped(v));
     for (int i : taking.others) made.outputs.push_back(from.outputs[i]);
     const int number = rewriter.graph().add(std::move(made));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dispatch/compiler_rules.h"
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
 #include "passes/readers.h"
@@ -84,9 +85,7 @@ class RowFusion {
     }
   };
 
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   const Member& member(int n) const { return members_[n]; }
-  const Shape& shape(ValueId v) const { return *graph_.info(v).shape; }
 
   static bool is_real(ComputeType type) { return type == ComputeType::f32 || type == ComputeType::f64; }
 
@@ -98,22 +97,23 @@ class RowFusion {
       return is_real(*type) && has_shape_of_inputs(graph_, n) ? Member{Member::Kind::map, *type, {}, {}} : Member{};
     if (const auto program = fused_program(n))
       return is_real(program->type()) ? Member{Member::Kind::map, program->type(), {}, {}} : Member{};
-    if (!n.op->row_call && !n.op->reduction) return {};
+    const CompilerRules& rules = rules_of(n.op);
+    if (!rules.row_call && !rules.reduction) return {};
     std::vector<Shape> shapes;
     std::vector<DType> dtypes;
     for (ValueId v : n.inputs) {
-      shapes.push_back(shape(v));
+      shapes.push_back(graph_.shape(v));
       dtypes.push_back(*graph_.info(v).dtype);
     }
     const DType dtype = promote_inputs(*n.op, n.attrs, dtypes);
     const ComputeType type = kernels::compute_type(dtype);
     if (!is_real(type)) return {};
-    if (n.op->reduction) {
+    if (rules.reduction) {
       if (!holds(type, dtypes[0]) || dtypes[0] == DType::boolean || n.outputs[0].dtype != dtypes[0]) return {};
-      return {Member::Kind::reduction, type, {}, n.op->reduction(n.attrs.get(), shapes)};
+      return {Member::Kind::reduction, type, {}, rules.reduction(n.attrs.get(), shapes)};
     }
     const bool all_held = std::all_of(n.outputs.begin(), n.outputs.end(), [&](const OutputInfo& o) { return holds(type, *o.dtype); });
-    auto call = n.op->row_call(n.attrs.get(), shapes);
+    auto call = rules.row_call(n.attrs.get(), shapes);
     if (!call || !all_held) return {};
     const auto* signature = &kernels::row_signature(call->function);
     return {Member::Kind::call, type, std::move(call), {}, signature};
@@ -142,8 +142,8 @@ class RowFusion {
   }
   // The shape of the rows that a reduction or a call works on.
   const Shape& rows_shape(int n) const {
-    if (member(n).call && member(n).signature->arguments[0] != RowValue::row) return *node(n).outputs[0].shape;
-    return shape(node(n).inputs[0]);
+    if (member(n).call && member(n).signature->arguments[0] != RowValue::row) return *graph_.node(n).outputs[0].shape;
+    return graph_.shape(graph_.node(n).inputs[0]);
   }
   std::vector<int> neighbours(const Group& group) const {
     std::vector<int> found;
@@ -159,10 +159,11 @@ class RowFusion {
     const Member& m = member(n);
     if (m.kind == Member::Kind::none || m.type != group.type) return false;
     if ((n < backward_begins_) != (group.nodes[0] < backward_begins_)) return false;
-    const Shape& out = *node(n).outputs[0].shape;
+    const Shape& out = *graph_.node(n).outputs[0].shape;
     if (m.kind == Member::Kind::map) return out == group.rows.whole || out == group.rows.narrow;
     if (m.reduction)
-      return shape(node(n).inputs[0]) == group.rows.whole && group.rows.is_number(out) && m.reduction->axes == group.rows.axes;
+      return graph_.shape(graph_.node(n).inputs[0]) == group.rows.whole && group.rows.is_number(out) &&
+             m.reduction->axes == group.rows.axes;
     return group.rows.axes.ndim() == 1 && has_values_of(group.rows, n);
   }
   // Whether inputs and outputs of a call are what its function reads and gives.
@@ -170,12 +171,12 @@ class RowFusion {
     const auto& [name, arguments, results] = *member(n).signature;
     for (size_t i = 0; i < arguments.size(); ++i) {
       // A flat number does not broadcast with the rows, so no map can convert it.
-      const OutputInfo& info = graph_.info(node(n).inputs[i]);
+      const OutputInfo& info = graph_.info(graph_.node(n).inputs[i]);
       if (!is_value_of(rows, arguments[i], info)) return false;
       if (arguments[i] == RowValue::number && *info.shape == rows.flat && *info.dtype != kernels::storage_of(member(n).type)) return false;
     }
     for (size_t i = 0; i < results.size(); ++i)
-      if (!is_value_of(rows, results[i], node(n).outputs[i])) return false;
+      if (!is_value_of(rows, results[i], graph_.node(n).outputs[i])) return false;
     return true;
   }
   static bool is_value_of(const Rows& rows, RowValue kind, const OutputInfo& info) {
@@ -195,7 +196,7 @@ class RowFusion {
       if (updates_.forbid_moving(n, last)) return false;
       for (int r : readers_.of(n))
         if (r < last && !group.has(r)) return false;
-      for (size_t i = 0; i < node(n).inputs.size(); ++i)
+      for (size_t i = 0; i < graph_.node(n).inputs.size(); ++i)
         if (!is_readable(n, i, group)) return false;
     }
     return inputs_of(group).size() <= kMostInputs && results_of(group).size() <= Program::kMaxResults &&
@@ -203,11 +204,11 @@ class RowFusion {
   }
   // Sums are known at the end only. What is flat does not broadcast with the rows: it is read as a number of each row, and from outside.
   bool is_readable(int n, size_t input, const Group& group) const {
-    const ValueId v = node(n).inputs[input];
-    if (group.has(v.node)) return !(shape(v) == group.rows.flat) && !is_sum(v);
-    if (!is_per_row(n, input) || shape(v) == group.rows.narrow) return true;
+    const ValueId v = graph_.node(n).inputs[input];
+    if (group.has(v.node)) return !(graph_.shape(v) == group.rows.flat) && !is_sum(v);
+    if (!is_per_row(n, input) || graph_.shape(v) == group.rows.narrow) return true;
     return std::all_of(group.nodes.begin(), group.nodes.end(), [&](int other) {
-      const auto& in = node(other).inputs;
+      const auto& in = graph_.node(other).inputs;
       for (size_t i = 0; i < in.size(); ++i)
         if (in[i] == v && !is_per_row(other, i)) return false;
       return true;
@@ -226,32 +227,33 @@ class RowFusion {
   // reductions are left to fuse_reductions.
   bool is_worth_it(const Group& group) const {
     if (group.nodes.size() < 2) return false;
-    const auto is_whole = [&](int n) { return *node(n).outputs[0].shape == group.rows.whole; };
+    const auto is_whole = [&](int n) { return *graph_.node(n).outputs[0].shape == group.rows.whole; };
     const bool has_whole = std::any_of(group.nodes.begin(), group.nodes.end(), is_whole);
     return std::any_of(group.nodes.begin(), group.nodes.end(), [&](int n) {
       if (member(n).call) return has_whole;
       if (!is_whole(n)) return false;
-      const auto& in = node(n).inputs;
-      return std::any_of(in.begin(), in.end(), [&](ValueId v) { return group.has(v.node) && shape(v) == group.rows.narrow; });
+      const auto& in = graph_.node(n).inputs;
+      return std::any_of(in.begin(), in.end(), [&](ValueId v) { return group.has(v.node) && graph_.shape(v) == group.rows.narrow; });
     });
   }
   // Whether the inputs say what the rows are.
   bool gives_shape(const Group& group) const {
     std::vector<const Shape*> shapes;
     for (int n : group.nodes)
-      for (size_t i = 0; i < node(n).inputs.size(); ++i)
-        if (const ValueId v = node(n).inputs[i]; !group.has(v.node) && is_read(n, i) && !is_per_row(n, i)) shapes.push_back(&shape(v));
+      for (size_t i = 0; i < graph_.node(n).inputs.size(); ++i)
+        if (const ValueId v = graph_.node(n).inputs[i]; !group.has(v.node) && is_read(n, i) && !is_per_row(n, i))
+          shapes.push_back(&graph_.shape(v));
     return broadcast_to_exactly(shapes, group.rows.whole);
   }
 
   // Calls and reductions need nothing of which they only read the shape.
   bool is_read(int n, size_t input) const {
-    return member(n).kind == Member::Kind::map || !node(n).op->input_spec(node(n).attrs, input).shape_only;
+    return member(n).kind == Member::Kind::map || !graph_.node(n).op->input_spec(graph_.node(n).attrs, input).shape_only;
   }
   std::vector<ValueId> values_read(int n) const {
     std::vector<ValueId> values;
-    for (size_t i = 0; i < node(n).inputs.size(); ++i)
-      if (is_read(n, i)) values.push_back(node(n).inputs[i]);
+    for (size_t i = 0; i < graph_.node(n).inputs.size(); ++i)
+      if (is_read(n, i)) values.push_back(graph_.node(n).inputs[i]);
     return values;
   }
   std::vector<ValueId> inputs_of(const Group& group) const {
@@ -266,7 +268,7 @@ class RowFusion {
     std::vector<ValueId> results;
     for (size_t k = group.nodes.size(); k-- > 0;) {
       const int n = group.nodes[k];
-      for (int i = 0; i < static_cast<int>(node(n).outputs.size()); ++i)
+      for (int i = 0; i < static_cast<int>(graph_.node(n).outputs.size()); ++i)
         if (is_read_outside({n, i}, group)) results.push_back({n, i});
     }
     return results;
@@ -274,7 +276,7 @@ class RowFusion {
   bool is_read_outside(ValueId v, const Group& group) const {
     const auto& readers = readers_.of(v.node);
     return std::any_of(readers.begin(), readers.end(), [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : node(r).inputs;
+      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
       return (r == Readers::kCaller || !group.has(r)) && std::find(read.begin(), read.end(), v) != read.end();
     });
   }
@@ -308,19 +310,19 @@ class RowFusion {
       }
       int first = 0;
       if (m.kind == Member::Kind::map) {
-        const auto fused = fused_program(node(n));
-        first = add_map(fused ? *fused : program_of(node(n), group.type), arguments);
+        const auto fused = fused_program(graph_.node(n));
+        first = add_map(fused ? *fused : program_of(graph_.node(n), group.type), arguments);
       } else if (m.reduction) {
-        first = add(kernels::reduction_stage(m.reduction->how, m.reduction->finish, arguments[0], *node(n).outputs[0].dtype));
+        first = add(kernels::reduction_stage(m.reduction->how, m.reduction->finish, arguments[0], *graph_.node(n).outputs[0].dtype));
       } else {
         const auto& kinds = m.signature->results;
         const auto sum = std::find(kinds.begin(), kinds.end(), RowValue::sum);
-        const DType dtype = sum == kinds.end() ? DType::float32 : *node(n).outputs[sum - kinds.begin()].dtype;
+        const DType dtype = sum == kinds.end() ? DType::float32 : *graph_.node(n).outputs[sum - kinds.begin()].dtype;
         first = add(kernels::function_stage(m.call->function, arguments, m.call->number, dtype));
       }
-      for (int i = 0; i < static_cast<int>(node(n).outputs.size()); ++i) {
+      for (int i = 0; i < static_cast<int>(graph_.node(n).outputs.size()); ++i) {
         int value = first + i;
-        const DType dtype = *node(n).outputs[i].dtype;
+        const DType dtype = *graph_.node(n).outputs[i].dtype;
         if (m.kind == Member::Kind::call && !is_sum({n, i}) && dtype != kernels::storage_of(group.type)) {
           Program rounding(group.type);
           rounded(Expr::input(rounding, 0), dtype);
@@ -330,10 +332,10 @@ class RowFusion {
       }
     }
     const int last = group.nodes.back();
-    Graph::Node made{&OpRegistry::global().get("_fused_rows"), node(last).name, {}, {}, {}, {}, {}};
+    Graph::Node made{.op = &OpRegistry::global().get("_fused_rows"), .name = graph_.node(last).name};
     Shape flat;
     for (ValueId v : results) {
-      if (shape(v) == group.rows.flat && !is_sum(v)) flat.push_back(static_cast<int64_t>(program.results.size()));
+      if (graph_.shape(v) == group.rows.flat && !is_sum(v)) flat.push_back(static_cast<int64_t>(program.results.size()));
       program.results.push_back(values.at(v));
       made.outputs.push_back(graph_.info(v));
     }
@@ -343,7 +345,7 @@ class RowFusion {
     for (ValueId v : inputs) made.inputs.push_back(rewriter.mapped(v));
     const int number = rewriter.put(last, std::move(made));
     for (int n : group.nodes) {
-      std::vector<ValueId> outputs(node(n).outputs.size(), {number, 0});
+      std::vector<ValueId> outputs(graph_.node(n).outputs.size(), {number, 0});
       for (size_t r = 0; r < results.size(); ++r)
         if (results[r].node == n) outputs[results[r].index].index = static_cast<int>(r);
       rewriter.replace(n, std::move(outputs));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dispatch/compiler_rules.h"
 #include "passes/readers.h"
 #include "passes/state_updates.h"
 
@@ -17,7 +18,7 @@ class LayerJoiner {
 
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (node(n).op && node(n).op->join && !is_joined_[n]) find_chain(n);
+      if (rules_of(graph_.node(n).op).join && !is_joined_[n]) find_chain(n);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (const auto found = chain_ending_at_.find(n); found != chain_ending_at_.end())
@@ -33,13 +34,12 @@ class LayerJoiner {
     std::vector<int> nodes;
     JoinedCall call;
   };
-  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
 
   // The call of the same operator that alone reads the result of the last node, as its first input; or -1. A chain is computed where
   // its last node stands.
   int next(const std::vector<int>& chain) const {
     const int last = chain.back(), reader = readers_.only_node(last);
-    if (reader < 0 || node(reader).op != node(last).op || !(node(reader).inputs[0] == ValueId{last, 0})) return -1;
+    if (reader < 0 || graph_.node(reader).op != graph_.node(last).op || !(graph_.node(reader).inputs[0] == ValueId{last, 0})) return -1;
     const auto must_stay = [&](int n) { return updates_.forbid_moving(n, reader); };
     return std::any_of(chain.begin(), chain.end(), must_stay) ? -1 : reader;
   }
@@ -52,7 +52,7 @@ class LayerJoiner {
       calls.push_back(call_of(n));
     }
     for (; nodes.size() > 1; nodes.pop_back(), calls.pop_back()) {
-      auto call = node(first).op->join(calls);
+      auto call = rules_of(graph_.node(first).op).join(calls);
       if (!call) continue;
       for (int n : nodes) is_joined_[n] = true;
       const int last = nodes.back();
@@ -61,16 +61,16 @@ class LayerJoiner {
     }
   }
   ChainedCall call_of(int n) const {
-    ChainedCall call{node(n).attrs.get(), {}};
-    for (ValueId v : node(n).inputs) call.in.push_back(*graph_.info(v).shape);
+    ChainedCall call{graph_.node(n).attrs.get(), {}};
+    for (ValueId v : graph_.node(n).inputs) call.in.push_back(graph_.shape(v));
     return call;
   }
 
   Graph::Node joined(const Chain& chain, const Rewriter& rewriter) const {
-    const Graph::Node& last = node(chain.nodes.back());
-    Graph::Node made{&OpRegistry::global().get(chain.call.op), last.name, chain.call.attrs, {}, {}, {}, last.outputs};
+    const Graph::Node& last = graph_.node(chain.nodes.back());
+    Graph::Node made{.op = &OpRegistry::global().get(chain.call.op), .name = last.name, .attrs = chain.call.attrs, .outputs = last.outputs};
     for (size_t i = 0; i < chain.nodes.size(); ++i) {
-      const auto& inputs = node(chain.nodes[i]).inputs;
+      const auto& inputs = graph_.node(chain.nodes[i]).inputs;
       for (size_t k = i == 0 ? 0 : 1; k < inputs.size(); ++k) made.inputs.push_back(rewriter.mapped(inputs[k]));
     }
     return made;

@@ -1,5 +1,5 @@
-// A pass takes a graph and returns a better one with the same outputs. Passes ask operators for properties; none
-// names an operator.
+// A pass takes a graph and returns a better one with the same outputs. Passes ask operators for properties and for what they compute; none
+// recognises an operator by its name.
 #pragma once
 #include "graph/graph.h"
 
@@ -21,7 +21,7 @@ class Rewriter {
   ValueId mapped(ValueId v) const { return map_[v.node][v.index]; }
   // Copies node n with its inputs mapped.
   int keep(int n) {
-    Graph::Node node = from_.nodes[n];
+    Graph::Node node = from_.node(n);
     for (ValueId& v : node.inputs) v = mapped(v);
     return put(n, std::move(node));
   }

@@ -12,7 +12,7 @@ ValueId highest_like(const Graph& graph, ValueId v) {
     return info.shape && wanted.shape && *info.shape == *wanted.shape && info.dtype == wanted.dtype;
   };
   for (;;) {
-    const auto& inputs = graph.nodes[v.node].inputs;
+    const auto& inputs = graph.node(v).inputs;
     const auto above = std::find_if(inputs.begin(), inputs.end(), is_like);
     if (above == inputs.end()) return v;
     v = *above;
@@ -24,7 +24,7 @@ ValueId highest_like(const Graph& graph, ValueId v) {
 Graph raise_shape_reads(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    Graph::Node node = graph.nodes[n];
+    Graph::Node node = graph.node(n);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool shape_only = node.op->input_spec(node.attrs, i).shape_only;
       node.inputs[i] = rewriter.mapped(shape_only ? highest_like(graph, node.inputs[i]) : node.inputs[i]);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/compiler_rules.h"
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
 #include "passes/pass.h"
-#include "program/program_text.h"
 
 namespace gluino {
 namespace {
@@ -117,7 +117,7 @@ bool broadcast_to_exactly(const std::vector<const Shape*>& shapes, const Shape& 
 }
 bool has_shape_of_inputs(const Graph& graph, const Graph::Node& node) {
   std::vector<const Shape*> shapes;
-  for (ValueId v : node.inputs) shapes.push_back(&*graph.info(v).shape);
+  for (ValueId v : node.inputs) shapes.push_back(&graph.shape(v));
   return broadcast_to_exactly(shapes, *node.outputs[0].shape);
 }
 
@@ -140,10 +140,8 @@ Program program_of(const Graph::Node& node, ComputeType type) {
 }
 
 std::optional<Program> fused_program(const Graph::Node& node) {
-  if (!node.op || node.op != &OpRegistry::global().get("_fused")) return std::nullopt;
-  for (const auto& [name, text] : node.op->print_attrs(node.attrs))
-    if (name == "program") return parse_program(text);
-  return std::nullopt;
+  const auto& program = rules_of(node.op).program;
+  return program ? std::optional(program(node.attrs.get())) : std::nullopt;
 }
 
 std::optional<Program> elementwise_program(const Graph& graph, const Graph::Node& node) {

@@ -20,10 +20,10 @@ bool broadcast_to_exactly(const std::vector<const Shape*>& shapes, const Shape& 
 bool has_shape_of_inputs(const Graph& graph, const Graph::Node& node);
 // The node's program over its inputs x0, x1, ..., rounded to its dtype.
 Program program_of(const Graph::Node& node, ComputeType type);
-// The program of a node that fuse_elementwise has made; null for others.
+// The program of a node that keeps one, as fuse_elementwise makes them; null for others.
 std::optional<Program> fused_program(const Graph::Node& node);
 
-// The program of an elementwise node or of one that fuse_elementwise has made; null for others.
+// The program of an elementwise node or of one that keeps it; null for others.
 std::optional<Program> elementwise_program(const Graph& graph, const Graph::Node& node);
 
 // Whether all inputs and the first output are float32.

@@ -11,7 +11,7 @@ class Simplifier {
   }
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const auto& node = graph_.nodes[i];
+      const auto& node = graph_.node(i);
       origin_[i] = i;
       if (!is_identity(node) || (is_output_[i] && !may_be_output(static_cast<size_t>(node.inputs[0].node)))) {
         rewriter_.keep(static_cast<int>(i));
@@ -35,7 +35,7 @@ class Simplifier {
   }
   // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
   bool may_be_output(size_t source) const {
-    const Graph::Node& made = graph_.nodes[origin_[source]];
+    const Graph::Node& made = graph_.node(origin_[source]);
     return made.op && !made.op->is_view && !is_output_[origin_[source]];
   }
 

@@ -15,6 +15,8 @@ enum class ReduceFinish : uint8_t { GLUINO_REDUCE_FINISHES(GLUINO_X) };
 inline constexpr const char* kReduceNames[] = {GLUINO_REDUCE_OPS(GLUINO_X)};
 inline constexpr const char* kFinishNames[] = {GLUINO_REDUCE_FINISHES(GLUINO_X)};
 #undef GLUINO_X
+inline const char* name(ReduceOp op) { return kReduceNames[static_cast<int>(op)]; }
+inline const char* name(ReduceFinish finish) { return kFinishNames[static_cast<int>(finish)]; }
 inline constexpr int kReduceOps = sizeof(kReduceNames) / sizeof(*kReduceNames);
 inline constexpr int64_t kReduceBlock = 2048;  // sums are carried on in double after so many elements
 inline constexpr int64_t kWidenedBlock = 512;  // the same for arrays of 16-bit floats, which are widened block by block

@@ -68,9 +68,11 @@ RowStage parse_stage(const std::string& text, std::string_view words) {
     const size_t space = rest.find(' ');
     const std::string_view first = rest.substr(0, space);
     const DType dtype = space == std::string_view::npos ? DType::float32 : parse_dtype(rest.substr(space + 1));
-    if (index_of(kReduceNames, name) < 0) return function_stage(name, std::move(arguments), parse_number<double>(text, first), dtype);
+    const int how = index_of(kReduceNames, name), finish = index_of(kFinishNames, first);
+    if (how < 0) return function_stage(function_named(name), std::move(arguments), parse_number<double>(text, first), dtype);
     if (arguments.size() != 1) damaged(text);
-    return reduction_stage(name, first, arguments[0], dtype);
+    if (finish < 0) raise<AttrError>("there is no reduction {} {} of rows", name, first);
+    return reduction_stage(static_cast<ReduceOp>(how), static_cast<ReduceFinish>(finish), arguments[0], dtype);
   }
   const Program program = parse_program(std::string(rest));
   check_program(program, arguments.size());
@@ -78,13 +80,12 @@ RowStage parse_stage(const std::string& text, std::string_view words) {
 }
 
 std::string stage_text(const RowStage& s) {
-  const std::string_view name =
-      s.function == RowFunction::reduce ? std::string_view(kReduceNames[static_cast<size_t>(s.how)]) : row_signature(s.function).name;
+  const std::string_view function = s.function == RowFunction::reduce ? name(s.how) : row_signature(s.function).name;
   std::string rest = s.function == RowFunction::map      ? program_text(s.loops->program())
-                     : s.function == RowFunction::reduce ? kFinishNames[static_cast<size_t>(s.finish)]
+                     : s.function == RowFunction::reduce ? name(s.finish)
                                                          : fmt::format("{}", s.number);
   if (s.dtype) rest += fmt::format(" {}", dtype_name(*s.dtype));
-  return fmt::format("{}({}) {}", name, fmt::join(s.arguments, ","), rest);
+  return fmt::format("{}({}) {}", function, fmt::join(s.arguments, ","), rest);
 }
 
 }  // namespace
@@ -94,19 +95,12 @@ RowStage map_stage(const Program& program, std::vector<int> arguments) {
   return stage;
 }
 static std::optional<DType> if_narrow(DType dtype) { return dtype_bytes(dtype) == 2 ? std::optional(dtype) : std::nullopt; }
-RowStage reduction_stage(std::string_view how, std::string_view finish, int argument, DType dtype) {
-  const int h = index_of(kReduceNames, how), f = index_of(kFinishNames, finish);
-  if (h < 0 || f < 0) raise<AttrError>("there is no reduction {} {} of rows", how, finish);
-  return {.function = RowFunction::reduce,
-          .arguments = {argument},
-          .loops = {},
-          .how = static_cast<ReduceOp>(h),
-          .finish = static_cast<ReduceFinish>(f),
-          .dtype = if_narrow(dtype)};
+RowStage reduction_stage(ReduceOp how, ReduceFinish finish, int argument, DType dtype) {
+  return {.function = RowFunction::reduce, .arguments = {argument}, .loops = {}, .how = how, .finish = finish, .dtype = if_narrow(dtype)};
 }
-RowStage function_stage(std::string_view name, std::vector<int> arguments, double number, DType dtype) {
-  const RowFunction function = function_named(name);
-  if (arguments.size() != row_signature(function).arguments.size()) raise<AttrError>("{} of rows reads another number of values", name);
+RowStage function_stage(RowFunction function, std::vector<int> arguments, double number, DType dtype) {
+  const RowSignature& signature = row_signature(function);
+  if (arguments.size() != signature.arguments.size()) raise<AttrError>("{} of rows reads another number of values", signature.name);
   RowStage stage{.function = function, .arguments = std::move(arguments)};
   stage.number = number;
   stage.dtype = if_narrow(dtype);
@@ -118,7 +112,6 @@ int RowStage::gives() const {
 }
 
 const RowSignature& row_signature(RowFunction function) { return signatures()[static_cast<size_t>(function)]; }
-const RowSignature& row_signature(std::string_view name) { return row_signature(function_named(name)); }
 
 bool RowProgram::is_read_per_row(int value) const {
   return std::any_of(stages.begin(), stages.end(), [&](const RowStage& s) {

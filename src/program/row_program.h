@@ -9,37 +9,9 @@
 
 #include "program/compiled_loops.h"
 #include "program/reduction.h"
+#include "program/row_function.h"
 
 namespace gluino::kernels {
-
-// reduce: one number per row. softmax, log_softmax: of the row times `number`. Their gradients: from head and result, times `number`.
-// layer_norm: of the row, with a row of factors and a row of offsets, `number` is added to the variance; also gives mean and standard
-// deviation, one number per row. layer_norm_grad: from head, data, factors, mean and standard deviation, the gradients of data, factors and
-// offsets. pick: the element that an index names; one out of range means the nearest. pick_grad: a row of zeros with a number there.
-enum class RowFunction : uint8_t {
-  map,
-  reduce,
-  softmax,
-  log_softmax,
-  softmax_grad,
-  log_softmax_grad,
-  layer_norm,
-  layer_norm_grad,
-  pick,
-  pick_grad
-};
-
-// What a value is for each row: a row of its own, the same row for all, one number, or a whole number of any dtype. sum: one row that all
-// rows are added up in; it is known when all rows are done, so no stage reads it.
-enum class RowValue : uint8_t { row, shared, number, index, sum };
-
-struct RowSignature {
-  std::string_view name;
-  std::vector<RowValue> arguments, results;
-};
-// Raises AttrError where there is no such function.
-const RowSignature& row_signature(std::string_view name);
-const RowSignature& row_signature(RowFunction function);
 
 struct RowStage {
   RowFunction function = RowFunction::map;
@@ -53,9 +25,9 @@ struct RowStage {
 };
 RowStage map_stage(const Program& program, std::vector<int> arguments);
 // dtype: of the array that the row would be.
-RowStage reduction_stage(std::string_view how, std::string_view finish, int argument, DType dtype);
-// dtype: of sums over rows.
-RowStage function_stage(std::string_view function, std::vector<int> arguments, double number, DType dtype = DType::float32);
+RowStage reduction_stage(ReduceOp how, ReduceFinish finish, int argument, DType dtype);
+// dtype: of sums over rows. Raises AttrError where the function takes another number of arguments.
+RowStage function_stage(RowFunction function, std::vector<int> arguments, double number, DType dtype = DType::float32);
 
 class CompiledRows;
 struct RowProgram {

@@ -1,4 +1,5 @@
 // Each pass is fed a graph as text and its result is compared as text.
+#include "exec/pipeline.h"
 #include "graph/pass_on_text.h"
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
@@ -36,6 +37,23 @@ TEST(TextForm, HoldsTheBodiesOfLoops) {
       "}\n";
   EXPECT_EQ(Graph::parse(text).str(), text);
   EXPECT_EQ(Symbol::parse(text).str(), text);
+}
+
+TEST(Pipeline, LeavesOutPassesByTheirWholeNames) {
+  const Graph g = Graph::parse("graph(x: float32 (2,)) {\n  r = relu(x)\n  return r\n}\n");
+  const auto stages = [&] {
+    std::vector<std::string> names;
+    for (const StageTime& s : compile(g, {.wanted_gradients = {"x"}}).stages) names.push_back(s.stage);
+    return names;
+  };
+  const auto with = [&](const std::string& stage) {
+    const auto names = stages();
+    return std::find(names.begin(), names.end(), stage) != names.end();
+  };
+  EXPECT_TRUE(with("simplify") && with("simplify (joint)") && with("fuse_rows"));
+  const SkippedPasses skipped("simplify (joint),fuse_rows_of_another_kind,fuse_elementwise");
+  EXPECT_TRUE(with("simplify") && with("fuse_rows"));
+  EXPECT_FALSE(with("simplify (joint)") || with("fuse_elementwise"));
 }
 
 TEST(Simplify, LeavesOutWhatChangesNothing) {

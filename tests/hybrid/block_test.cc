@@ -97,6 +97,28 @@ TEST(Block, ErrorsNameTheMistake) {
   GLUINO_EXPECT_ERROR(UserError, "its child '0' is a Plain, which is not", hybrid.add(Plain()));
 }
 
+TEST(Block, TheInnermostBlockNamesItselfWhateverTheMessageSays) {
+  struct Picky : nn::Block {
+    Tensor forward(const Tensor&) override { throw UserError("the size (in bytes) is odd"); }
+  };
+  struct Outer : nn::Block {
+    Picky inner;
+    Outer() { GLUINO_CHILDREN(inner); }
+    Tensor forward(const Tensor& x) override { return inner(x); }
+  };
+  struct Outermost : nn::Block {
+    Outer outer;
+    Outermost() { GLUINO_CHILDREN(outer); }
+    Tensor forward(const Tensor& x) override { return outer(x); }
+  } net;
+  try {
+    net(ones({1}));
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_EQ(std::string(e.what()), "the size (in bytes) is odd (in outermost.outer.inner, a Picky)");
+  }
+}
+
 TEST(Block, APlainBlockHybridizesWhatIsBelow) {
   nn::Sequential net;
   auto& inner = net.add<Net>();

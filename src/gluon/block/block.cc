@@ -96,8 +96,8 @@ Tensors Block::run_with_hooks(const Tensors& inputs, const std::function<Tensors
     outputs = body();
   } catch (const UserError& e) {
     // The innermost block names itself.
-    if (std::string_view(e.what()).find(" (in ") != std::string_view::npos || !parent_) throw;
-    rethrow_as(fmt::format("{} (in {}, a {})", e.what(), path(), kind()));
+    if (e.located() == Located::in_network || !parent_) throw;
+    rethrow_as(fmt::format("{} (in {}, a {})", e.what(), path(), kind()), Located::in_network);
   }
   for (const auto& [number, hook] : hooks_) hook(*this, inputs, outputs);
   return outputs;

@@ -7,7 +7,7 @@ namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
-#define INLINE __attribute__((always_inline)) inline
+#define GLUINO_INLINE __attribute__((always_inline)) inline
 
 #if defined(__AVX512F__)
 constexpr int kBytes = 64;
@@ -35,7 +35,7 @@ template <class T>
 constexpr int64_t kWidth = kBytes / sizeof(T);
 
 template <class V>
-INLINE V load(const void* from) {
+GLUINO_INLINE V load(const void* from) {
   V v;
   __builtin_memcpy(&v, from, sizeof(V));
   return v;

@@ -15,7 +15,7 @@ template <class T>
 struct Sums {
   Vector<T> vectors[kVectors] = {};
   // `n` is the length of the row, `rest` the sum of what does not fill a vector.
-  INLINE T total(int64_t n, T rest) const {
+  GLUINO_INLINE T total(int64_t n, T rest) const {
     if (n < kLanes<T>) return rest;
     T lanes[kLanes<T>];
     memcpy(lanes, &vectors, sizeof vectors);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "dispatch/compiler_rules.h"
 #include "kernels/convolution/convolution_algorithms.h"
 #include "kernels/convolution/convolution_blocked.h"
 #include "kernels/convolution/separable_convolution.h"
@@ -224,10 +225,10 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       .kernel_dtypes({DType::float32})
       .inplace(2)
       .inplace(3)
-      .join(join_convolutions)
       .not_differentiable("compiled programs for prediction use it")
       .sample({{2, 1, 5, 4, 8}, {8 * 8 * 9}, {8}, {2, 1, 3, 2, 8}}, compiled_sample({3, 3}, 8, 8, true))
       .sample({{2, 2, 5, 4}, {8 * 2 * 9}, {8}}, compiled_sample({3, 3}, 2, 8));
+  for_compiler(op).join(join_convolutions);
 }
 
 GLUINO_OP(_separable_convolution, SeparableAttrs) {

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "dispatch/compiler_rules.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/reduce/reduce.h"
@@ -61,6 +62,7 @@ GLUINO_OP(_fused, FusedAttrs) {
       .sample({{3, 4}, {4}}, program_of("f32 x0 x1 add(0,1) to_float16(2) tanh(3) 0 greater(4,5) to_bool(6) -> 7,3,4,2"));
   for (int in = 0; in < kernels::CompiledLoops::kMostInputs; ++in)
     for (int out = 0; out < Program::kMaxResults; ++out) op.inplace(in, out);
+  for_compiler(op).program([](const FusedAttrs& a) -> const Program& { return a.program.program(); });
 }
 
 // The reduction of trailing axes as a program of rows, which may have machine code. Made when it is first needed.
@@ -72,8 +74,7 @@ class RowsOfReduction {
       std::iota(arguments.begin(), arguments.end(), 0);
       rows_.type = program.type();
       rows_.stages.push_back(kernels::map_stage(program, arguments));
-      rows_.stages.push_back(kernels::reduction_stage(kReduceNames[static_cast<size_t>(how)], kFinishNames[static_cast<size_t>(finish)],
-                                                      inputs, result_dtypes(program)[0]));
+      rows_.stages.push_back(kernels::reduction_stage(how, finish, inputs, result_dtypes(program)[0]));
       rows_.results.push_back(inputs + program.num_results());
       for (int r = 1; r < program.num_results(); ++r) rows_.results.push_back(inputs + r);
       rows_.compiled = kernels::CompiledRows::of(row_program_text(rows_));

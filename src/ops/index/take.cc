@@ -2,11 +2,14 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "dispatch/compiler_rules.h"
 #include "ops/index/indices.h"
 #include "tensor/impl.h"
 
 namespace gluino::ops {
 namespace {
+
+using kernels::RowFunction;
 
 // ---- take: whole rows of an axis
 struct TakeAttrs {
@@ -178,7 +181,7 @@ static Tensor pick_backward(const Tensor& head, const Tensor& index, const Tenso
               {{"axis", axis_value(a.axis)}, {"keepdims", a.keepdims}, {"mode", std::string(mode_name(a.mode))}});
 }
 // As a function of single rows of the last axis. Where indices wrap or must be in range they stay with the operator.
-static std::optional<RowCall> pick_of_rows(const PickAttrs& a, const Shape& full, const char* function) {
+static std::optional<RowCall> pick_of_rows(const PickAttrs& a, const Shape& full, RowFunction function) {
   const bool is_last = a.axis && normalize_axis(*a.axis, full) == full.ndim() - 1;
   return is_last && a.mode == IndexMode::clip ? std::optional(RowCall{function, 0}) : std::nullopt;
 }
@@ -198,7 +201,6 @@ GLUINO_OP(pick, PickAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) { return pick_shape(a, in[0], in[1]); })
       .kernel(run_pick)
-      .row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[0], "pick"); })
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
                   return {pick_backward(g.head(), g.in(1), g.like(0), a), Tensor()};
@@ -206,6 +208,7 @@ GLUINO_OP(pick, PickAttrs) {
       .sample({{3, 4}, index_sample({3}, 4)})
       .sample({{3, 4}, index_sample({1, 4}, 3)}, {.axis = 0, .keepdims = true})
       .sample({{3, 4}, index_sample({3, 1}, 9)}, {.mode = IndexMode::wrap});
+  for_compiler(op).row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[0], RowFunction::pick); });
 }
 GLUINO_OP(_pick_backward, PickAttrs) {
   op.doc("Zeros of the shape of like with data where pick found it.")
@@ -228,7 +231,6 @@ GLUINO_OP(_pick_backward, PickAttrs) {
           visit_picked(a, k.out().shape(), k.in(1), [&](int64_t to, int64_t from) { out[to] = data[from]; });
         });
       })
-      .row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[2], "pick_grad"); })
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
                   const Tensor picked =
@@ -237,6 +239,7 @@ GLUINO_OP(_pick_backward, PickAttrs) {
                   return {call("reshape_like", {picked, g.like(0)}), Tensor(), Tensor()};
                 })
       .sample({{3}, index_sample({3}, 4), {3, 4}});
+  for_compiler(op).row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[2], RowFunction::pick_grad); });
 }
 GLUINO_OP(batch_take, NoAttrs) {
   op.doc("One element of each row of a matrix, named by an index.")

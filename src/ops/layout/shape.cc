@@ -1,4 +1,5 @@
 // Operators that change how elements are laid out but not what they are: reshapes (views) and permutations.
+#include "dispatch/compiler_rules.h"
 #include "kernels/elementwise/strided.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
@@ -297,7 +298,6 @@ GLUINO_OP(transpose, TransposeAttrs) {
         for (int64_t& e : out) e = in[0][static_cast<int>(e)];
         return out;
       })
-      .permutation(permutation)
       .kernel([](const TransposeAttrs& a, KernelContext& k) {
         run_permute(k.in(0), k.in(0).shape(), permutation(a, k.in(0).shape()), k.out());
       })
@@ -310,6 +310,7 @@ GLUINO_OP(transpose, TransposeAttrs) {
                 })
       .sample({{2, 3, 4}}, {.axes = {1, 2, 0}})
       .sample({{3, 4}});
+  for_compiler(op).permutation(permutation);
 }
 
 struct SwapAxisAttrs {
@@ -335,7 +336,6 @@ GLUINO_OP(SwapAxis, SwapAxisAttrs) {
         std::swap(out[normalize_axis(a.dim1, in[0])], out[normalize_axis(a.dim2, in[0])]);
         return out;
       })
-      .permutation(swapped_axes)
       .kernel([](const SwapAxisAttrs& a, KernelContext& k) {
         run_permute(k.in(0), k.in(0).shape(), swapped_axes(a, k.in(0).shape()), k.out());
       })
@@ -344,6 +344,7 @@ GLUINO_OP(SwapAxis, SwapAxisAttrs) {
                   return {call("SwapAxis", {g.head()}, {{"dim1", int64_t{a.dim1}}, {"dim2", int64_t{a.dim2}}})};
                 })
       .sample({{2, 3, 4}}, {.dim1 = 0, .dim2 = 2});
+  for_compiler(op).permutation(swapped_axes);
 }
 
 struct BlockAttrs {

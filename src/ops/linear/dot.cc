@@ -1,5 +1,6 @@
 // Matrix products: dot, batch_dot, gemm, syrk, Khatri-Rao.
 #include "base/parallel.h"
+#include "dispatch/compiler_rules.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/linear/matrices.h"
 
@@ -165,11 +166,9 @@ GLUINO_OP(batch_dot, DotAttrs) {
                     return call("batch_dot", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
                   });
                 })
-      .matrix_product([](const DotAttrs& a) {
-        return MatrixProduct{a.transpose_a, a.transpose_b};
-      })
       .sample({{2, 3, 4}, {2, 4, 5}})
       .sample({{2, 4, 3}, {2, 5, 4}}, {.transpose_a = true, .transpose_b = true});
+  for_compiler(op).matrix_product([](const DotAttrs& a) { return MatrixProduct{a.transpose_a, a.transpose_b}; });
 }
 
 struct GemmAttrs {

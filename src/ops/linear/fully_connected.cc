@@ -154,12 +154,13 @@ GLUINO_OP(FullyConnected, FullyConnectedAttrs) {
       .kernel(fully_connected_kernel)
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, fully_connected_gradient)
+      .sample({{2, 3, 2}, {4, 6}, {4}}, {.num_hidden = 4})
+      .sample({{2, 3, 5}, {4, 5}}, {.num_hidden = 4, .no_bias = true, .flatten = false});
+  for_compiler(op)
       .fold_affine([](const FullyConnectedAttrs& a, const Tensors& in, const ChannelAffine& c) {
         return c.axis == (a.flatten ? 1 : in[0].ndim() - 1) ? fold_into_weight(a, in, c, 0) : FoldedCall{};
       })
-      .compiled_layer(compiled_dense)
-      .sample({{2, 3, 2}, {4, 6}, {4}}, {.num_hidden = 4})
-      .sample({{2, 3, 5}, {4, 5}}, {.num_hidden = 4, .no_bias = true, .flatten = false});
+      .compiled_layer(compiled_dense);
 }
 
 }  // namespace

@@ -64,14 +64,15 @@ GLUINO_OP(Convolution, ConvolutionAttrs) {
       .kernel(convolution_kernel)
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, convolution_gradient)
-      .fold_affine([](const ConvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
-        return c.axis == channel_axis(a.layout, a.kernel.ndim()) ? fold_into_weight(a, in, c, 0) : FoldedCall{};
-      })
-      .compiled_layer(compiled_convolution)
       .sample({{2, 3, 5, 4}, {4, 3, 3, 2}, {4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 1}, .num_filter = 4})
       .sample({{2, 4, 6}, {4, 2, 3}}, {.kernel = {3}, .dilate = {2}, .num_filter = 4, .num_group = 2, .no_bias = true})
       .sample({{1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {2}}, {.kernel = {2, 3, 2}, .pad = {0, 1, 0}, .num_filter = 2})
       .sample({{2, 4, 5, 3}, {4, 3, 2, 3}, {4}}, {.kernel = {3, 2}, .num_filter = 4, .layout = "NHWC"});
+  for_compiler(op)
+      .fold_affine([](const ConvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
+        return c.axis == channel_axis(a.layout, a.kernel.ndim()) ? fold_into_weight(a, in, c, 0) : FoldedCall{};
+      })
+      .compiled_layer(compiled_convolution);
 }
 
 GLUINO_OP(_convolution_data_grad, ConvolutionAttrs) {
@@ -241,13 +242,13 @@ GLUINO_OP(Deconvolution, DeconvolutionAttrs) {
       .kernel(deconvolution_kernel)
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}}, deconvolution_gradient)
-      .fold_affine([](const DeconvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
-        const int axis = channel_axis(a.layout, a.kernel.ndim());
-        return c.axis == axis && a.num_group == 1 ? fold_into_weight(a, in, c, axis) : FoldedCall{};
-      })
       .sample({{2, 3, 3, 2}, {3, 4, 3, 2}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .adj = {1, 0}, .num_filter = 4})
       .sample({{2, 4, 3}, {4, 1, 3}, {2}}, {.kernel = {3}, .stride = {2}, .num_filter = 2, .num_group = 2, .no_bias = false})
       .sample({{1, 2, 3, 3}, {2, 2, 4, 4}}, {.kernel = {4, 4}, .stride = {2, 2}, .target_shape = {6, 5}, .num_filter = 2});
+  for_compiler(op).fold_affine([](const DeconvolutionAttrs& a, const Tensors& in, const ChannelAffine& c) {
+    const int axis = channel_axis(a.layout, a.kernel.ndim());
+    return c.axis == axis && a.num_group == 1 ? fold_into_weight(a, in, c, axis) : FoldedCall{};
+  });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What the operators of convolutions share: attributes, and what follows from them.
 #pragma once
+#include "dispatch/compiler_rules.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {

@@ -123,7 +123,6 @@ GLUINO_OP(Pooling, PoolingAttrs) {
                 [](const PoolingAttrs& a, const Gradient& g) -> Tensors {
                   return {call_with("_pooling_grad", {g.head(), g.in(0), g.out(0)}, a)};
                 })
-      .compiled_layer(compiled_pooling)
       .sample({{2, 3, 5, 4}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}})
       .sample(
           {{2, 2, 5, 4}},
@@ -131,6 +130,7 @@ GLUINO_OP(Pooling, PoolingAttrs) {
       .sample({{2, 2, 7}}, {.kernel = {3}, .stride = {2}, .pool_type = PoolKind::lp})
       .sample({{2, 4, 5, 2}}, {.kernel = {2, 2}, .pad = {1, 1}, .pool_type = PoolKind::avg, .count_include_pad = false, .layout = "NHWC"})
       .sample({{2, 2, 2, 3, 2}}, {.pool_type = PoolKind::sum, .global_pool = true});
+  for_compiler(op).compiled_layer(compiled_pooling);
 }
 
 GLUINO_OP(_pooling_grad, PoolingAttrs) {

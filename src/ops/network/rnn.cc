@@ -215,7 +215,6 @@ GLUINO_OP(RNN, RNNAttrs) {
       .kernel_dtypes(real_dtypes())
       .mode_dependent()
       .random_if([](const RNNAttrs& a) { return a.p > 0; })
-      .compiled_layer(compiled_rnn)
       .gradient({{0, 1, 2, 3, 4}, {2, 3}}, rnn_gradient)
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}}, {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true})
       .sample({{3, 2, 2}, {72}, {2, 2, 2}}, {.mode = RnnMode::gru, .state_size = 2, .num_layers = 2, .state_outputs = true})
@@ -223,6 +222,7 @@ GLUINO_OP(RNN, RNNAttrs) {
       .sample({{3, 2, 2}, {96}, {2, 2, 2}, {2, 2, 2}, SampleInput({2}, 1, 4, true)},
               {.state_size = 2, .num_layers = 1, .bidirectional = true, .state_outputs = true, .use_sequence_length = true})
       .sample_without_gradient({{3, 2, 2}, {45}, {2, 2, 3}}, {.mode = RnnMode::tanh, .state_size = 3, .num_layers = 2, .p = 0.5});
+  for_compiler(op).compiled_layer(compiled_rnn);
 }
 
 GLUINO_OP(_rnn_grad, RNNAttrs) {

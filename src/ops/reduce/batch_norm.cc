@@ -116,14 +116,14 @@ static void define_batch_norm(OpBuilder<BatchNormAttrs>& op) {
                   Tensors d = call_all_with("_batch_norm_grad", {g.head(), g.in(0), g.in(1), g.out(1), g.out(2), g.out(3)}, a);
                   return {d[0], d[1], d[2], Tensor(), Tensor()};
                 })
-      .channel_affine([](const BatchNormAttrs& a, const Tensors& in) -> ChannelAffine {
-        const Tensor rstd = call("rsqrt", {in[4] + a.eps}), scale = a.fix_gamma ? rstd : in[1] * rstd;
-        return {normalize_axis(a.axis, in[0].shape()), scale, in[2] - in[3] * scale};
-      })
       .sample({{3, 2, 4}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)}, {.fix_gamma = false})
       .sample({{5, 3}, uniform_sample({3}, 0.5, 1.5), {3}, {3}, uniform_sample({3}, 0.5, 2)})
       .sample({{3, 4, 2}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)},
               {.fix_gamma = false, .use_global_stats = true, .axis = -1});
+  for_compiler(op).channel_affine([](const BatchNormAttrs& a, const Tensors& in) -> ChannelAffine {
+    const Tensor rstd = call("rsqrt", {in[4] + a.eps}), scale = a.fix_gamma ? rstd : in[1] * rstd;
+    return {normalize_axis(a.axis, in[0].shape()), scale, in[2] - in[3] * scale};
+  });
 }
 GLUINO_OP(BatchNorm, BatchNormAttrs) {
   define_batch_norm(op.doc("Normalizes every channel by the mean and variance of the batch, or by the moving ones when predicting.")

@@ -9,6 +9,8 @@
 namespace gluino::ops {
 namespace {
 
+using kernels::RowFunction;
+
 static Tensors norm_gradient(std::string_view name, const auto& attrs, const Gradient& g) {
   return call_all_with(name, {g.head(), g.in(0), g.in(1), g.out(1), g.out(2)}, attrs);
 }
@@ -30,7 +32,7 @@ static kernels::RowLayout row_layout(const LayerNormAttrs& a, const Shape& s) {
   const AxisSplit split(s, normalize_axis(a.axis, s));
   return {split.outer, split.extent, split.inner};
 }
-static std::optional<RowCall> call_of_rows(const LayerNormAttrs& a, const Shape& data, const char* function, double number) {
+static std::optional<RowCall> call_of_rows(const LayerNormAttrs& a, const Shape& data, RowFunction function, double number) {
   return normalize_axis(a.axis, data) == data.ndim() - 1 ? std::optional(RowCall{function, number}) : std::nullopt;
 }
 GLUINO_OP(LayerNorm, LayerNormAttrs) {
@@ -62,10 +64,11 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
         });
       })
       .kernel_dtypes(real_dtypes())
-      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[0], "layer_norm", a.eps); })
       .gradient({{0, 1}, {1, 2}}, [](const LayerNormAttrs& a, const Gradient& g) { return norm_gradient("_layer_norm_grad", a, g); })
       .sample({{3, 4}, {4}, {4}})
       .sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});
+  for_compiler(op).row_call(
+      [](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[0], RowFunction::layer_norm, a.eps); });
 }
 GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
   op.doc("The gradients of LayerNorm with respect to data, gamma and beta.")
@@ -87,9 +90,10 @@ GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
       .kernel_dtypes(real_dtypes())
       .inplace(0)
       .inplace(1)
-      .row_call([](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[1], "layer_norm_grad", 0); })
       .not_differentiable("the second derivative of layer normalization is not implemented")
       .sample({{3, 4}, {3, 4}, {4}, {3, 1}, uniform_sample({3, 1}, 0.5, 2)});
+  for_compiler(op).row_call(
+      [](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[1], RowFunction::layer_norm_grad, 0); });
 }
 
 // ---- GroupNorm and InstanceNorm: rows are groups of channels of one image.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "dispatch/compiler_rules.h"
 #include "ops/reduce/axes.h"
 #include "tensor/impl.h"
 
@@ -12,9 +13,7 @@ namespace {
 using kernels::ReduceFinish;
 using kernels::ReduceOp;
 
-static Reduction reduction_over(ReduceOp how, ReduceFinish finish, const ReducedAxes& axes) {
-  return {kReduceNames[static_cast<size_t>(how)], kFinishNames[static_cast<size_t>(finish)], axes.list()};
-}
+static Reduction reduction_over(ReduceOp how, ReduceFinish finish, const ReducedAxes& axes) { return {how, finish, axes.list()}; }
 
 static void run_reduce(ReduceOp op, ReduceFinish finish, const Tensor& in, const ReducedAxes& axes, Tensor& out) {
   kernels::reduce(op, finish, bytes_of(in), in.dtype(), in.shape(), axes.flags(), bytes_of(out), out.dtype());
@@ -46,15 +45,15 @@ GLUINO_OP(_sum_like, NoAttrs) {
         if (k.in(0).shape() == k.out().shape()) return k.out().assign(k.in(0));
         run_reduce(ReduceOp::sum, ReduceFinish::none, k.in(0), summed_axes(k.in(0).shape(), k.out().shape()), k.out());
       })
-      .reduction([](const NoAttrs&, std::span<const Shape> in) {
-        return reduction_over(ReduceOp::sum, ReduceFinish::none, summed_axes(in[0], in[1]));
-      })
       .gradient({},
                 [](const Gradient& g) -> Tensors {
                   return {call("broadcast_like", {g.head(), g.like(0)}), Tensor()};
                 })
       .sample({{2, 3, 4}, {3, 1}})
       .sample({{3, 4}, {3, 4}});
+  for_compiler(op).reduction([](const NoAttrs&, std::span<const Shape> in) {
+    return reduction_over(ReduceOp::sum, ReduceFinish::none, summed_axes(in[0], in[1]));
+  });
 }
 
 struct RestoreAttrs {
@@ -139,14 +138,14 @@ static void define_reduction(OpBuilder<ReduceAttrs>& op, ReduceOp how, ReduceFin
       .kernel([how, finish](const ReduceAttrs& a, KernelContext& k) {
         run_reduce(how, finish, k.in(0), ReducedAxes(k.in(0).shape(), a.axis, a.exclude), k.out());
       })
-      .reduction([how, finish](const ReduceAttrs& a, std::span<const Shape> in) {
-        return reduction_over(how, finish, ReducedAxes(in[0], a.axis, a.exclude));
-      })
       .gradient(std::move(uses), gradient)
       .sample({uniform_sample({2, 3, 4}, 0.3, 2)}, {.axis = Shape{1}})
       .sample({uniform_sample({2, 3, 4}, 0.3, 2)}, {.axis = Shape{0, -1}, .keepdims = true})
       .sample({uniform_sample({2, 3, 4}, 0.3, 2)}, {.axis = Shape{1}, .exclude = true})
       .sample({uniform_sample({3, 2}, 0.3, 2)});
+  for_compiler(op).reduction([how, finish](const ReduceAttrs& a, std::span<const Shape> in) {
+    return reduction_over(how, finish, ReducedAxes(in[0], a.axis, a.exclude));
+  });
 }
 
 GLUINO_OP(sum, ReduceAttrs) {

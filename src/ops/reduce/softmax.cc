@@ -10,6 +10,7 @@
 namespace gluino::ops {
 namespace {
 
+using kernels::RowFunction;
 using kernels::SoftmaxLayout;
 
 static SoftmaxLayout layout_of(const Shape& s, int64_t axis) {
@@ -32,7 +33,7 @@ struct SoftmaxAttrs {
 };
 
 // As a function of single rows of the last axis.
-static std::optional<RowCall> softmax_of_rows(const SoftmaxAttrs& a, const Shape& data, const char* function, double sign) {
+static std::optional<RowCall> softmax_of_rows(const SoftmaxAttrs& a, const Shape& data, RowFunction function, double sign) {
   if (a.use_length || normalize_axis(a.axis, data) != data.ndim() - 1) return std::nullopt;
   return RowCall{function, sign * a.scale()};
 }
@@ -83,24 +84,25 @@ static Tensors softmax_gradient(const SoftmaxAttrs& a, const Gradient& g, std::s
 GLUINO_OP(softmax, SoftmaxAttrs) {
   with_length(op.doc("exp(data) divided by its sum along an axis."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, false); })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax", 1); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", 1); })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2})
       .sample({{2, 4}, index_sample({2}, 5)}, {.use_length = true});
+  for_compiler(op).row_call(
+      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::softmax, 1); });
 }
 GLUINO_OP(softmin, SoftmaxAttrs) {
   with_length(op.doc("Softmax of the negated data."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, -1, false); })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax", -1); })
       .gradient({{}, {0}}, [](const SoftmaxAttrs& a, const Gradient& g) { return softmax_gradient(a, g, "_softmax_grad", -1); })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 0});
+  for_compiler(op).row_call(
+      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::softmax, -1); });
 }
 GLUINO_OP(log_softmax, SoftmaxAttrs) {
   with_length(op.doc("The logarithm of softmax."))
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) { run_softmax(a, k, 1, true); })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "log_softmax", 1); })
       .gradient({{}, {0}},
                 [](const SoftmaxAttrs& a, const Gradient& g) {
                   if (a.use_length) raise<UserError>("the gradient with use_length is not implemented; use the logarithm of softmax");
@@ -108,6 +110,8 @@ GLUINO_OP(log_softmax, SoftmaxAttrs) {
                 })
       .sample({{3, 4}})
       .sample({{2, 3, 4}}, {.axis = 1, .temperature = 2});
+  for_compiler(op).row_call(
+      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::log_softmax, 1); });
 }
 
 static Tensor sum_of_rows(const SoftmaxAttrs& a, const Tensor& x) { return x.sum(Shape{a.axis}, true); }
@@ -125,7 +129,6 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
                                    static_cast<T>(a.scale()));
         });
       })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient(
           {{0, 1}, {}},
@@ -135,6 +138,8 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
           })
       .sample({{3, 4}, {3, 4}})
       .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
+  for_compiler(op).row_call(
+      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::softmax_grad, 1); });
 }
 GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
   op.doc("The gradient of log_softmax, from the head and log_softmax's output.")
@@ -149,7 +154,6 @@ GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
                                        static_cast<T>(a.scale()));
         });
       })
-      .row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], "log_softmax_grad", 1); })
       .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {}},
                 [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
@@ -158,6 +162,8 @@ GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
                 })
       .sample({{3, 4}, {3, 4}})
       .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
+  for_compiler(op).row_call(
+      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::log_softmax_grad, 1); });
 }
 
 struct SoftmaxActivationAttrs {
