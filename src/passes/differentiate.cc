@@ -91,9 +91,19 @@ class Backward {
         node.op->gradient(node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(full), std::move(likes), wanted));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (wanted[i] && gradients[i].defined()) {
+        check_shape(*node.op, i, gradients[i], *graph_.info(node.inputs[i]).shape);
         const DType dtype = *graph_.info(node.inputs[i]).dtype;
         accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype));
       }
+  }
+
+  // Memory is planned by the input's shape.
+  static void check_shape(const OpDef& op, size_t input, const Tensor& gradient, const Shape& needed) {
+    const detail::TensorImpl& g = impl_of(gradient);
+    if (g.symbolic && !g.symbolic->has_shape)
+      raise<UserError>("the shape of the gradient of {} for input {} depends on values; call it without hybridize()", op.name, input);
+    if (!(g.shape == needed))
+      throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", op.name, input, g.shape, needed));
   }
 
   // Forward nodes keep their order; what the gradients appended follows in the order it was made.
