@@ -120,8 +120,19 @@ bool must_convert(const OpDef& op, const Attrs& attrs, std::span<const DType> in
   return false;
 }
 
+// Loops over extents of which one is 0 would run for the others' sake. What a user's program or a body does may be more than to fill
+// outputs.
+bool has_nothing_to_do(const OpDef& op, std::span<const Tensor> outputs) {
+  if (op.has_states || op.has_subgraphs() || op.other_attrs_of) return false;
+  return std::all_of(outputs.begin(), outputs.end(), [](const Tensor& t) {
+    const Shape& s = impl_of(t).shape;
+    return std::find(s.begin(), s.end(), 0) != s.end();
+  });
+}
+
 void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const OpDef& op = *call.op;
+  if (has_nothing_to_do(op, outputs)) return;
   note_writes(op, *call.attrs, inputs, outputs);
   if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
@@ -175,6 +186,7 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
     in_types.push_back(impl_of(t).dtype);
     in_shapes.push_back(impl_of(t).shape);
   }
+  if (!op.is_dynamic_shape) infer_shapes(op, attrs, in_shapes, out_shapes);
   infer_dtypes(op, attrs, in_types, out_types);
   outputs.resize(out_types.size());
   if (op.is_dynamic_shape) {
@@ -182,7 +194,6 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
     op.kernel(attrs.get(), context);
     return;
   }
-  infer_shapes(op, attrs, in_shapes, out_shapes);
   const Device device = device_for(inputs);
   if (op.is_view) {
     bytes_of(inputs[0]);
@@ -218,6 +229,20 @@ void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inpu
   if (op.is_view) impl_of(outputs[0]).view = make_ref<ReshapeLink>(op, attrs, inputs);
 }
 
+// Inside a catch block: throws what a call raised with the operator's name before it.
+[[noreturn]] void fail_call(const OpDef& op) {
+  constexpr const char* kNoMemory = "{}: out of memory: the system has fewer bytes than the call needs for values of its own";
+  try {
+    throw;
+  } catch (const Error&) {
+    rethrow_located(op.name);
+  } catch (const std::bad_alloc&) {
+    throw SystemError(fmt::format(kNoMemory, op.name), true);
+  } catch (const std::length_error&) {  // a container of more elements than addresses
+    throw SystemError(fmt::format(kNoMemory, op.name), true);
+  }
+}
+
 bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
 
 }  // namespace
@@ -235,8 +260,8 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
     Tensor out = run_elementwise_eager(op, inputs, attrs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
     return out;
-  } catch (const Error&) {
-    rethrow_located(op.name);
+  } catch (...) {
+    fail_call(op);
   }
 }
 
@@ -254,8 +279,8 @@ Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attr
       link_view(op, attrs, inputs, outputs);
     }
     return outputs;
-  } catch (const Error&) {
-    rethrow_located(op.name);
+  } catch (...) {
+    fail_call(op);
   }
 }
 
@@ -266,23 +291,23 @@ void apply_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& at
     DType* types = many.empty() ? few.data() : many.data();
     for (size_t i = 0; i < inputs.size(); ++i) types[i] = impl_of(inputs[i]).dtype;
     run_kernel(decide(op, attrs, {types, inputs.size()}), inputs, outputs);
-  } catch (const Error&) {
-    rethrow_located(op.name);
+  } catch (...) {
+    fail_call(op);
   }
 }
 
 PreparedCall prepare_call(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs) {
   try {
     return decide(op, attrs, inputs);
-  } catch (const Error&) {
-    rethrow_located(op.name);
+  } catch (...) {
+    fail_call(op);
   }
 }
 void run_prepared(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   try {
     run_kernel(call, inputs, outputs);
-  } catch (const Error&) {
-    rethrow_located(call.op->name);
+  } catch (...) {
+    fail_call(*call.op);
   }
 }
 

@@ -1,12 +1,14 @@
 #include "dispatch/infer.h"
 
+#include "base/extents.h"
 #include "base/format.h"
 
 namespace gluino {
 
 void check_input_count(const OpDef& op, const Attrs& attrs, int count) {
   if (op.is_variadic) {
-    if (count == 0) raise<UserError>("at least one input is needed");
+    const auto least = static_cast<int>(op.inputs.size());  // the last of them stands for one or more
+    if (count < least) raise<UserError>("{} inputs were given, but at least {} {} needed", count, least, least == 1 ? "is" : "are");
     return;
   }
   const auto present = op.present_inputs(attrs);
@@ -35,18 +37,34 @@ DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType>
   return common.value_or(in.empty() ? DType::float32 : in[0]);
 }
 
+size_t checked_output_count(const OpDef& op, const Attrs& attrs) {
+  constexpr int kMost = 1 << 16;
+  const int count = op.num_outputs(attrs);
+  if (count < 1 || count > kMost) throw AttrError(fmt::format("{}: {} outputs, but 1 to {} are possible", op.name, count, kMost), true);
+  return static_cast<size_t>(count);
+}
+
+static void check_output_count(size_t found, size_t promised) {
+  if (found != promised) raise<AttrError>("the attributes tell of {} outputs, but the inputs give {}", promised, found);
+}
+
 void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in, std::vector<DType>& out) {
   const DType promoted = promote_inputs(op, attrs, in);
-  out.assign(static_cast<size_t>(op.num_outputs(attrs)), promoted);
-  if (op.infer_dtype) op.infer_dtype(attrs.get(), in, promoted, out);
+  const size_t count = checked_output_count(op, attrs);
+  out.assign(count, promoted);
+  if (!op.infer_dtype) return;
+  op.infer_dtype(attrs.get(), in, promoted, out);
+  check_output_count(out.size(), count);
 }
 
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out) {
-  out.resize(op.num_outputs(attrs));
+  const size_t count = checked_output_count(op, attrs);
+  out.resize(count);
   op.infer_shape(attrs.get(), in, out);
+  check_output_count(out.size(), count);
   for (const Shape& s : out)
     for (int64_t extent : s)
-      if (extent < 0) raise<ShapeError>("the output would have shape {}", s);
+      if (extent < 0 || extent > kMaxExtent) raise<ShapeError>("the output would have shape {}, but extents are 0 to {}", s, kMaxExtent);
 }
 
 void rethrow_as(const std::string& message, Located located) {

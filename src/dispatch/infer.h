@@ -7,6 +7,8 @@ namespace gluino {
 void check_input_count(const OpDef& op, const Attrs& attrs, int count);
 // The dtype arithmetic is done in; raises DTypeError when an input's dtype does not fit the operator.
 DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType> in);
+// How many outputs a call has; raises AttrError when the attributes ask for none or absurdly many.
+size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in, std::vector<DType>& out);
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out);
 

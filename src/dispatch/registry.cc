@@ -92,6 +92,20 @@ static const AttrField* find_field(const OpDef& op, std::string_view name) {
                    near.empty() ? fmt::format("; known are: {}", fmt::join(known, ", ")) : "");
 }
 
+// Raises AttrError with the operator's and the attribute's name before it.
+static void set_field(const OpDef& op, const AttrField& field, void* attrs, const AttrValue& value) {
+  try {
+    return field.set(attrs, op.name, value);
+  } catch (const UserError&) {}
+  const std::string who = fmt::format("{}: attribute '{}'", op.name, field.name);
+  try {
+    field.set(attrs, who, value);  // again, for a better message
+  } catch (const UserError& e) {
+    const std::string text = e.what();  // what programs and the like say has no `who` before it
+    throw AttrError(text.starts_with(who) ? text : fmt::format("{}: {}", who, text), true);
+  }
+}
+
 static Attrs build_attrs(const OpDef& op, auto&& assign) {
   std::shared_ptr<void> attrs = op.copy_attrs(nullptr);
   uint64_t given = 0;  // bit i: field i has a value
@@ -103,11 +117,7 @@ static Attrs build_attrs(const OpDef& op, auto&& assign) {
       op.set_other_attr(attrs.get(), std::string(name), attr_text(value));
       return;
     }
-    try {
-      field->set(attrs.get(), op.name, value);
-    } catch (const AttrError&) {
-      field->set(attrs.get(), fmt::format("{}: attribute '{}'", op.name, name), value);  // again, for a better message
-    }
+    set_field(op, *field, attrs.get(), value);
     given |= uint64_t{1} << (field - op.fields.data());
   });
   for (const AttrField& f : op.fields)

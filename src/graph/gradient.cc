@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "base/format.h"
+
 namespace gluino {
 namespace {
 
@@ -69,9 +71,19 @@ class Backward {
         node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
     for (size_t i = 0; i < gradients.size(); ++i)
       if (wanted[i] && gradients[i].defined()) {
+        check_shape(*node.op, i, gradients[i], *node.inputs[i].node->outputs[node.inputs[i].index].shape);
         const DType dtype = *node.inputs[i].node->outputs[node.inputs[i].index].dtype;
         accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype));
       }
+  }
+
+  // Memory is planned by the input's shape.
+  static void check_shape(const OpDef& op, size_t input, const Tensor& gradient, const Shape& needed) {
+    const detail::TensorImpl& g = impl_of(gradient);
+    if (g.symbolic && !g.symbolic->has_shape)
+      raise<UserError>("the shape of the gradient of {} for input {} depends on values; call it without hybridize()", op.name, input);
+    if (!(g.shape == needed))
+      throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", op.name, input, g.shape, needed));
   }
 
   const GradientRequest& request_;

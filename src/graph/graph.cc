@@ -92,13 +92,6 @@ std::vector<bool> find_states(const Graph& graph) {
   return is_state;
 }
 
-size_t checked_output_count(const OpDef& op, const Attrs& attrs) {
-  constexpr int kMost = 1 << 16;
-  const int count = op.num_outputs(attrs);
-  if (count < 1 || count > kMost) raise<AttrError>("{}: {} outputs, but 1 to {} are possible", op.name, count, kMost);
-  return static_cast<size_t>(count);
-}
-
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index) {
   if (!op) return node_name;
   if (op->output_names_of)

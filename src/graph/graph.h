@@ -87,8 +87,6 @@ void verify(const Graph& graph);
 
 // Which variables are auxiliary states: they feed an input that the operator may update.
 std::vector<bool> find_states(const Graph& graph);
-// The number of outputs of a call; raises AttrError where a damaged attribute asks for an absurd one.
-size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index);
 std::string to_dot(const Graph& graph);
 std::string to_svg(const Graph& graph);

@@ -59,6 +59,11 @@ class Inference {
       }
     for (auto& node : graph_.nodes) {
       if (!node.op) continue;
+      try {
+        check_input_count(*node.op, node.attrs, static_cast<int>(node.inputs.size()));
+      } catch (const Error& e) {
+        fail(node, e);
+      }
       std::optional<DType> common;
       const auto specs = node.op->present_inputs(node.attrs);
       auto own = [&](size_t i) { return !node.op->is_variadic && i < specs.size() && specs[i]->own_dtype; };
@@ -120,6 +125,7 @@ class Inference {
 
   bool visit(Graph::Node& node) {
     const OpDef& op = *node.op;
+    check_input_count(op, node.attrs, static_cast<int>(node.inputs.size()));
     OptionalShapes in, out;
     for (ValueId v : node.inputs) in.push_back(graph_.info(v).shape);
     for (const OutputInfo& o : node.outputs) out.push_back(o.shape);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "graph/graph.h"
 #include "graph/trace.h"
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "graph/graph.h"
 
 namespace gluino {

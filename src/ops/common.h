@@ -20,6 +20,17 @@ struct ScalarAttrs {
   }
 };
 
+// What flows back into a call has the shape of what the call gave.
+inline void check_head(const Shape& head, const Shape& given) {
+  if (!(head == given)) raise<ShapeError>("head has shape {}, but {} is needed", head, given);
+}
+inline void check_same_shape(const char* name, const Shape& given, const Shape& needed) {
+  if (!(given == needed)) raise<ShapeError>("input '{}' has shape {}, but {} is needed", name, given, needed);
+}
+inline void check_one_element(const char* name, const Shape& given) {
+  if (given.elements() != 1) raise<ShapeError>("input '{}' has shape {}, but one number is needed", name, given);
+}
+
 // A number of an attribute as an element.
 template <class T>
 T element(double value) {

@@ -34,6 +34,12 @@ inline void check_extent(int64_t extent, const Shape& data) {
   if (extent > (int64_t{1} << 60)) raise<ShapeError>("data of shape {} is absurd", data);
 }
 
+// Images with at least one pixel: what reads between pixels has something to read.
+inline void check_pixels(const Shape& images) {
+  if (images.ndim() != 4) raise<ShapeError>("data has shape {}, but (batch, channels, height, width) is needed", images);
+  if (images[2] < 1 || images[3] < 1) raise<ShapeError>("images of shape {} have no pixels", images);
+}
+
 // A tuple over the spatial axes: one number per axis, or empty for the fallback everywhere.
 inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fallback, const char* name) {
   kernels::Spatial s;
@@ -51,6 +57,7 @@ inline kernels::Spatial spatial_tuple(const Shape& given, int rank, int64_t fall
 
 // Whether a layout such as "NHWC" has its channels last; the spatial letters are those of `rank` axes.
 inline bool is_channels_last(const std::optional<std::string>& layout, int rank) {
+  if (rank < 1 || rank > 3) raise<AttrError>("there are {} spatial axes, but 1, 2 or 3 are supported", rank);
   static const char* const first[] = {"NCW", "NCHW", "NCDHW"};
   static const char* const last[] = {"NWC", "NHWC", "NDHWC"};
   if (!layout || layout->empty() || *layout == first[rank - 1]) return false;

@@ -1,5 +1,7 @@
 #include "tensor/pool.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -25,6 +27,7 @@ int64_t class_bytes(int c) { return (int64_t{4} + c % 4 + 1) << (c / 4 - 2); }
 constexpr int kClasses = 64 * 4;
 constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
 constexpr size_t kThreadCacheDepth = 32;
+constexpr int64_t kLargestBlock = int64_t{1} << 46;
 
 struct Pool {
   std::mutex mutex;
@@ -57,6 +60,8 @@ struct ThreadCache {
 };
 thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that nearly everybody uses
 
+MemorySource* other_source = nullptr;
+
 void count_allocation(Pool& p, int64_t bytes) {
   const int64_t live = p.live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   int64_t peak = p.peak.load(std::memory_order_relaxed);
@@ -64,11 +69,39 @@ void count_allocation(Pool& p, int64_t bytes) {
   p.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
+// More than the machine has is refused at once: the system would promise it, and end the process when it is written.
+void check_machine_has(int64_t bytes, const Pool& p, Device device) {
+  static const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t live = p.live.load(std::memory_order_relaxed);
+  if (bytes > machine - live)
+    raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live, and the machine has {}", bytes, device.str(), live,
+                       machine);
+}
+
+void* new_block(int64_t bytes, int64_t rounded, const Pool& p, Device device) {
+  void* data = nullptr;
+  constexpr int64_t kLarge = int64_t{256} << 20;
+  if (rounded > kLarge) check_machine_has(bytes, p, device);
+  if (posix_memalign(&data, kAlignment, static_cast<size_t>(rounded)) != 0)
+    raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
+  return data;
+}
+
+void* block_of_other_source(int64_t bytes, Pool& p, Device device) {
+  void* data = other_source->allocate(bytes);
+  if (!data) raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
+  count_allocation(p, bytes);
+  return data;
+}
+
 }  // namespace
 
+void install_memory_source(MemorySource* source) { other_source = source; }
+
 void* pool_allocate(int64_t bytes, Device device) {
-  if (bytes < 0 || bytes > (int64_t{1} << 46)) raise<SystemError>("cannot allocate {} bytes on {}", bytes, device.str());
   Pool& p = pool(device);
+  if (bytes < 0 || bytes > kLargestBlock) raise<SystemError>("out of memory: {} bytes were asked for on {}", bytes, device.str());
+  if (other_source) return block_of_other_source(bytes, p, device);
   const int c = size_class(bytes);
   const auto k = static_cast<size_t>(c);
   void* data = nullptr;
@@ -83,8 +116,7 @@ void* pool_allocate(int64_t bytes, Device device) {
       p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
     }
   }
-  if (!data && posix_memalign(&data, kAlignment, static_cast<size_t>(class_bytes(c))) != 0)
-    raise<SystemError>("out of memory: {} bytes on {} ({} bytes are live)", bytes, device.str(), p.live.load());
+  if (!data) data = new_block(bytes, class_bytes(c), p, device);
   count_allocation(p, bytes);
   return data;
 }
@@ -92,6 +124,7 @@ void* pool_allocate(int64_t bytes, Device device) {
 void pool_free(void* data, int64_t bytes, Device device) {
   Pool& p = pool(device);
   p.live.fetch_sub(bytes, std::memory_order_relaxed);
+  if (other_source && other_source->release(data)) return;
   const int c = size_class(bytes);
   const auto k = static_cast<size_t>(c);
   p.cached.fetch_add(class_bytes(c), std::memory_order_relaxed);

@@ -11,4 +11,13 @@ inline constexpr int64_t kAlignment = 64;
 void* pool_allocate(int64_t bytes, Device device);
 void pool_free(void* data, int64_t bytes, Device device);
 
+// Memory from elsewhere, for tests that look for accesses out of bounds. A block goes back to where it came from.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  virtual void* allocate(int64_t bytes) = 0;  // null: there is no more
+  virtual bool release(void* data) = 0;       // false: it is the pool's
+};
+void install_memory_source(MemorySource* source);  // must live as long as any block of it; null: the pool alone
+
 }  // namespace gluino

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/extents.h"
 #include "base/format.h"
 #include "kernels/isa/primitives.h"
 #include "tensor/impl.h"
@@ -132,7 +133,7 @@ Tensor::Tensor(double scalar) : Tensor(make_tensor({}, DType::float32, current_d
 
 Tensor empty(const Shape& shape, TensorOptions options) {
   for (int64_t extent : shape)
-    if (extent < 0) raise<ShapeError>("a tensor cannot have shape {}", shape);
+    if (extent < 0 || extent > kMaxExtent) raise<ShapeError>("a tensor cannot have shape {}: extents are 0 to {}", shape, kMaxExtent);
   return make_tensor(shape, options.dtype.value_or(DType::float32), options.device.value_or(current_device()));
 }
 

@@ -110,6 +110,7 @@ struct Groups {
       stride *= shape[i];
       (is_reduced[i] ? per_output : outputs) *= shape[i];
     }
+    if (per_output == 0) reduced = {{0, 1}};         // nothing, however many other axes there are
     if (reduced.empty()) reduced.push_back({1, 1});  // so that "the outermost reduced group" exists
     if (kept.empty()) kept.push_back({1, 1});
   }

@@ -97,6 +97,9 @@ static ConvGeometry depthwise_geometry(const SeparableAttrs& a, int64_t batch, i
   return geometry_of(c, {batch, a.channels, height, width});
 }
 static ConvGeometry pointwise_geometry(int64_t in_channels, int64_t out_channels) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (in_channels < 1 || out_channels < 1 || in_channels > kMost || out_channels > kMost)
+    raise<AttrError>("{} and {} channels, but 1 to {} are possible", in_channels, out_channels, kMost);
   ConvGeometry g;
   g.batch = 1;
   g.in_channels = in_channels;
@@ -111,6 +114,8 @@ static void check_packed(const Shape& given, const ConvGeometry& g) {
 static Shape separable_shape(const SeparableAttrs& a, std::span<const Shape> in) {
   const Shape& data = in[0];
   check_blocked(data, a.in_channels);
+  if (!a.project && a.num_filter != a.channels) raise<AttrError>("num_filter = {}, but there are {} channels", a.num_filter, a.channels);
+  if (!a.expand && a.in_channels != a.channels) raise<AttrError>("in_channels = {}, but there are {} channels", a.in_channels, a.channels);
   if (a.limits.size() != a.layers()) raise<AttrError>("{} limits are given for {} layers", a.limits.size(), a.layers());
   const ConvGeometry g = depthwise_geometry(a, data[0], data[2], data[3]);
   size_t next = 1;

@@ -213,6 +213,27 @@ static int check_mask(const MaskAttrs& a, const Shape& data, const Shape& mask) 
     raise<ShapeError>("the mask has shape {}, but axis {} of data of shape {} needs {}", mask, axis, data, Shape{data[axis]});
   return axis;
 }
+// What is left of data under a mask has its shape but for the axis: how many there are is in the mask's values.
+static void check_masked(const MaskAttrs& a, const Shape& data, const Shape& mask, const Shape& masked) {
+  const int axis = check_mask(a, data, mask);
+  Shape needed = data;
+  if (masked.ndim() == needed.ndim()) needed[axis] = masked[axis];
+  if (!(masked == needed)) raise<ShapeError>("shape {} is not what a mask leaves on axis {} of shape {}", masked, axis, data);
+}
+static std::vector<int64_t> checked_places(const Tensor& mask, const Tensor& masked, int axis) {
+  std::vector<int64_t> at = chosen(mask);
+  if (masked.extent(axis) != static_cast<int64_t>(at.size()))
+    raise<ShapeError>("the mask has {} elements that are not 0, but there is room for {}", at.size(), masked.extent(axis));
+  return at;
+}
+static void copy_masked(const Tensor& data, int axis, const std::vector<int64_t>& at, Tensor& out) {
+  if (out.size() == 0) return;
+  const AxisSplit s(data.shape(), axis);
+  const int64_t bytes = s.inner * dtype_bytes(out.dtype()), n = out.extent(axis);
+  for (int64_t o = 0; o < s.outer; ++o)
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(bytes_of(out) + (o * n + i) * bytes, bytes_of(data) + (o * s.extent + at[i]) * bytes, bytes);
+}
 GLUINO_OP(_contrib_boolean_mask, MaskAttrs) {
   op.doc("The elements of an axis where the mask is not 0.")
       .alias("boolean_mask", "_npi_boolean_mask")
@@ -224,15 +245,10 @@ GLUINO_OP(_contrib_boolean_mask, MaskAttrs) {
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = check_mask(a, k.in(0).shape(), k.in(1).shape());
         const std::vector<int64_t> at = chosen(k.in(1));
-        const AxisSplit s(k.in(0).shape(), axis);
         Shape shape = k.in(0).shape();
         shape[axis] = static_cast<int64_t>(at.size());
         Tensor out = make_tensor(shape, k.in(0).dtype(), k.in(0).device());
-        const int64_t bytes = s.inner * dtype_bytes(out.dtype());
-        for (int64_t o = 0; o < s.outer; ++o)
-          for (size_t i = 0; i < at.size(); ++i)
-            std::memcpy(bytes_of(out) + (o * shape[axis] + static_cast<int64_t>(i)) * bytes,
-                        bytes_of(k.in(0)) + (o * s.extent + at[i]) * bytes, bytes);
+        copy_masked(k.in(0), axis, at, out);
         k.set_out(0, out);
       })
       .gradient({{1}, {}},
@@ -250,20 +266,39 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
       .input("like")
       .shape_only()
       .dtypes(DTypeSet::any)
-      .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_mask(a, in[2], in[1]), in[2]; })
+      .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[2], in[1], in[0]), in[2]; })
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.out().shape());
-        const std::vector<int64_t> at = chosen(k.in(1));
+        const std::vector<int64_t> at = checked_places(k.in(1), k.in(0), axis);
         const AxisSplit s(k.out().shape(), axis);
         fill_zero(k.out());
         const int64_t bytes = s.inner * dtype_bytes(k.out().dtype()), n = k.in(0).extent(axis);
         for (int64_t o = 0; o < s.outer; ++o)
-          for (int64_t i = 0; i < std::min(n, static_cast<int64_t>(at.size())); ++i)
+          for (int64_t i = 0; i < n; ++i)
             std::memcpy(bytes_of(k.out()) + (o * s.extent + at[i]) * bytes, bytes_of(k.in(0)) + (o * n + i) * bytes, bytes);
       })
       .gradient({{1}, {}},
                 [](const MaskAttrs& a, const Gradient& g) -> Tensors {
-                  return {call("_contrib_boolean_mask", {g.head(), g.in(1)}, {{"axis", int64_t{a.axis}}}), Tensor(), Tensor()};
+                  return {call("_boolean_mask_like", {g.head(), g.in(1), g.like(0)}, {{"axis", int64_t{a.axis}}}), Tensor(), Tensor()};
+                })
+      .sample_without_gradient({{1, 3}, SampleInput({1}, 1, 2, true), {1, 3}});
+}
+GLUINO_OP(_boolean_mask_like, MaskAttrs) {
+  op.doc("The elements of an axis where the mask is not 0, which are as many as like has there.")
+      .input("data")
+      .input("index")
+      .own_dtype()
+      .input("like")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[0], in[1], in[2]), in[2]; })
+      .kernel([](const MaskAttrs& a, KernelContext& k) {
+        const int axis = normalize_axis(a.axis, k.in(0).shape());
+        copy_masked(k.in(0), axis, checked_places(k.in(1), k.out(), axis), k.out());
+      })
+      .gradient({{1}, {}},
+                [](const MaskAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_boolean_mask_backward", {g.head(), g.in(1), g.like(0)}, {{"axis", int64_t{a.axis}}}), Tensor(), Tensor()};
                 })
       .sample_without_gradient({{1, 3}, SampleInput({1}, 1, 2, true), {1, 3}});
 }

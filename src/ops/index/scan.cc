@@ -233,12 +233,14 @@ GLUINO_OP(_histogram, HistogramAttrs) {
       })
       .kernel([](const HistogramAttrs& a, KernelContext& k) {
         const std::vector<double> edges = a.bin_cnt ? equal_edges(a, k.in(0)) : with_dtype(k.in(1), DType::float64).to_vector<double>();
+        if (!std::is_sorted(edges.begin(), edges.end()))
+          throw UserError("the edges of the bins must not go down; sort the input 'bins' first");
         int64_t* counts = k.out_data<int64_t>(0);
         std::fill_n(counts, k.out(0).size(), 0);
         for (double v : with_dtype(k.in(0), DType::float64).to_vector<double>()) {
           if (!(v >= edges.front() && v <= edges.back())) continue;
           const auto bin = std::upper_bound(edges.begin(), edges.end(), v) - edges.begin() - 1;
-          ++counts[std::min<int64_t>(bin, k.out(0).size() - 1)];
+          ++counts[std::clamp<int64_t>(bin, 0, k.out(0).size() - 1)];
         }
         const Tensor typed = with_dtype(from_vector(edges), k.out(1).dtype());
         std::copy_n(bytes_of(typed), typed.nbytes(), bytes_of(k.out(1)));

@@ -1,6 +1,7 @@
 // Operators that repeat elements: broadcasting to a shape, tiling, repeating, padding.
 #include <cstring>
 
+#include "base/extents.h"
 #include "base/parallel.h"
 #include "kernels/elementwise/strided.h"
 #include "kernels/reduce/reduce.h"
@@ -129,7 +130,7 @@ struct Tiling {
       interleaved.push_back(extent);
       strides.push_back(0);
       strides.push_back(d < 0 ? 0 : own[d]);
-      result.push_back(times * extent);
+      result.push_back(saturated_product(times, extent));
     }
   }
 };
@@ -186,9 +187,10 @@ struct RepeatAttrs {
 };
 static Shape repeat_shape(const RepeatAttrs& a, const Shape& data) {
   if (a.repeats < 0) raise<AttrError>("attribute 'repeats' is {}", a.repeats);
-  if (!a.axis) return {data.elements() * a.repeats};
+  if (!a.axis) return {saturated_product(data.elements(), a.repeats)};
   Shape out = data;
-  out[normalize_axis(*a.axis, data)] *= a.repeats;
+  int64_t& extent = out[normalize_axis(*a.axis, data)];
+  extent = saturated_product(extent, a.repeats);
   return out;
 }
 // The result seen as (outer, extent, repeats, inner).
@@ -260,11 +262,11 @@ static Shape pad_shape(const PadAttrs& a, const Shape& data) {
   for (int i = 0; i < data.ndim(); ++i) {
     const int64_t before = a.pad_width[2 * i], after = a.pad_width[2 * i + 1];
     if (before < 0 || after < 0) raise<AttrError>("attribute 'pad_width' {} has a negative element", a.pad_width);
-    if (a.mode == PadMode::reflect && std::max(before, after) >= std::max<int64_t>(1, data[i]) && before + after > 0)
+    const int64_t both = saturated_sum(before, after);
+    if (a.mode == PadMode::reflect && std::max(before, after) >= std::max<int64_t>(1, data[i]) && both > 0)
       raise<ShapeError>("axis {} of data of shape {} is too short to mirror {} elements", i, data, std::max(before, after));
-    if (a.mode == PadMode::edge && data[i] == 0 && before + after > 0)
-      raise<ShapeError>("data of shape {} has no edge on axis {}", data, i);
-    out[i] += before + after;
+    if (a.mode == PadMode::edge && data[i] == 0 && both > 0) raise<ShapeError>("data of shape {} has no edge on axis {}", data, i);
+    out[i] = saturated_sum(data[i], both);
   }
   return out;
 }

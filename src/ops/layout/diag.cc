@@ -30,13 +30,13 @@ struct Diagonal {
         shape.push_back(full[i]);
         strides.push_back(all[i]);
       }
-    const int64_t first_row = std::max(0, -a.k), first_column = std::max(0, a.k);
+    const int64_t k = a.k, first_row = std::max<int64_t>(0, -k), first_column = std::max<int64_t>(0, k);
     shape.push_back(std::max<int64_t>(0, std::min(full[r] - first_row, full[c] - first_column)));
     strides.push_back(all[r] + all[c]);
     offset = first_row * all[r] + first_column * all[c];
   }
 };
-static Shape matrix_for(int64_t n, int k) { return {n + std::abs(k), n + std::abs(k)}; }
+static Shape matrix_for(int64_t n, int64_t k) { return {n + std::abs(k), n + std::abs(k)}; }
 
 static void place(const Tensor& diagonal, const Diagonal& d, Tensor& out) {
   const int bytes = dtype_bytes(out.dtype());

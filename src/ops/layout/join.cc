@@ -128,8 +128,11 @@ GLUINO_OP(stack, StackAttrs) {
       .gradient({},
                 [](const StackAttrs& a, const Gradient& g) -> Tensors {
                   const Tensor in[] = {g.head()};
-                  return call_all("SliceChannel", in,
-                                  {{"num_outputs", int64_t{g.num_inputs()}}, {"axis", int64_t{a.axis}}, {"squeeze_axis", true}});
+                  Tensors parts = call_all("SliceChannel", in,
+                                           {{"num_outputs", int64_t{g.num_inputs()}}, {"axis", int64_t{a.axis}}, {"squeeze_axis", true}});
+                  // A part of one number is (1,), as in MXNet.
+                  for (int i = 0; i < g.num_inputs() && g.like(i).ndim() == 0; ++i) parts[i] = call("reshape_like", {parts[i], g.like(i)});
+                  return parts;
                 })
       .sample({{2, 3}, {2, 3}}, {.axis = 1})
       .sample({{2}, {2}, {2}}, {.axis = -1});

@@ -1,4 +1,5 @@
 // Operators that change how elements are laid out but not what they are: reshapes (views) and permutations.
+#include "base/extents.h"
 #include "dispatch/compiler_rules.h"
 #include "kernels/elementwise/strided.h"
 #include "ops/common.h"
@@ -55,7 +56,7 @@ static void append_split(const ReshapeCode& c, int64_t total, bool reverse, cons
   if (a == -1 && b == -1) raise<AttrError>("attribute 'shape' {}: only one of the extents after -4 can be -1", attr);
   if (a == -1) a = split_extent(total, b, attr);
   if (b == -1) b = split_extent(total, a, attr);
-  if (a * b != total) raise<ShapeError>("attribute 'shape' {} splits an extent of {} into {} and {}", attr, total, a, b);
+  if (saturated_product(a, b) != total) raise<ShapeError>("attribute 'shape' {} splits an extent of {} into {} and {}", attr, total, a, b);
   out.push_back(reverse ? b : a);
   out.push_back(reverse ? a : b);
 }
@@ -86,7 +87,7 @@ static Shape decode_reshape(const Shape& data, const Shape& attr, bool reverse) 
       while (axis < in.ndim()) out.push_back(next());
     } else if (c.code == -3) {
       const int64_t first = next();
-      out.push_back(first * next());
+      out.push_back(saturated_product(first, next()));
     } else if (c.code == -4) {
       append_split(c, next(), reverse, attr, out);
     } else {
@@ -103,6 +104,7 @@ static Shape decode_reshape(const Shape& data, const Shape& attr, bool reverse) 
 static Shape decode_target_shape(const Shape& data, const ReshapeAttrs& a) {
   Shape out = a.target_shape;
   int inferred = -1;
+  if (a.keep_highest && data.empty()) throw ShapeError("data is a scalar and has no first extent to keep");
   if (a.keep_highest && !out.empty()) out[0] = data[0];
   for (int i = a.keep_highest ? 1 : 0; i < out.ndim(); ++i)
     if (out[i] == 0) {
@@ -366,7 +368,7 @@ GLUINO_OP(depth_to_space, BlockAttrs) {
         check_block(a, in[0]);
         const int64_t b = a.block_size;
         if (in[0][1] % (b * b)) raise<ShapeError>("{} channels cannot be split into blocks of {} x {}", in[0][1], b, b);
-        return Shape{in[0][0], in[0][1] / (b * b), in[0][2] * b, in[0][3] * b};
+        return Shape{in[0][0], in[0][1] / (b * b), saturated_product(in[0][2], b), saturated_product(in[0][3], b)};
       })
       .kernel([](const BlockAttrs& a, KernelContext& k) {
         const Shape& s = k.in(0).shape();
@@ -385,7 +387,7 @@ GLUINO_OP(space_to_depth, BlockAttrs) {
         const int64_t b = a.block_size;
         if (in[0][2] % b || in[0][3] % b)
           raise<ShapeError>("an image of {} x {} cannot be split into blocks of {} x {}", in[0][2], in[0][3], b, b);
-        return Shape{in[0][0], in[0][1] * b * b, in[0][2] / b, in[0][3] / b};
+        return Shape{in[0][0], saturated_product(in[0][1], b * b), in[0][2] / b, in[0][3] / b};
       })
       .kernel([](const BlockAttrs& a, KernelContext& k) {
         const Shape& s = k.in(0).shape();
@@ -400,11 +402,20 @@ struct ReverseAttrs {
   Shape axis;
   static void fields(AttrFields<ReverseAttrs>& f) { f.required("axis", &ReverseAttrs::axis, "the axes to reverse"); }
 };
+static void check_axes(const Shape& axes, const Shape& data) {
+  bool seen[Shape::kMaxAxes] = {};
+  for (int64_t each : axes) {
+    const int axis = normalize_axis(each, data);
+    if (seen[axis]) raise<AttrError>("attribute 'axis' {} lists axis {} twice", axes, axis);
+    seen[axis] = true;
+  }
+}
 GLUINO_OP(reverse, ReverseAttrs) {
   op.doc("Reverses the order of the elements along axes.")
       .alias("flip", "_npi_flip")
       .input("data")
       .dtypes(DTypeSet::any)
+      .shape([](const ReverseAttrs& a, std::span<const Shape> in) { return check_axes(a.axis, in[0]), in[0]; })
       .same_shape()
       .kernel([](const ReverseAttrs& a, KernelContext& k) {
         const Shape& shape = k.in(0).shape();

@@ -48,8 +48,10 @@ struct Span {
     auto clip = [&](int64_t v) { return std::clamp(v < 0 ? v + n : v, low, high); };
     start = begin ? clip(*begin) : (step > 0 ? 0 : n - 1);
     const int64_t stop = end ? clip(*end) : (step > 0 ? n : -1);
-    count = std::max<int64_t>(0, step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step);
+    const bool is_empty = step > 0 ? start >= stop : start <= stop;
+    count = is_empty ? 0 : 1 + (step > 0 ? stop - start - 1 : stop - start + 1) / step;
     if (count == 0) start = 0;
+    if (count < 2) step = 1;  // no second element, and no product with a step of any size
   }
 };
 static std::optional<int64_t> at(const OptionalInts& v, int i) { return i < static_cast<int>(v.size()) ? v[i] : std::nullopt; }
@@ -286,7 +288,7 @@ static Window window_of(const Shape& full, int64_t height, int64_t width, const 
   if (full.ndim() != 4) raise<ShapeError>("data has shape {}, but 4 axes are needed", full);
   if (a.offset.ndim() != 2) raise<AttrError>("attribute 'offset' {} needs two elements", a.offset);
   const int64_t top = a.center_crop ? (full[2] - height) / 2 : a.offset[0], left = a.center_crop ? (full[3] - width) / 2 : a.offset[1];
-  if (height < 0 || width < 0 || top < 0 || left < 0 || top + height > full[2] || left + width > full[3])
+  if (height < 0 || width < 0 || top < 0 || left < 0 || height > full[2] - top || width > full[3] - left)
     raise<ShapeError>("a window of {} x {} at ({}, {}) is not inside data of shape {}", height, width, top, left, full);
   Window w(full);
   w.set(2, top, 1, height);
@@ -324,7 +326,10 @@ GLUINO_OP(_crop_backward, CropAttrs) {
       .input("like")
       .shape_only()
       .dtypes(DTypeSet::any)
-      .shape([](const CropAttrs& a, std::span<const Shape> in) { return crop_window(in[1], &in[0], a), in[1]; })
+      .shape([](const CropAttrs& a, std::span<const Shape> in) {
+        check_same_shape("data", in[0], crop_window(in[1], &in[0], a).shape);
+        return in[1];
+      })
       .kernel([](const CropAttrs& a, KernelContext& k) {
         fill_zero(k.out());
         write_window(k.in(0), crop_window(k.out().shape(), &k.in(0).shape(), a), k.out());

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/extents.h"
 #include "base/parallel.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/nets.h"
@@ -45,13 +46,15 @@ static void multiply(int64_t batch, int64_t heads, bool ta, bool tb, int64_t m, 
 }
 
 static void check_projection(const Shape& s, int64_t heads, int64_t parts) {
-  if (heads < 1) raise<AttrError>("heads = {} must be positive", heads);
+  constexpr int64_t kMostHeads = 1 << 20;
+  if (heads < 1 || heads > kMostHeads) raise<AttrError>("heads = {}, but 1 to {} are possible", heads, kMostHeads);
   if (s.ndim() != 3 || s[2] % (heads * parts))
     raise<ShapeError>("a projection has shape {}, but (time, batch, a multiple of {}) is needed", s, heads * parts);
 }
 static void check_attention(const Shape& attention, const Shape& values, int64_t heads) {
-  if (attention.ndim() != 3 || attention[0] != values[1] * heads || attention[2] != values[0])
-    raise<ShapeError>("attention has shape {}, but ({}, queries, {}) is needed", attention, values[1] * heads, values[0]);
+  const int64_t matrices = saturated_product(values[1], heads);
+  if (attention.ndim() != 3 || attention[0] != matrices || attention[2] != values[0])
+    raise<ShapeError>("attention has shape {}, but ({}, queries, {}) is needed", attention, matrices, values[0]);
 }
 
 // Where queries, keys and values lie: all in input 0, or queries in one tensor and keys and values in another.
@@ -123,7 +126,7 @@ static Shape scores_shape(const HeadsAttrs& a, std::span<const Shape> in) {
   check_projection(keys, a.heads, w.key_parts);
   if (queries[1] != keys[1] || queries[2] * w.key_parts != keys[2] * w.query_parts)
     raise<ShapeError>("queries of shape {} do not fit keys_values of shape {}", queries, keys);
-  return {queries[1] * a.heads, queries[0], keys[0]};
+  return {saturated_product(queries[1], a.heads), queries[0], keys[0]};
 }
 template <Interleaving w>
 static Shape values_shape(const HeadsAttrs& a, std::span<const Shape> in) {

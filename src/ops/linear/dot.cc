@@ -1,4 +1,5 @@
 // Matrix products: dot, batch_dot, gemm, syrk, Khatri-Rao.
+#include "base/extents.h"
 #include "base/parallel.h"
 #include "dispatch/compiler_rules.h"
 #include "kernels/gemm/gemm.h"
@@ -28,7 +29,11 @@ struct DotLikeAttrs {
 };
 struct SplitMatrix {
   int64_t rows, columns;
-  SplitMatrix(const Shape& s, int split) : rows(s.elements(0, split)), columns(s.elements(split, s.ndim())) {}
+  SplitMatrix(const Shape& s, int split) {
+    if (split < 0 || split > s.ndim()) raise<AttrError>("{} axes of shape {} cannot be rows", split, s);
+    rows = s.elements(0, split);
+    columns = s.elements(split, s.ndim());
+  }
 };
 static void run_dot(const DotLikeAttrs& a, KernelContext& k) {
   const SplitMatrix x(k.in(0).shape(), a.split_a), y(k.in(1).shape(), a.split_b);
@@ -306,10 +311,11 @@ GLUINO_OP(khatri_rao, KhatriRaoAttrs) {
       .shape([](const KhatriRaoAttrs&, std::span<const Shape> in) {
         int64_t rows = 1;
         for (const Shape& s : in) {
-          if (s.ndim() != 2 || s[1] != in[0].back()) raise<ShapeError>("shape {} is not that of a matrix with {} columns", s, in[0].back());
-          rows *= s[0];
+          if (s.ndim() != 2) raise<ShapeError>("shape {} is not that of a matrix", s);
+          if (s[1] != in[0][1]) raise<ShapeError>("shapes {} and {} differ in the number of columns", in[0], s);
+          rows = saturated_product(rows, s[0]);
         }
-        return Shape{rows, in[0].back()};
+        return Shape{rows, in[0][1]};
       })
       .kernel([](const KhatriRaoAttrs&, KernelContext& k) {
         visit_float(k.out().dtype(), [&]<class T>(T*) {

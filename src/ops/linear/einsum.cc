@@ -39,6 +39,7 @@ struct Subscripts {
     for (size_t i = 0; i < inputs.size(); ++i) longest = std::max(longest, check_rank(text, inputs[i], ranks[i]));
     for (char c = 'A'; static_cast<int>(ellipsis.size()) < longest && c <= 'Z'; ++c)
       if (clean.find(c) == std::string::npos) ellipsis += c;
+    if (static_cast<int>(ellipsis.size()) < longest) raise<AttrError>("there are not enough letters for the axes of '...' in '{}'", text);
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = spelled(inputs[i], ranks[i] - static_cast<int>(inputs[i].size()) + 3);
     output = arrow == std::string::npos ? implied() : spelled(right, longest);
     for (char c : output)
@@ -57,6 +58,8 @@ struct Subscripts {
   static int check_rank(const std::string& text, const std::string& labels, int rank) {
     const bool dots = labels.find("...") != std::string::npos;
     const int named = static_cast<int>(labels.size()) - (dots ? 3 : 0);
+    if (std::count(labels.begin(), labels.end(), '.') != (dots ? 3 : 0))
+      raise<AttrError>("subscripts '{}' have dots that are no '...'", text);
     for (char c : labels)
       if (c != '.' && !std::isalpha(static_cast<unsigned char>(c))) raise<AttrError>("subscripts '{}' contain '{}'", text, c);
     if (dots ? named > rank : named != rank) raise<ShapeError>("subscripts '{}' name {} axes, but the operand has {}", labels, named, rank);
@@ -210,11 +213,11 @@ static Tensor operand_gradient(const Subscripts& s, const Gradient& g, int which
   for (char c : own)
     if (all.find(c) != std::string::npos) found += c;
   Tensor result = call("_npi_einsum", in, {{"subscripts", left + "->" + found}});
-  // A label that only this operand has was summed: its gradient is the same everywhere.
+  // A label that only this operand has was summed: its gradient is the same everywhere. So it is where the others have extent 1, and
+  // where the operand itself has extent 1 it is the sum.
   for (size_t i = 0; i < own.size(); ++i)
     if (found.find(own[i]) == std::string::npos) result = call("expand_dims", {result}, {{"axis", static_cast<int64_t>(i)}});
-  if (found.size() != own.size()) result = call("broadcast_like", {result, g.like(which)});
-  return s.ellipsis.empty() ? result : reduce_like(result, g.like(which));
+  return reduce_like(result + zeros_like(g.like(which)), g.like(which));
 }
 GLUINO_OP(_npi_einsum, EinsumAttrs) {
   op.doc("Products summed over the labels that the result does not have.")

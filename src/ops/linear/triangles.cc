@@ -15,7 +15,14 @@ struct OffsetAttrs {
   }
 };
 // Position of element i of the diagonal in a matrix of n columns.
-static int64_t on_diagonal(int64_t i, int offset, int64_t n) { return (i + std::max(0, -offset)) * n + i + std::max(0, offset); }
+static int64_t on_diagonal(int64_t i, int64_t offset, int64_t n) {
+  return (i + std::max<int64_t>(0, -offset)) * n + i + std::max<int64_t>(0, offset);
+}
+// A diagonal of square matrices: at most the empty one beside their corners.
+static int64_t checked_offset(int64_t offset, const Matrices& m) {
+  if (std::abs(offset) > m.rows) raise<AttrError>("offset = {} lies outside of matrices of {} x {}", offset, m.rows, m.columns);
+  return std::abs(offset);
+}
 static Tensor with_offset(std::string_view name, const Tensor& t, int offset) { return call(name, {t}, {{"offset", int64_t{offset}}}); }
 GLUINO_OP(_linalg_extractdiag, OffsetAttrs) {
   op.doc("A diagonal of each matrix.")
@@ -26,7 +33,7 @@ GLUINO_OP(_linalg_extractdiag, OffsetAttrs) {
         const Matrices m = square_matrices(in[0]);
         Shape out = in[0];
         out.erase(out.ndim() - 1);
-        out[out.ndim() - 1] = std::max<int64_t>(0, m.rows - std::abs(a.offset));
+        out[out.ndim() - 1] = m.rows - checked_offset(a.offset, m);
         return out;
       })
       .kernel([](const OffsetAttrs& a, KernelContext& k) {
@@ -50,7 +57,7 @@ GLUINO_OP(_linalg_makediag, OffsetAttrs) {
       .shape([](const OffsetAttrs& a, std::span<const Shape> in) {
         if (in[0].empty()) throw ShapeError("a scalar is not a diagonal: at least one axis is needed");
         Shape out = in[0];
-        out[out.ndim() - 1] += std::abs(a.offset);
+        out[out.ndim() - 1] += std::abs(int64_t{a.offset});
         out.push_back(out.back());
         return out;
       })
@@ -124,7 +131,7 @@ GLUINO_OP(_linalg_extracttrian, TrianAttrs) {
         const Matrices m = square_matrices(in[0]);
         Shape out = in[0];
         out.erase(out.ndim() - 1);
-        out[out.ndim() - 1] = triangle_size(std::max<int64_t>(0, m.rows - std::abs(a.offset)));
+        out[out.ndim() - 1] = triangle_size(m.rows - checked_offset(a.offset, m));
         return out;
       })
       .kernel([](const TrianAttrs& a, KernelContext& k) {
@@ -150,7 +157,7 @@ GLUINO_OP(_linalg_maketrian, TrianAttrs) {
         while (triangle_size(n) < in[0].back()) ++n;
         if (triangle_size(n) != in[0].back()) raise<ShapeError>("{} elements do not fill a triangle", in[0].back());
         Shape out = in[0];
-        out[out.ndim() - 1] = n + std::abs(a.offset);
+        out[out.ndim() - 1] = n + std::abs(int64_t{a.offset});
         out.push_back(out.back());
         return out;
       })

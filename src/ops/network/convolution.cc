@@ -1,6 +1,8 @@
 // Convolution, Deconvolution, and the gradients of both, which are again convolutions.
 #include <cstring>
 
+#include "base/extents.h"
+
 #include "ops/network/convolution_attrs.h"
 
 namespace gluino::ops {
@@ -81,7 +83,7 @@ GLUINO_OP(_convolution_data_grad, ConvolutionAttrs) {
       .input("weight")
       .input("data")
       .shape_only()
-      .shape([](const ConvolutionAttrs&, std::span<const Shape> in) { return in[2]; })
+      .shape([](const ConvolutionAttrs& a, std::span<const Shape> in) { return check_convolution(a, in[0], in[2], in[1]), in[2]; })
       .kernel([](const ConvolutionAttrs& a, KernelContext& k) {
         if (is_nothing(k.in(0), k.in(1), k.out())) return;
         PoolScratch scratch(k.out().device());
@@ -105,7 +107,7 @@ GLUINO_OP(_convolution_weight_grad, ConvolutionAttrs) {
       .input("data")
       .input("weight")
       .shape_only()
-      .shape([](const ConvolutionAttrs&, std::span<const Shape> in) { return in[2]; })
+      .shape([](const ConvolutionAttrs& a, std::span<const Shape> in) { return check_convolution(a, in[0], in[1], in[2]), in[2]; })
       .kernel([](const ConvolutionAttrs& a, KernelContext& k) {
         if (is_nothing(k.in(0), k.in(1), k.out())) return;
         PoolScratch scratch(k.out().device());
@@ -153,6 +155,7 @@ static Transposed transposed(const DeconvolutionAttrs& a, const Shape& data) {
   const int rank = a.kernel.ndim();
   if (rank < 1 || rank > 3) raise<AttrError>("kernel = {} has {} numbers, but 1, 2 or 3 are supported", a.kernel, rank);
   if (data.ndim() != rank + 2) raise<ShapeError>("data has shape {}, but kernel = {} needs {} axes", data, a.kernel, rank + 2);
+  if (a.num_filter < 1) raise<AttrError>("num_filter = {} must be positive", a.num_filter);
   const bool last = is_channels_last(a.layout, rank);
   const Spatial kernel = spatial_tuple(a.kernel, rank, 1, "kernel"), stride = spatial_tuple(a.stride, rank, 1, "stride"),
                 dilate = spatial_tuple(a.dilate, rank, 1, "dilate"), adj = spatial_tuple(a.adj, rank, 0, "adj"),
@@ -171,7 +174,9 @@ static Transposed transposed(const DeconvolutionAttrs& a, const Shape& data) {
   t.out[last ? rank + 1 : 1] = a.num_filter;
   for (int i = 0; i < rank; ++i) {
     const auto s = static_cast<size_t>(i);
-    const int64_t in = data[last ? 1 + i : 2 + i], full = stride[s] * (in - 1) + dilate[s] * (kernel[s] - 1) + 1;
+    const int64_t in = data[last ? 1 + i : 2 + i];
+    if (in < 1) raise<ShapeError>("data of shape {} has nothing along spatial axis {}", data, i);
+    const int64_t full = saturated_sum(saturated_product(stride[s], in - 1), dilate[s] * (kernel[s] - 1) + 1);
     int64_t extent = full - 2 * pad[s] + adj[s];
     if (has_target) {
       if (target[s] > full)
@@ -184,6 +189,9 @@ static Transposed transposed(const DeconvolutionAttrs& a, const Shape& data) {
     t.out[last ? 1 + i : 2 + i] = extent;
   }
   t.attrs.pad = Shape(pad.data(), rank);
+  if (const Shape back = activation_shape(geometry_of(t.attrs, t.out), t.attrs.num_filter, geometry_of(t.attrs, t.out).out);
+      !(back == data))
+    raise<AttrError>("an output of shape {} does not go back to data of shape {} with these attributes", t.out, data);
   return t;
 }
 

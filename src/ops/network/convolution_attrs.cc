@@ -50,6 +50,11 @@ Shape weight_shape(const ConvGeometry& g) {
   w.batch = g.out_channels;
   return activation_shape(w, g.in_channels / g.groups, g.kernel);
 }
+void check_convolution(const ConvolutionAttrs& a, const Shape& head, const Shape& data, const Shape& weight) {
+  const ConvGeometry g = geometry_of(a, data);
+  check_weight(weight, weight_shape(g));
+  check_head(head, activation_shape(g, g.out_channels, g.out));
+}
 void check_weight(const Shape& given, const Shape& needed) {
   if (!(given == needed)) raise<ShapeError>("weight has shape {}, but {} is needed", given, needed);
 }

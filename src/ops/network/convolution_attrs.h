@@ -24,6 +24,8 @@ struct ConvolutionAttrs {
 
 // The parts that follow from the attributes and the shape of the input of the convolution.
 kernels::ConvGeometry geometry_of(const ConvolutionAttrs& a, const Shape& data);
+// The shapes of head, data and weight fit a convolution with these attributes.
+void check_convolution(const ConvolutionAttrs& a, const Shape& head, const Shape& data, const Shape& weight);
 Shape activation_shape(const kernels::ConvGeometry& g, int64_t channels, const kernels::Spatial& extents);
 Shape weight_shape(const kernels::ConvGeometry& g);
 void check_weight(const Shape& given, const Shape& needed);

@@ -76,6 +76,9 @@ GLUINO_OP(CTCLoss, CTCLossAttrs) {
         if (in[0].ndim() != 3 || in[1].ndim() != 2 || in[0][1] != in[1][0])
           raise<ShapeError>("data of shape (time, batch, classes) and labels of shape (batch, length) are needed, but they are {} and {}",
                             in[0], in[1]);
+        if (in[0][2] < 1) raise<ShapeError>("data of shape {} has no classes", in[0]);
+        for (size_t i = 2; i < in.size(); ++i)
+          if (!(in[i] == Shape{in[0][1]})) raise<ShapeError>("lengths have shape {}, but {} is needed", in[i], Shape{in[0][1]});
         return std::vector<Shape>{{in[0][1]}, in[0]};
       })
       .complete([](const CTCLossAttrs&, OptionalShapes& in, const OptionalShapes&) {

@@ -28,10 +28,18 @@ struct SoftmaxOutputAttrs {
 };
 
 static kernels::SoftmaxLayout layout_of(const SoftmaxOutputAttrs& a, const Shape& s) {
-  if (s.ndim() < 2 && !(a.preserve_shape && s.ndim() == 1)) raise<ShapeError>("data has shape {}, but at least 2 axes are needed", s);
+  if (s.ndim() < 2 && !(a.preserve_shape && !a.multi_output && s.ndim() == 1))
+    raise<ShapeError>("data has shape {}, but at least 2 axes are needed", s);
   if (a.multi_output) return {s[0], s[1], s.elements(2, s.ndim())};
   if (a.preserve_shape) return {s.elements(0, s.ndim() - 1), s.back(), 1};
   return {s[0], s.elements(1, s.ndim()), 1};
+}
+
+static Shape softmax_output_shape(const SoftmaxOutputAttrs& a, std::span<const Shape> in) {
+  const int64_t rows = layout_of(a, in[0]).rows();
+  if (in[1].elements() != rows && !(in[1] == in[0]))
+    raise<ShapeError>("label has shape {}, but data of shape {} needs {} labels, or a probability per element", in[1], in[0], rows);
+  return in[0];
 }
 
 // The shape of labels when nothing else is known.
@@ -75,12 +83,7 @@ GLUINO_OP(SoftmaxOutput, SoftmaxOutputAttrs) {
       .input("data")
       .input("label")
       .own_dtype()
-      .shape([](const SoftmaxOutputAttrs& a, std::span<const Shape> in) {
-        const int64_t rows = layout_of(a, in[0]).rows();
-        if (in[1].elements() != rows && !(in[1] == in[0]))
-          raise<ShapeError>("label has shape {}, but data of shape {} needs {} labels, or a probability per element", in[1], in[0], rows);
-        return in[0];
-      })
+      .shape(softmax_output_shape)
       .complete([](const SoftmaxOutputAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->is_known() && in[0]->ndim() > 1 && is_open(in[1])) in[1] = default_label(a, *in[0]);
       })
@@ -103,7 +106,7 @@ GLUINO_OP(_softmax_output_grad, SoftmaxOutputAttrs) {
       .input("values")
       .input("label")
       .own_dtype()
-      .shape([](const SoftmaxOutputAttrs&, std::span<const Shape> in) { return in[0]; })
+      .shape(softmax_output_shape)
       .kernel([](const SoftmaxOutputAttrs& a, KernelContext& k) {
         const kernels::SoftmaxLayout l = layout_of(a, k.out().shape());
         const std::vector<double> labels = k.in(1).to_vector<double>();
@@ -136,12 +139,17 @@ struct RegressionGradAttrs {
         .field("sign", &RegressionGradAttrs::sign, "only the sign of the difference");
   }
 };
+static Shape regression_shape(std::span<const Shape> in) {
+  if (in[0].elements() != in[1].elements())
+    raise<ShapeError>("label has shape {}, but as many elements as data of shape {} are needed", in[1], in[0]);
+  return in[0];
+}
 GLUINO_OP(_regression_output_grad, RegressionGradAttrs) {
   op.doc("values - label, or its sign, divided by the outputs per row.")
       .input("values")
       .input("label")
       .own_dtype()
-      .shape([](const RegressionGradAttrs&, std::span<const Shape> in) { return in[0]; })
+      .shape([](const RegressionGradAttrs&, std::span<const Shape> in) { return regression_shape(in); })
       .kernel([](const RegressionGradAttrs& a, KernelContext& k) {
         const std::vector<double> labels = k.in(1).to_vector<double>();
         const int64_t rows = k.out().ndim() ? std::max<int64_t>(k.out().extent(0), 1) : 1;
@@ -163,11 +171,7 @@ static void define_regression(OpBuilder<RegressionAttrs>& op, bool sign) {
   op.input("data")
       .input("label")
       .own_dtype()
-      .shape([](const RegressionAttrs&, std::span<const Shape> in) {
-        if (in[0].elements() != in[1].elements())
-          raise<ShapeError>("label has shape {}, but as many elements as data of shape {} are needed", in[1], in[0]);
-        return in[0];
-      })
+      .shape([](const RegressionAttrs&, std::span<const Shape> in) { return regression_shape(in); })
       .complete([](const RegressionAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && is_open(in[1])) in[1] = in[0]->ndim() == 2 && (*in[0])[1] == 1 ? Shape{(*in[0])[0]} : *in[0];
       })
@@ -210,16 +214,17 @@ struct SVMOutputAttrs {
         .field("use_linear", &SVMOutputAttrs::use_linear, "hinge loss instead of its square");
   }
 };
+static Shape svm_shape(const SVMOutputAttrs&, std::span<const Shape> in) {
+  if (in[0].ndim() < 2 || in[1].elements() != in[0][0])
+    raise<ShapeError>("data of shape (rows, classes) and one label per row are needed, but they are {} and {}", in[0], in[1]);
+  return in[0];
+}
 GLUINO_OP(SVMOutput, SVMOutputAttrs) {
   op.doc("The data itself, with the gradient of the (squared) hinge loss of label against the rest.")
       .input("data")
       .input("label")
       .own_dtype()
-      .shape([](const SVMOutputAttrs&, std::span<const Shape> in) {
-        if (in[0].ndim() < 2 || in[1].elements() != in[0][0])
-          raise<ShapeError>("data of shape (rows, classes) and one label per row are needed, but they are {} and {}", in[0], in[1]);
-        return in[0];
-      })
+      .shape(svm_shape)
       .complete([](const SVMOutputAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->ndim() > 1 && is_open(in[1])) in[1] = Shape{(*in[0])[0]};
       })
@@ -236,7 +241,7 @@ GLUINO_OP(_svm_output_grad, SVMOutputAttrs) {
       .input("values")
       .input("label")
       .own_dtype()
-      .shape([](const SVMOutputAttrs&, std::span<const Shape> in) { return in[0]; })
+      .shape(svm_shape)
       .kernel([](const SVMOutputAttrs& a, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t rows = k.out().extent(0), classes = k.out().size() / std::max<int64_t>(rows, 1);

@@ -1,6 +1,7 @@
 // Windows of images as columns and back, and enlarging images.
 #include <cstring>
 
+#include "base/extents.h"
 #include "base/parallel.h"
 #include "kernels/convolution/convolution.h"
 #include "ops/nets.h"
@@ -45,10 +46,12 @@ static ConvGeometry window_geometry(const Im2colAttrs& a, const Shape& image) {
   g.pad = spatial_tuple(a.pad, g.rank, 0, "pad");
   for (int i = 0; i < g.rank; ++i) {
     const auto s = static_cast<size_t>(i);
+    if (g.kernel[s] < 1 || g.stride[s] < 1 || g.dilate[s] < 1 || g.pad[s] < 0)
+      raise<AttrError>("kernel {}, stride {} and dilate {} must be positive and pad {} not negative", a.kernel, a.stride, a.dilate, a.pad);
     g.in[s] = image[2 + i];
     check_extent(g.in[s], image);
     const int64_t room = g.in[s] + 2 * g.pad[s] - g.dilate[s] * (g.kernel[s] - 1) - 1;
-    if (room < 0 || g.stride[s] < 1) raise<ShapeError>("kernel = {} does not fit into the padded image {}", a.kernel, image);
+    if (room < 0) raise<ShapeError>("kernel = {} does not fit into the padded image {}", a.kernel, image);
     g.out[s] = room / g.stride[s] + 1;
   }
   return g;
@@ -164,7 +167,11 @@ struct UpSamplingAttrs {
   }
   bool is_bilinear() const { return sample_type == Type::bilinear; }
   bool is_sum() const { return multi_input_mode == Mode::sum; }
-  int64_t kernel() const { return 2 * scale - scale % 2; }
+  void check_scale() const {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    if (scale < 1 || scale > kMost) raise<AttrError>("scale = {}, but 1 to {} is possible", scale, kMost);
+  }
+  int64_t kernel() const { return check_scale(), 2 * scale - scale % 2; }
   int64_t pad() const { return scale / 2; }
 };
 
@@ -183,8 +190,8 @@ static ConvGeometry bilinear_geometry(const UpSamplingAttrs& a, const Shape& dat
 static Shape upsampling_shape(const UpSamplingAttrs& a, std::span<const Shape> in) {
   for (const Shape& s : in)
     if (s.ndim() != 4) raise<ShapeError>("an input has shape {}, but 4 axes are needed", s);
-  if (a.scale < 1) raise<AttrError>("scale = {} must be positive", a.scale);
-  Shape out{in[0][0], in[0][1], in[0][2] * a.scale, in[0][3] * a.scale};
+  a.check_scale();
+  Shape out{in[0][0], in[0][1], saturated_product(in[0][2], a.scale), saturated_product(in[0][3], a.scale)};
   if (a.is_bilinear()) {
     const Shape weight{in[0][1], 1, a.kernel(), a.kernel()};
     if (in.size() != 2 || !(in[1] == weight)) raise<ShapeError>("bilinear needs a weight of shape {} as second input", weight);
@@ -278,7 +285,13 @@ GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const UpSamplingGradAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const UpSamplingGradAttrs& a, std::span<const Shape> in) {
+        const Shape &head = in[0], &data = in[1];
+        const bool are_images = head.ndim() == 4 && data.ndim() == 4 && head[0] == data[0] && data[2] > 0 && data[3] > 0;
+        if (!are_images || head[2] % data[2] || head[3] % data[3] || a.first < 0 || a.first > head[1] - data[1])
+          raise<ShapeError>("head of shape {} has not {} repeated from channel {} on", head, data, a.first);
+        return data;
+      })
       .kernel([](const UpSamplingGradAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_real(k.out().dtype(), [&]<class T>(T*) {

@@ -138,7 +138,11 @@ GLUINO_OP(_pooling_grad, PoolingAttrs) {
       .input("head")
       .input("data")
       .input("values")
-      .shape([](const PoolingAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const PoolingAttrs& a, std::span<const Shape> in) {
+        check_head(in[0], pooling_shape(a, in.subspan(1)));
+        check_same_shape("values", in[2], in[0]);
+        return in[1];
+      })
       .kernel([](const PoolingAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::pool_grad(geometry_of(a, k.in(1).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), k.out_data<T>());
@@ -162,7 +166,11 @@ GLUINO_OP(_pooling_pick, PoolingAttrs) {
       .input("source")
       .input("data")
       .input("values")
-      .shape([](const PoolingAttrs&, std::span<const Shape> in) { return in[2]; })
+      .shape([](const PoolingAttrs& a, std::span<const Shape> in) {
+        check_same_shape("source", in[0], in[1]);
+        check_same_shape("values", in[2], pooling_shape(a, in.subspan(1)));
+        return in[2];
+      })
       .kernel([](const PoolingAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           kernels::pool_pick(geometry_of(a, k.in(1).shape()), k.data<T>(0), k.data<T>(1), k.data<T>(2), k.out_data<T>());

@@ -1,6 +1,7 @@
 // Recurrent networks of several layers and directions in one operator.
 #include "kernels/recurrent/rnn.h"
 
+#include "base/extents.h"
 #include "dispatch/random.h"
 #include "ops/nets.h"
 
@@ -34,10 +35,22 @@ struct RNNAttrs {
   int64_t directions() const { return bidirectional ? 2 : 1; }
 };
 
+// Sizes whose products, with extents of tensors that exist, do not overflow.
+static void check_sizes(int64_t state_size, int64_t num_layers) {
+  constexpr int64_t kMostState = 1 << 20, kMostLayers = 1 << 10;
+  if (state_size < 1 || num_layers < 1 || state_size > kMostState || num_layers > kMostLayers)
+    raise<AttrError>("state_size = {} and num_layers = {}, but 1 to {} and 1 to {} are possible", state_size, num_layers, kMostState,
+                     kMostLayers);
+}
+static void check_data(int64_t time, int64_t batch, int64_t features, int64_t state_size) {
+  constexpr int64_t kMostFeatures = 1 << 20, kMostResults = int64_t{1} << 44;
+  if (features > kMostFeatures || saturated_product(saturated_product(time, batch), state_size) > kMostResults)
+    raise<ShapeError>("data of {} steps, {} sequences and {} channels is too large", time, batch, features);
+}
 static RnnGeometry geometry_of(const RNNAttrs& a, const Shape& data) {
   if (data.ndim() != 3) raise<ShapeError>("data has shape {}, but (time, batch, channels) is needed", data);
-  if (a.state_size < 1 || a.num_layers < 1)
-    raise<AttrError>("state_size = {} and num_layers = {} must be positive", a.state_size, a.num_layers);
+  check_sizes(a.state_size, a.num_layers);
+  check_data(data[0], data[1], data[2], a.state_size);
   if (a.projection_size) raise<AttrError>("projection_size = {} is not supported", *a.projection_size);
   if (a.lstm_state_clip_min || a.lstm_state_clip_max) raise<AttrError>("clipping of the cell state is not supported");
   if (!(a.p >= 0 && a.p < 1)) raise<AttrError>("p = {}, but a share of at least 0 and less than 1 is needed", a.p);
@@ -129,6 +142,9 @@ struct CompiledRNNAttrs {
   bool is_lstm() const { return mode == RnnMode::lstm; }
 };
 static RnnGeometry geometry_of(const CompiledRNNAttrs& a, int64_t time, int64_t batch) {
+  check_sizes(a.state_size, a.num_layers);
+  if (a.features < 0) raise<AttrError>("features = {} is negative", a.features);
+  check_data(time, batch, a.features, a.state_size);
   return {.mode = a.mode,
           .time = time,
           .batch = batch,
@@ -243,6 +259,15 @@ GLUINO_OP(_rnn_grad, RNNAttrs) {
       .outputs({"data_grad", "parameters_grad", "state_grad", "state_cell_grad"})
       .num_outputs([](const RNNAttrs& a) { return a.is_lstm() ? 4 : 3; })
       .shape([](const RNNAttrs& a, std::span<const Shape> in) {
+        std::vector<Shape> forward{in[2], in[3], in[4]}, heads{in[0], in[1]};
+        if (a.is_lstm()) {
+          heads.push_back(in[6]);
+          forward.push_back(in[7]);
+        }
+        heads.push_back(in[5]);
+        if (a.use_sequence_length) forward.push_back(in.back());
+        const std::vector<Shape> given = rnn_shape(a, forward);
+        for (size_t i = 0; i < given.size(); ++i) check_head(heads[i], given[i]);
         std::vector<Shape> out{in[2], in[3], in[4]};
         if (a.is_lstm()) out.push_back(in[4]);
         return out;

@@ -78,7 +78,12 @@ static OpBuilder<AdamWAttrs>& define_adamw(OpBuilder<AdamWAttrs>& op, bool has_m
       .kernel_dtypes(real_dtypes())
       .not_differentiable(kNoGradient)
       .kernel(adamw_kernel)
-      .shape([](const AdamWAttrs&, std::span<const Shape> in) { return in[0]; });
+      .shape([](const AdamWAttrs&, std::span<const Shape> in) {
+        for (size_t i = 1; i + 1 < in.size(); ++i)
+          if (!(in[i] == in[0])) raise<ShapeError>("the inputs of a weight of shape {} have its shape, but one has {}", in[0], in[i]);
+        check_one_element("rescale_grad", in.back());
+        return in[0];
+      });
 }
 GLUINO_OP(_adamw_update, AdamWAttrs) {
   define_adamw(op.doc("Adam with decoupled weight decay.").alias("_contrib_adamw_update"), false)

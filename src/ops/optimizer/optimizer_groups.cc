@@ -120,7 +120,13 @@ static OpBuilder<LambPhase2Attrs>& define_phase2(OpBuilder<LambPhase2Attrs>& op)
       .kernel(lamb_phase2_kernel)
       .kernel_dtypes(real_dtypes())
       .not_differentiable(kNoGradient)
-      .shape([](const LambPhase2Attrs&, std::span<const Shape> in) { return in[0]; });
+      .shape([](const LambPhase2Attrs&, std::span<const Shape> in) {
+        check_same_shape("g", in[1], in[0]);
+        check_one_element("r1", in[2]);
+        check_one_element("r2", in[3]);
+        if (in.size() > 4) check_same_shape("weight32", in[4], in[0]);
+        return in[0];
+      });
 }
 GLUINO_OP(lamb_update_phase2, LambPhase2Attrs) {
   define_phase2(op.doc("A LAMB step along g, scaled by the ratio of the norms r1 and r2."))

@@ -228,14 +228,18 @@ struct GroupLayout {
 template <size_t States, class A, class Run>
 OpBuilder<Many<A>>& define_updates_by(OpBuilder<Many<A>>& op, bool has_master, Run run) {
   const GroupLayout<States> layout{has_master};
+  const auto check_count = [layout](const Many<A>& a, size_t inputs) {
+    const auto n = static_cast<size_t>(a.num_weights), size = static_cast<size_t>(layout.size());
+    if (inputs != n * size || n > inputs)
+      raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", inputs, size, a.num_weights);
+  };
   op.variadic("data")
       .own_dtype()
       .num_outputs([](const Many<A>& a) { return a.num_weights; })
       .not_differentiable(kNoGradient)
-      .shape([layout](const Many<A>& a, std::span<const Shape> in) {
-        const auto n = static_cast<size_t>(a.num_weights), size = static_cast<size_t>(layout.size());
-        if (in.size() != n * size)
-          raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", in.size(), size, n);
+      .shape([layout, check_count](const Many<A>& a, std::span<const Shape> in) {
+        const auto size = static_cast<size_t>(layout.size());
+        check_count(a, in.size());
         a.check_lists();
         std::vector<Shape> out;
         for (size_t i = 0; i < in.size(); ++i) {
@@ -245,7 +249,8 @@ OpBuilder<Many<A>>& define_updates_by(OpBuilder<Many<A>>& op, bool has_master, R
         }
         return out;
       })
-      .dtype([layout](const Many<A>& a, std::span<const DType> in, DType) {
+      .dtype([layout, check_count](const Many<A>& a, std::span<const DType> in, DType) {
+        check_count(a, in.size());
         std::vector<DType> out;
         for (int i = 0; i < a.num_weights; ++i) out.push_back(in[i * layout.size()]);
         return out;

@@ -19,6 +19,7 @@ double Normal::draw(double mean, double deviation, ElementRandom& r) {
 // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000.
 double Gamma::draw(double alpha, double scale, ElementRandom& r) {
   if (!(alpha > 0)) return alpha == 0 ? 0 : NAN;
+  if (std::isinf(alpha)) return alpha * scale;  // no number would ever be accepted
   if (alpha < 1) {
     const double boost = std::pow(r.positive(), 1 / alpha);
     return draw(alpha + 1, scale, r) * boost;

@@ -142,7 +142,13 @@ GLUINO_OP(_batch_norm_grad, BatchNormAttrs) {
       .input("var")
       .input("from_batch")
       .outputs({"data_grad", "gamma_grad", "beta_grad"})
-      .shape([](const BatchNormAttrs&, std::span<const Shape> in) {
+      .shape([](const BatchNormAttrs& a, std::span<const Shape> in) {
+        const Shape channels{in[1][normalize_axis(a.axis, in[1])]};
+        check_head(in[0], in[1]);
+        check_same_shape("gamma", in[2], channels);
+        check_same_shape("mean", in[3], channels);
+        check_same_shape("var", in[4], channels);
+        check_one_element("from_batch", in[5]);
         return std::vector<Shape>{in[1], in[2], in[2]};
       })
       .kernel(batch_norm_grad_kernel)

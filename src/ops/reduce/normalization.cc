@@ -78,7 +78,14 @@ GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
       .input("mean")
       .input("std")
       .outputs({"data_grad", "gamma_grad", "beta_grad"})
-      .shape([](const LayerNormAttrs&, std::span<const Shape> in) {
+      .shape([](const LayerNormAttrs& a, std::span<const Shape> in) {
+        const int axis = normalize_axis(a.axis, in[1]);
+        Shape moments = in[1];
+        moments[axis] = 1;
+        check_head(in[0], in[1]);
+        check_same_shape("gamma", in[2], {in[1][axis]});
+        check_same_shape("mean", in[3], moments);
+        check_same_shape("std", in[4], moments);
         return std::vector<Shape>{in[1], in[2], in[2]};
       })
       .kernel([](const LayerNormAttrs& a, KernelContext& k) {
@@ -187,6 +194,12 @@ GLUINO_OP(_group_norm_grad, GroupNormAttrs) {
       .input("std")
       .outputs({"data_grad", "gamma_grad", "beta_grad"})
       .shape([](const GroupNormAttrs&, std::span<const Shape> in) {
+        check_head(in[0], in[1]);
+        check_channels(in[1]);
+        if (in[3].ndim() != 2 || in[3][0] != in[1][0] || (in[3][1] ? in[1][1] % in[3][1] : in[1][1]))
+          raise<ShapeError>("mean has shape {}, but data of shape {} needs {} rows of groups of its channels", in[3], in[1], in[1][0]);
+        check_same_shape("std", in[4], in[3]);
+        if (!(in[2] == Shape{in[1][1]})) check_same_shape("gamma", in[2], {in[3][1]});
         return std::vector<Shape>{in[1], in[2], in[2]};
       })
       .kernel([](const GroupNormAttrs&, KernelContext& k) {

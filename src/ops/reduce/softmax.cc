@@ -266,16 +266,16 @@ static int64_t label_at(const std::vector<int64_t>& labels, int64_t row, int64_t
   if (label < 0 || label >= classes) raise<IndexError>("label {} of row {} is out of range for {} classes", label, row, classes);
   return label;
 }
+static void check_labels(std::span<const Shape> in) {
+  if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][0]}))
+    raise<ShapeError>("data of shape (rows, classes) and labels of shape (rows,) are needed, but they are {} and {}", in[0], in[1]);
+}
 GLUINO_OP(softmax_cross_entropy, NoAttrs) {
   op.doc("Sum over the rows of -log(softmax(data)[label]).")
       .input("data")
       .input("label")
       .own_dtype()
-      .shape([](const NoAttrs&, std::span<const Shape> in) {
-        if (in[0].ndim() != 2 || !(in[1] == Shape{in[0][0]}))
-          raise<ShapeError>("data of shape (rows, classes) and labels of shape (rows,) are needed, but they are {} and {}", in[0], in[1]);
-        return Shape{1};
-      })
+      .shape([](const NoAttrs&, std::span<const Shape> in) { return check_labels(in), Shape{1}; })
       .complete([](const NoAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->ndim() == 2 && is_open(in[1])) in[1] = Shape{(*in[0])[0]};
       })
@@ -302,7 +302,7 @@ GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
       .input("data")
       .input("label")
       .own_dtype()
-      .shape([](const NoAttrs&, std::span<const Shape> in) { return in[0]; })
+      .shape([](const NoAttrs&, std::span<const Shape> in) { return check_labels(in), in[0]; })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);

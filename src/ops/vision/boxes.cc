@@ -111,7 +111,7 @@ GLUINO_OP(_contrib_box_nms, BoxNmsAttrs) {
       .shape([](const BoxNmsAttrs& a, std::span<const Shape> in) {
         if (in[0].ndim() < 2) raise<ShapeError>("data has shape {}, but (..., boxes, record) is needed", in[0]);
         const int64_t width = in[0].back();
-        if (a.coord_start < 0 || a.coord_start + 4 > width || a.score_index < 0 || a.score_index >= width || a.id_index >= width)
+        if (a.coord_start < 0 || a.coord_start > width - 4 || a.score_index < 0 || a.score_index >= width || a.id_index >= width)
           raise<AttrError>("coord_start = {}, score_index = {} and id_index = {} do not fit records of {} numbers", a.coord_start,
                            a.score_index, a.id_index, width);
         return in[0];
@@ -253,7 +253,7 @@ GLUINO_OP(_contrib_MultiBoxDetection, MultiBoxDetectionAttrs) {
       .input("anchor")
       .kernel_dtypes(real_dtypes())
       .shape([](const MultiBoxDetectionAttrs& a, std::span<const Shape> in) {
-        if (in[0].ndim() != 3 || in[1].ndim() != 2 || in[2].ndim() != 3 || in[2][2] != 4 || in[2][1] != in[0][2] ||
+        if (in[0].ndim() != 3 || in[1].ndim() != 2 || in[2].ndim() != 3 || in[2][0] != 1 || in[2][2] != 4 || in[2][1] != in[0][2] ||
             in[1][1] != 4 * in[0][2] || in[1][0] != in[0][0])
           raise<ShapeError>(
               "cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4) are needed, but they are {}, "

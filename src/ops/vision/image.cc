@@ -1,6 +1,7 @@
 // Transformations of images with channels last, as data pipelines use them.
 #include <cmath>
 
+#include "base/extents.h"
 #include "base/parallel.h"
 #include "ops/nets.h"
 
@@ -107,7 +108,7 @@ GLUINO_OP(_image_crop, ImageCropAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const ImageCropAttrs& a, std::span<const Shape> in) {
         const ImageLayout l = image_layout(in[0]);
-        if (a.x < 0 || a.y < 0 || a.width < 1 || a.height < 1 || a.x + a.width > l.width || a.y + a.height > l.height)
+        if (a.x < 0 || a.y < 0 || a.width < 1 || a.height < 1 || a.width > l.width - a.x || a.height > l.height - a.y)
           raise<AttrError>("the part x = {}, y = {}, width = {}, height = {} does not lie in images of shape {}", a.x, a.y, a.width,
                            a.height, in[0]);
         return image_shape(in[0], a.height, a.width, l.channels);
@@ -175,9 +176,9 @@ static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
   if (a.interp != 0 && a.interp != 1) raise<AttrError>("interp = {}, but only 0 and 1 are supported", a.interp);
   int64_t width = a.size[0], height = a.size.back();
   if (a.size.ndim() == 1 && a.keep_ratio && l.height < l.width)
-    width = l.width * height / std::max<int64_t>(l.height, 1);
+    width = saturated_product(l.width, height) / std::max<int64_t>(l.height, 1);
   else if (a.size.ndim() == 1 && a.keep_ratio)
-    height = l.height * width / std::max<int64_t>(l.width, 1);
+    height = saturated_product(l.height, width) / std::max<int64_t>(l.width, 1);
   return image_shape(s, height, width, l.channels);
 }
 // Where output i of `out` reads along an axis of `in`: two pixels and the weight of the second; pixel centers are at halves.

@@ -78,7 +78,7 @@ GLUINO_OP(_grid_generator_grad, GridGeneratorAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const GridGeneratorAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const GridGeneratorAttrs& a, std::span<const Shape> in) { return check_head(in[0], grid_shape(a, in[1])), in[1]; })
       .kernel([](const GridGeneratorAttrs& a, KernelContext& k) {
         const Shape& s = k.in(0).shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -148,7 +148,7 @@ static void sample_images(const Shape& data_shape, const T* data, const Shape& g
   });
 }
 static Shape sampled_shape(const Shape& data, const Shape& grid) {
-  check_images(data);
+  check_pixels(data);
   if (grid.ndim() != 4 || grid[1] != 2 || grid[0] != data[0])
     raise<ShapeError>("grid has shape {}, but ({}, 2, height, width) is needed", grid, data[0]);
   return {data[0], data[1], grid[2], grid[3]};
@@ -180,6 +180,7 @@ GLUINO_OP(_bilinear_sampler_grad, NoAttrs) {
       .outputs({"data_grad", "grid_grad"})
       .kernel_dtypes(real_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) {
+        check_head(in[0], sampled_shape(in[1], in[2]));
         return std::vector<Shape>{in[1], in[2]};
       })
       .kernel([](const NoAttrs&, KernelContext& k) {
@@ -315,7 +316,7 @@ struct AdaptiveAttrs {
   }
 };
 static Shape adaptive_shape(const AdaptiveAttrs& a, const Shape& s) {
-  check_images(s);
+  check_pixels(s);
   if (a.output_size.ndim() > 2) raise<AttrError>("output_size = {} has more than two numbers", a.output_size);
   const int64_t height = a.output_size.empty() ? 1 : a.output_size[0], width = a.output_size.empty() ? 1 : a.output_size.back();
   return {s[0], s[1], height, width};
@@ -341,7 +342,7 @@ GLUINO_OP(_adaptive_avg_pooling_grad, AdaptiveAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const AdaptiveAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const AdaptiveAttrs& a, std::span<const Shape> in) { return check_head(in[0], adaptive_shape(a, in[1])), in[1]; })
       .kernel([](const AdaptiveAttrs&, KernelContext& k) {
         run_taps(k, adaptive_taps(k.out().extent(2), k.in(0).extent(2)), adaptive_taps(k.out().extent(3), k.in(0).extent(3)), true);
       })
@@ -392,6 +393,7 @@ GLUINO_OP(_contrib_BilinearResize2D, BilinearResizeAttrs) {
       .kernel_dtypes(real_dtypes())
       .shape([](const BilinearResizeAttrs& a, std::span<const Shape> in) {
         for (const Shape& s : in) check_images(s);
+        check_pixels(in[0]);
         return Shape{in[0][0], in[0][1], resized_extent(a, in[0][2], in.back()[2], a.height, a.scale_height),
                      resized_extent(a, in[0][3], in.back()[3], a.width, a.scale_width)};
       })
@@ -414,7 +416,12 @@ GLUINO_OP(_bilinear_resize_grad, BilinearResizeAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const BilinearResizeAttrs&, std::span<const Shape> in) { return in[1]; })
+      .shape([](const BilinearResizeAttrs&, std::span<const Shape> in) {
+        check_images(in[0]);
+        check_pixels(in[1]);
+        check_head(in[0], {in[1][0], in[1][1], in[0][2], in[0][3]});  // its extents may be those of a third image
+        return in[1];
+      })
       .kernel([](const BilinearResizeAttrs& a, KernelContext& k) {
         run_taps(k, bilinear_taps(k.out().extent(2), k.in(0).extent(2), a.align_corners),
                  bilinear_taps(k.out().extent(3), k.in(0).extent(3), a.align_corners), true);

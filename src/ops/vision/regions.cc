@@ -10,7 +10,7 @@ namespace gluino::ops {
 namespace {
 
 static void check_regions(const Shape& data, const Shape& rois, const Shape& pooled) {
-  if (data.ndim() != 4) raise<ShapeError>("data has shape {}, but (batch, channels, height, width) is needed", data);
+  check_pixels(data);
   if (rois.ndim() != 2 || rois[1] != 5) raise<ShapeError>("rois have shape {}, but (regions, 5) is needed: image, x0, y0, x1, y1", rois);
   if (pooled.ndim() != 2 || pooled[0] < 1 || pooled[1] < 1)
     raise<AttrError>("pooled_size = {}, but a height and a width are needed", pooled);
@@ -26,14 +26,20 @@ struct ROIPoolingAttrs {
   }
 };
 
+// A coordinate as a whole number, far enough from the ends to compute with; NaN is none.
+template <class T>
+static int64_t whole(T coordinate) {
+  constexpr T kFar = T(int64_t{1} << 30);
+  return std::isnan(coordinate) ? 0 : static_cast<int64_t>(std::clamp(coordinate, -kFar, kFar));
+}
+
 // The rows or columns [begin, end) of cell i out of `cells` of a region from `from` to `to`, both rounded and included.
 struct Range {
   int64_t begin, end;
 };
 template <class T>
 static Range cell_range(T from, T to, double scale, int64_t i, int64_t cells, int64_t limit) {
-  const auto start = static_cast<int64_t>(std::round(from * static_cast<T>(scale))),
-             stop = static_cast<int64_t>(std::round(to * static_cast<T>(scale)));
+  const int64_t start = whole(std::round(from * static_cast<T>(scale))), stop = whole(std::round(to * static_cast<T>(scale)));
   const T step = static_cast<T>(std::max<int64_t>(stop - start + 1, 1)) / static_cast<T>(cells);
   const auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v, 0, limit); };
   return {clamp(start + static_cast<int64_t>(std::floor(static_cast<T>(i) * step))),
@@ -42,7 +48,7 @@ static Range cell_range(T from, T to, double scale, int64_t i, int64_t cells, in
 
 static int64_t image_of(double value, int64_t batch, int64_t region) {
   if (value < 0) return -1;  // a region that stands for nothing
-  if (value >= static_cast<double>(batch)) raise<IndexError>("region {} is of image {}, but there are {}", region, value, batch);
+  if (!(value < static_cast<double>(batch))) raise<IndexError>("region {} is of image {}, but there are {}", region, value, batch);
   return static_cast<int64_t>(value);
 }
 
@@ -70,6 +76,10 @@ static void roi_pooling_kernel(const ROIPoolingAttrs& a, KernelContext& k) {
   });
 }
 
+static Shape pooled_shape(const ROIPoolingAttrs& a, const Shape& data, const Shape& rois) {
+  check_regions(data, rois, a.pooled_size);
+  return {rois[0], data[1], a.pooled_size[0], a.pooled_size[1]};
+}
 GLUINO_OP(ROIPooling, ROIPoolingAttrs) {
   op.doc("The maximum of each cell of a grid laid over regions of the images.")
       .input("data")
@@ -77,10 +87,7 @@ GLUINO_OP(ROIPooling, ROIPoolingAttrs) {
       .kernel_dtypes(real_dtypes())
       .outputs({"output", "chosen"})
       .hidden_outputs(1)
-      .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) {
-        check_regions(in[0], in[1], a.pooled_size);
-        return Shape{in[1][0], in[0][1], a.pooled_size[0], a.pooled_size[1]};
-      })
+      .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) { return pooled_shape(a, in[0], in[1]); })
       .kernel(roi_pooling_kernel)
       .gradient({{1}, {1}},
                 [](const ROIPoolingAttrs& a, const Gradient& g) -> Tensors {
@@ -96,7 +103,11 @@ GLUINO_OP(_roi_pooling_grad, ROIPoolingAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const ROIPoolingAttrs&, std::span<const Shape> in) { return in[3]; })
+      .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) {
+        check_head(in[0], pooled_shape(a, in[3], in[1]));
+        check_same_shape("chosen", in[2], in[0]);
+        return in[3];
+      })
       .kernel([](const ROIPoolingAttrs&, KernelContext& k) {
         const Shape &s = k.out().shape(), &h = k.in(0).shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -104,6 +115,7 @@ GLUINO_OP(_roi_pooling_grad, ROIPoolingAttrs) {
           for (int64_t i = 0; i < k.in(0).size(); ++i) {
             const int64_t plane = i / (h[2] * h[3]), chosen = static_cast<int64_t>(k.data<T>(2)[i]);
             const int64_t image = image_of(k.data<T>(1)[plane / h[1] * 5], s[0], plane / h[1]);
+            if (chosen >= s[2] * s[3]) raise<IndexError>("pixel {} was chosen, but an image has {}", chosen, s[2] * s[3]);
             if (chosen >= 0 && image >= 0) k.out_data<T>()[(image * s[1] + plane % h[1]) * s[2] * s[3] + chosen] += k.data<T>(0)[i];
           }
         });
@@ -127,6 +139,16 @@ struct ROIAlignAttrs {
   }
 };
 
+// Of the samples [0, count) of a cell along one axis, those that may lie in [-1, extent]: the others add nothing, and a cell may be
+// far larger than the image.
+template <class T>
+static Range samples_inside(T cell_start, T cell_extent, int64_t count, int64_t extent) {
+  if (count == 1 || !(cell_extent > 0)) return {0, count};
+  const T step = cell_extent / static_cast<T>(count);
+  return {std::clamp<int64_t>(whole((-1 - cell_start) / step) - 2, 0, count),
+          std::clamp<int64_t>(whole((static_cast<T>(extent) - cell_start) / step) + 2, 0, count)};
+}
+
 // Calls f(position in the output, position in the data, weight) for everything that region pooling adds up.
 template <class T, class F>
 static void for_each_sample(const ROIAlignAttrs& a, const Shape& data, const Shape& out, const T* rois, int64_t begin, int64_t end, F&& f) {
@@ -140,12 +162,16 @@ static void for_each_sample(const ROIAlignAttrs& a, const Shape& data, const Sha
     T width = roi[3] * scale - shift - x0, height = roi[4] * scale - shift - y0;
     if (!a.aligned) width = std::max(width, T(1)), height = std::max(height, T(1));
     const T cell_width = width / static_cast<T>(columns), cell_height = height / static_cast<T>(rows);
-    const int64_t nx = std::max<int64_t>(a.sample_ratio > 0 ? a.sample_ratio : static_cast<int64_t>(std::ceil(cell_width)), 1);
-    const int64_t ny = std::max<int64_t>(a.sample_ratio > 0 ? a.sample_ratio : static_cast<int64_t>(std::ceil(cell_height)), 1);
-    for (int64_t p = 0; p < nx * ny; ++p) {
-      T x = x0 + cell_width * (static_cast<T>(column) + (static_cast<T>(p % nx) + T(0.5)) / static_cast<T>(nx));
-      T y = y0 + cell_height * (static_cast<T>(row) + (static_cast<T>(p / nx) + T(0.5)) / static_cast<T>(ny));
-      if (x < -1 || x > static_cast<T>(data[3]) || y < -1 || y > static_cast<T>(data[2])) continue;
+    const int64_t nx = std::max<int64_t>(a.sample_ratio > 0 ? a.sample_ratio : whole(std::ceil(cell_width)), 1);
+    const int64_t ny = std::max<int64_t>(a.sample_ratio > 0 ? a.sample_ratio : whole(std::ceil(cell_height)), 1);
+    const Range columns_inside = samples_inside(x0 + cell_width * static_cast<T>(column), cell_width, nx, data[3]),
+                rows_inside = samples_inside(y0 + cell_height * static_cast<T>(row), cell_height, ny, data[2]);
+    const int64_t width_inside = columns_inside.end - columns_inside.begin;
+    for (int64_t p = 0; p < width_inside * (rows_inside.end - rows_inside.begin); ++p) {
+      const int64_t px = columns_inside.begin + p % width_inside, py = rows_inside.begin + p / width_inside;
+      T x = x0 + cell_width * (static_cast<T>(column) + (static_cast<T>(px) + T(0.5)) / static_cast<T>(nx));
+      T y = y0 + cell_height * (static_cast<T>(row) + (static_cast<T>(py) + T(0.5)) / static_cast<T>(ny));
+      if (!(x >= -1 && x <= static_cast<T>(data[3]) && y >= -1 && y <= static_cast<T>(data[2]))) continue;
       x = std::clamp(x, T(0), static_cast<T>(data[3] - 1));
       y = std::clamp(y, T(0), static_cast<T>(data[2] - 1));
       const auto left = static_cast<int64_t>(x), top = static_cast<int64_t>(y), right = std::min(left + 1, data[3] - 1),
@@ -160,18 +186,21 @@ static void for_each_sample(const ROIAlignAttrs& a, const Shape& data, const Sha
   }
 }
 
+static Shape aligned_shape(const ROIAlignAttrs& a, const Shape& data, const Shape& rois) {
+  constexpr int64_t kMostSamples = 128;
+  check_regions(data, rois, a.pooled_size);
+  if (a.sample_ratio > kMostSamples) raise<AttrError>("sample_ratio = {}, but at most {} is supported", a.sample_ratio, kMostSamples);
+  const int64_t cells = a.pooled_size.elements();
+  if (a.position_sensitive && data[1] % cells)
+    raise<ShapeError>("position_sensitive needs a multiple of {} channels, but data has shape {}", cells, data);
+  return {rois[0], a.position_sensitive ? data[1] / cells : data[1], a.pooled_size[0], a.pooled_size[1]};
+}
 GLUINO_OP(_contrib_ROIAlign, ROIAlignAttrs) {
   op.doc("The average of bilinear samples in each cell of a grid laid over regions of the images.")
       .input("data")
       .input("rois")
       .kernel_dtypes(real_dtypes())
-      .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) {
-        check_regions(in[0], in[1], a.pooled_size);
-        const int64_t cells = a.pooled_size.elements();
-        if (a.position_sensitive && in[0][1] % cells)
-          raise<ShapeError>("position_sensitive needs a multiple of {} channels, but data has shape {}", cells, in[0]);
-        return Shape{in[1][0], a.position_sensitive ? in[0][1] / cells : in[0][1], a.pooled_size[0], a.pooled_size[1]};
-      })
+      .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) { return aligned_shape(a, in[0], in[1]); })
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T *data = k.data<T>(0), *rois = k.data<T>(1);
@@ -198,7 +227,7 @@ GLUINO_OP(_roi_align_grad, ROIAlignAttrs) {
       .input("data")
       .shape_only()
       .kernel_dtypes(real_dtypes())
-      .shape([](const ROIAlignAttrs&, std::span<const Shape> in) { return in[2]; })
+      .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) { return check_head(in[0], aligned_shape(a, in[2], in[1])), in[2]; })
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* head = k.data<T>(0);
@@ -232,11 +261,30 @@ static Shape correlation_shape(const CorrelationAttrs& a, std::span<const Shape>
     raise<ShapeError>("two maps of the same shape (batch, channels, height, width) are needed, but they are {} and {}", in[0], in[1]);
   if (a.kernel_size < 1 || a.kernel_size % 2 == 0 || a.stride1 < 1 || a.stride2 < 1)
     raise<AttrError>("kernel_size = {} must be odd and the strides {} and {} positive", a.kernel_size, a.stride1, a.stride2);
+  constexpr int64_t kMost = int64_t{1} << 24;  // sums and products of these numbers do not overflow
+  if (a.max_displacement < 0 || a.pad_size < 0 || std::max({a.kernel_size, a.max_displacement, a.stride1, a.stride2, a.pad_size}) > kMost)
+    raise<AttrError>("max_displacement = {} and pad_size = {} must not be negative, and no attribute above {}", a.max_displacement,
+                     a.pad_size, kMost);
   const auto extent = [&](int64_t n) { return (n + 2 * a.pad_size - 2 * a.border() + a.stride1 - 1) / a.stride1; };
   const int64_t side = 2 * a.radius() + 1, height = extent(in[0][2]), width = extent(in[0][3]);
   if (height < 1 || width < 1) raise<ShapeError>("maps of shape {} are too small for max_displacement = {}", in[0], a.max_displacement);
   return {in[0][0], side * side, height, width};
 }
+// The offsets of a patch, from -half to half, at which `at` or `at + shift` lies in a map of the given extent.
+struct Overlap {
+  Range ranges[2];
+  Overlap(int64_t at, int64_t shift, int64_t half, int64_t extent) {
+    const auto inside = [&](int64_t from) { return Range{std::max(-half, -from), std::min(half + 1, extent - from)}; };
+    ranges[0] = inside(std::max(at, at + shift));
+    ranges[1] = inside(std::min(at, at + shift));
+    ranges[1].begin = std::max(ranges[1].begin, ranges[0].end);  // those of the first range once only
+  }
+  template <class F>
+  void visit(F&& f) const {
+    for (const Range& r : ranges)
+      for (int64_t i = r.begin; i < r.end; ++i) f(i);
+  }
+};
 // Calls f(output position, position in map 1 or -1, position in map 2 or -1) for every pair that is compared; -1 is padding.
 template <class F>
 static void for_each_pair(const CorrelationAttrs& a, const Shape& in, const Shape& out, F&& f) {
@@ -249,10 +297,13 @@ static void for_each_pair(const CorrelationAttrs& a, const Shape& in, const Shap
       const int64_t n = o / out.elements(1, 4), d = o / (out[2] * out[3]) % out[1];
       const int64_t y = o / out[3] % out[2] * a.stride1 + a.border() - a.pad_size, x = o % out[3] * a.stride1 + a.border() - a.pad_size;
       const int64_t dy = (d / side - a.radius()) * a.stride2, dx = (d % side - a.radius()) * a.stride2;
+      // A pair of which both lie in the padding adds nothing. Patches may be far larger than the maps.
+      const Overlap rows(y, dy, half, in[2]), columns(x, dx, half, in[3]);
       for (int64_t c = 0; c < in[1]; ++c)
-        for (int64_t ky = -half; ky <= half; ++ky)
-          for (int64_t kx = -half; kx <= half; ++kx)
-            f(o, position(n * in[1] + c, y + ky, x + kx), position(n * in[1] + c, y + dy + ky, x + dx + kx));
+        rows.visit([&](int64_t ky) {
+          columns.visit(
+              [&](int64_t kx) { f(o, position(n * in[1] + c, y + ky, x + kx), position(n * in[1] + c, y + dy + ky, x + dx + kx)); });
+        });
     }
   });
 }
@@ -291,7 +342,8 @@ GLUINO_OP(_correlation_grad, CorrelationAttrs) {
       .input("data2")
       .outputs({"data1_grad", "data2_grad"})
       .kernel_dtypes(real_dtypes())
-      .shape([](const CorrelationAttrs&, std::span<const Shape> in) {
+      .shape([](const CorrelationAttrs& a, std::span<const Shape> in) {
+        check_head(in[0], correlation_shape(a, in.subspan(1)));
         return std::vector<Shape>{in[1], in[2]};
       })
       .kernel([](const CorrelationAttrs& a, KernelContext& k) {

@@ -1,0 +1,95 @@
+// Input that once reached memory it should not: each call raises an error that says what was wrong. The operators are fuzzed with much
+// more of the kind in tests/fuzz.
+#include "gluino/gluino.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+Tensors ask(std::string_view op, const Tensors& inputs, const StringMap& attrs = {}) {
+  const OpDef& definition = OpRegistry::global().get(op);
+  return apply(definition, inputs, definition.parse_attrs(attrs));
+}
+
+TEST(WrongInput, RepeatedAxesOfReverse) {
+  GLUINO_EXPECT_ERROR(AttrError, "reverse: attribute 'axis' (0, 0) lists axis 0 twice",
+                      ask("reverse", {ones({2, 3})}, {{"axis", "(0, 0)"}}));
+}
+
+TEST(WrongInput, OptimizerStepsOnOtherShapes) {
+  const Tensor w = ones({3, 4}), other = ones({2});
+  GLUINO_EXPECT_ERROR(ShapeError, "_adamw_update: the inputs of a weight of shape (3, 4)",
+                      ask("_adamw_update", {w, other, w, w, ones({1})}, {{"lr", "0.1"}, {"eta", "1"}}));
+  GLUINO_EXPECT_ERROR(ShapeError, "input 'g' has shape (2,), but (3, 4) is needed",
+                      ask("lamb_update_phase2", {w, other, ones({1}), ones({1})}, {{"lr", "0.1"}}));
+}
+
+TEST(WrongInput, CropsBeyondTheLastNumber) {
+  GLUINO_EXPECT_ERROR(AttrError, "does not lie in images",
+                      ask("_image_crop", {ones({4, 5, 3})}, {{"x", "9223372036854775807"}, {"y", "0"}, {"width", "2"}, {"height", "2"}}));
+  GLUINO_EXPECT_ERROR(ShapeError, "is not inside data",
+                      ask("Crop", {ones({1, 1, 4, 4})}, {{"offset", "(9223372036854775807, 0)"}, {"h_w", "(1, 1)"}}));
+}
+
+TEST(WrongInput, ImagesWithoutPixels) {
+  const Tensor none = ones({1, 1, 0, 3});
+  GLUINO_EXPECT_ERROR(ShapeError, "have no pixels", ask("_contrib_BilinearResize2D", {none}, {{"height", "2"}, {"width", "2"}}));
+  GLUINO_EXPECT_ERROR(ShapeError, "have no pixels", ask("BilinearSampler", {none, ones({1, 2, 2, 2})}));
+}
+
+TEST(WrongInput, NumbersOfOutputsThatTheInputsDoNotGive) {
+  GLUINO_EXPECT_ERROR(AttrError, "the attributes tell of 100 outputs, but the inputs give 2",
+                      ask("amp_multicast", {ones({2}), ones({3})}, {{"num_outputs", "100"}}));
+  GLUINO_EXPECT_ERROR(AttrError, "amp_multicast: -1 outputs", ask("amp_multicast", {ones({2})}, {{"num_outputs", "-1"}}));
+}
+
+TEST(WrongInput, AnchorsThatAreNotThere) {
+  GLUINO_EXPECT_ERROR(ShapeError, "anchor (1, anchors, 4)",
+                      ask("_contrib_MultiBoxDetection", {ones({1, 2, 3}), ones({1, 12}), ones({0, 3, 4})}));
+}
+
+TEST(WrongInput, DeconvolutionWithoutFilters) {
+  GLUINO_EXPECT_ERROR(AttrError, "Deconvolution: num_filter = 0 must be positive",
+                      ask("Deconvolution", {ones({1, 2, 3, 3}), ones({2, 0, 2, 2})}, {{"kernel", "(2, 2)"}, {"num_filter", "0"}}));
+}
+
+TEST(WrongInput, AbsurdSizes) {
+  const Tensors rnn{ones({3, 2, 2}), ones({96}), ones({2, 2, 2}), ones({2, 2, 2})};
+  GLUINO_EXPECT_ERROR(AttrError, "num_layers = 4611686018427387904",
+                      ask("RNN", rnn, {{"state_size", "2"}, {"num_layers", "4611686018427387904"}, {"mode", "lstm"}}));
+  GLUINO_EXPECT_ERROR(AttrError, "sample_ratio = 1099511627776",
+                      ask("_contrib_ROIAlign", {ones({1, 1, 4, 4}), ones({1, 5})},
+                          {{"pooled_size", "(2, 2)"}, {"spatial_scale", "1"}, {"sample_ratio", "1099511627776"}}));
+  GLUINO_EXPECT_ERROR(ShapeError, "extents are 0 to", ask("tile", {ones({4})}, {{"reps", "(4611686018427387904,)"}}));
+  GLUINO_EXPECT_ERROR(SystemError, "bytes were asked for", ask("_zeros", {}, {{"shape", "(4096, 4096, 4096, 64)"}}));
+}
+
+TEST(WrongInput, InfiniteParametersOfDistributions) {
+  EXPECT_EQ(ask("_random_gamma", {}, {{"alpha", "inf"}, {"shape", "(2,)"}})[0].to_vector<float>(), std::vector<float>(2, HUGE_VALF));
+}
+
+TEST(WrongInput, AxesOfManyEmptyRows) {
+  const Tensor rows = zeros({int64_t{1} << 40, 3, 0});
+  EXPECT_EQ(ask("sum", {rows}, {{"axis", "(0, 2)"}})[0].to_vector<float>(), std::vector<float>(3, 0.0f));
+}
+
+// What only passes and gradients make, but a file may name.
+TEST(WrongInput, InternalOperators) {
+  GLUINO_EXPECT_ERROR(ShapeError, "_upsampling_grad: head of shape", ask("_upsampling_grad", {ones({1, 1, 2, 2}), ones({4, 4, 4, 4})}));
+  GLUINO_EXPECT_ERROR(ShapeError, "_grid_generator_grad: head has shape",
+                      ask("_grid_generator_grad", {ones({1}), ones({2, 6})}, {{"target_shape", "(3, 4)"}}));
+  GLUINO_EXPECT_ERROR(AttrError, "_fused: attribute 'program'", ask("_fused", {ones({2})}, {{"program", "nonsense"}}));
+}
+
+TEST(WrongInput, FilesWithCallsWithoutInputs) {
+  for (const char* op : {"Concat", "add_n", "stack", "_npi_einsum"}) {
+    SCOPED_TRACE(op);
+    const std::string attrs = std::string(op) == "_npi_einsum" ? R"("attrs": {"subscripts": "i"},)" : "";
+    const std::string json = R"({"nodes": [{"op": ")" + std::string(op) + R"(", "name": "n", )" + attrs +
+                             R"("inputs": []}], "arg_nodes": [], "heads": [[0, 0, 0]]})";
+    GLUINO_EXPECT_ERROR(UserError, "inputs were given", Symbol::from_json(json).eval({}));
+  }
+}
+
+}  // namespace
+}  // namespace gluino::test

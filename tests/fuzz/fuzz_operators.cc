@@ -1,0 +1,188 @@
+// Every operator of the registry with random inputs and attributes, on guarded memory: eagerly, with gradients, and compiled. A call may
+// succeed or raise an error that names it; it may not crash, hang, write out of bounds, or give what the memory held before.
+//
+//   fuzz_operators [CASES]            each operator, so many cases (GLUINO_FUZZ_OPERATORS, or 300)
+//   fuzz_operators OPERATOR NUMBER    one case, in this process
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "fuzz/guarded_memory.h"
+#include "fuzz/isolated_runs.h"
+#include "fuzz/random_calls.h"
+#include "gluino/autograd.h"
+#include "gluino/hybrid.h"
+#include "gluino/random.h"
+#include "tensor/impl.h"
+
+namespace gluino::fuzz {
+namespace {
+
+enum class Way { eager, recorded, compiled, compiled_recorded };
+constexpr Way kWays[] = {Way::eager, Way::recorded, Way::compiled, Way::compiled_recorded};
+const char* const kWayNames[] = {"eager", "recorded", "compiled", "compiled and recorded"};
+constexpr int kCompiledEvery = 4;  // compiling takes longest
+
+// What a call gave: the error's text, or tensors as text of bytes.
+struct Outcome {
+  std::string error, problem;
+  std::vector<std::string> tensors;
+  bool operator==(const Outcome&) const = default;
+};
+
+template <class T>
+void hide_nan(std::string& bytes) {  // any NaN is as good as another
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    if (value != value) std::memset(bytes.data() + at, 0x7f, sizeof(T));
+  }
+}
+
+std::string as_bytes(const Tensor& t) {
+  if (!t.defined()) return "null";
+  std::string bytes(static_cast<size_t>(t.nbytes()), 0);
+  t.copy_to(bytes.data());
+  visit_dtype(t.dtype(), [&]<class T>(T*) {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      for (size_t at = 0; at + 2 <= bytes.size(); at += 2) {
+        T value;
+        std::memcpy(&value, bytes.data() + at, 2);
+        if (std::isnan(static_cast<float>(value))) std::memset(bytes.data() + at, 0x7f, 2);
+      }
+    } else if constexpr (std::is_floating_point_v<T>) {
+      hide_nan<T>(bytes);
+    }
+  });
+  return std::string(dtype_name(t.dtype())) + t.shape().str() + bytes;
+}
+
+class CallRun {
+ public:
+  CallRun(const RandomCall& call, Way way) : call_(call), way_(way) {}
+
+  Outcome run() {
+    Outcome outcome;
+    try {
+      compute(outcome);
+    } catch (const InternalError& e) {
+      outcome.problem = e.what();
+    } catch (const SystemError& e) {
+      outcome.error = e.what();
+      if (outcome.error.find(" bytes") == std::string::npos) outcome.problem = "no error of the user's: " + outcome.error;
+    } catch (const UserError& e) {
+      outcome.error = e.what();
+      if (way_ == Way::eager && outcome.error.find(call_.op->name) == std::string::npos)
+        outcome.problem = "does not name the operator: " + outcome.error;
+    } catch (const std::exception& e) {
+      outcome.problem = std::string("an error that is not gluino's: ") + e.what();
+    }
+    return outcome;
+  }
+
+ private:
+  bool is_recorded() const { return way_ == Way::recorded || way_ == Way::compiled_recorded; }
+  bool is_compiled() const { return way_ == Way::compiled || way_ == Way::compiled_recorded; }
+
+  void compute(Outcome& outcome) {
+    const OpDef& op = *call_.op;
+    const Attrs attrs = op.parse_attrs(call_.attrs);
+    Tensors inputs = call_.make_inputs();
+    if (is_recorded())
+      for (Tensor& t : inputs)
+        if (is_floating(t.dtype())) t.attach_grad();
+    HybridCache cache;
+    const HybridCache::Function function = [&](const Tensors& in) {
+      Tensors outputs = apply(op, in, attrs);
+      outputs.resize(static_cast<size_t>(op.num_visible_outputs(attrs)));
+      return outputs;
+    };
+    for (int i = 0; i < (is_compiled() ? 2 : 1); ++i) {
+      seed(7);
+      Tensors outputs;
+      {
+        const autograd::Scope scope(is_recorded(), call_.training);
+        outputs = is_compiled() ? cache.call(function, inputs) : function(inputs);
+      }
+      for (const Tensor& t : outputs) outcome.tensors.push_back(as_bytes(t));
+      if (is_recorded()) go_back(outputs);
+      for (const Tensor& t : inputs) {
+        outcome.tensors.push_back(as_bytes(t));
+        if (is_recorded()) outcome.tensors.push_back(as_bytes(t.grad()));
+      }
+    }
+  }
+  void go_back(const Tensors& outputs) {
+    Tensors heads;
+    for (const Tensor& t : outputs)
+      if (is_floating(t.dtype()) && impl_of(t).autograd) heads.push_back(t);
+    if (!heads.empty()) autograd::backward(heads, {}, {.train_mode = call_.training});
+  }
+
+  const RandomCall& call_;
+  const Way way_;
+};
+
+class OperatorFuzz {
+ public:
+  OperatorFuzz() { install_memory_source(&memory_); }
+
+  void run_case(const OpDef& op, int64_t number) {
+    const RandomCall call = random_call(op, number);
+    for (size_t w = 0; w < std::size(kWays); ++w)
+      if (w < 2 || number % kCompiledEvery == 0) run_way(call, kWays[w], std::string(kWayNames[w]) + ": " + call.str());
+  }
+  IsolatedRuns runs;
+
+ private:
+  using Place = GuardedMemory::Place;
+  Outcome run_filled(const RandomCall& call, Way way, GuardedMemory::Filling filling) {
+    memory_.start(filling);
+    Outcome outcome = CallRun(call, way).run();
+    if (const std::string damage = memory_.take_damage(); !damage.empty()) outcome.problem = damage;
+    return outcome;
+  }
+  void run_way(const RandomCall& call, Way way, const std::string& what) {
+    runs.describe(what);
+    const Outcome first = run_filled(call, way, {0xff, Place::before_guard});
+    Outcome second = run_filled(call, way, {0x4b, Place::behind_guard});
+    if (!first.problem.empty() || !second.problem.empty()) return runs.fail(first.problem.empty() ? second.problem : first.problem);
+    if (first == second) return;
+    // Libraries may add up in another order when memory begins elsewhere; only the filling may not be seen.
+    second = run_filled(call, way, {0x4b, Place::before_guard});
+    if (!(first == second))
+      runs.fail("depends on what memory held before" + (first.error == second.error ? "" : ": " + first.error + " / " + second.error));
+  }
+  GuardedMemory memory_;
+};
+
+int run_all(int64_t cases) {
+  OperatorFuzz fuzz;
+  size_t operators = 0;
+  for (const auto& op : OpRegistry::global().all()) {
+    fuzz.runs.run(op->name, 0, cases, [&](int64_t number) { fuzz.run_case(*op, number); });
+    ++operators;
+  }
+  for (const Failure& f : fuzz.runs.failures())
+    std::printf("%s %ld: %s\n    %s\n", f.subject.c_str(), static_cast<long>(f.number), f.what.c_str(), f.call.c_str());
+  std::printf("%zu operators, %ld cases each: %zu failures\n", operators, static_cast<long>(cases), fuzz.runs.failures().size());
+  return fuzz.runs.failures().empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gluino::fuzz
+
+int main(int argc, char** argv) {
+  using namespace gluino;
+  setenv("GLUINO_JIT", "off", 0);
+  if (argc > 2) {
+    fuzz::OperatorFuzz fuzz;
+    const OpDef& op = OpRegistry::global().get(argv[1]);
+    const int64_t number = std::atoll(argv[2]);
+    std::printf("%s\n", fuzz::random_call(op, number).str().c_str());
+    fuzz.run_case(op, number);
+    return 0;
+  }
+  const char* wanted = argc > 1 ? argv[1] : std::getenv("GLUINO_FUZZ_OPERATORS");
+  return fuzz::run_all(wanted ? std::atoll(wanted) : 300);
+}
