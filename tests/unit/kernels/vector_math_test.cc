@@ -58,7 +58,7 @@ const std::vector<float>& all_magnitudes() {
 
 std::vector<float> run(const PrimitiveTable& table, ScalarFn fn, const std::vector<float>& a, const std::vector<float>& b) {
   std::vector<float> out(a.size());
-  table.scalar[static_cast<int>(fn)][ComputeType::f32](a.data(), b.data(), nullptr, out.data(), static_cast<int64_t>(a.size()));
+  table.scalar[static_cast<int>(fn)][static_cast<int>(ComputeType::f32)](a.data(), b.data(), nullptr, out.data(), static_cast<int64_t>(a.size()));
   return out;
 }
 
@@ -160,7 +160,7 @@ TEST(VectorMath, FunctionsHaveTheSameBitsWhereMultiplyAddIsFused) {
 TEST(VectorMath, LengthsAndAlignmentDoNotMatter) {
   const std::vector<float>& x = all_magnitudes();
   for (const PrimitiveTable* table : tables()) {
-    const auto kernel = table->scalar[static_cast<int>(ScalarFn::tanh)][ComputeType::f32];
+    const auto kernel = table->scalar[static_cast<int>(ScalarFn::tanh)][static_cast<int>(ComputeType::f32)];
     const std::vector<float> whole = run(*table, ScalarFn::tanh, x, x);
     for (int64_t n = 0; n < 70; ++n)
       for (int64_t start = 300000; start < 300004; ++start) {
