@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "tensor/storage.h"
 
@@ -27,7 +28,7 @@ constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
 constexpr size_t kThreadCacheDepth = 32;
 
 struct Pool {
-  std::mutex mutex;
+  NoForkMutex mutex;
   std::array<std::vector<void*>, kClasses> free;
   std::atomic<int64_t> live{0}, peak{0}, cached{0}, allocations{0};
 };
