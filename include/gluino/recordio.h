@@ -1,7 +1,6 @@
 // RecordIO: MXNet's packed files (.rec) with their index (.idx), and the header that image records carry.
 #pragma once
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,35 +9,52 @@
 #include "gluino/data.h"
 #include "gluino/image.h"
 
+namespace gluino {
+class AtomicFile;
+}
+
 namespace gluino::recordio {
 
-// Reads records one after the other, or those that the index names.
+// Reads records one after the other, or those that the index names. A child made by fork may go on reading.
 class Reader {
  public:
   explicit Reader(const std::string& path);
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader();
   std::optional<std::string> read();  // nullopt at the end
   std::string read_at(int64_t offset);
   int64_t tell() const { return position_; }
+  void seek(int64_t offset) { position_ = offset; }
   void reset() { position_ = 0; }
 
  private:
   std::string read_bytes(int64_t count);
   std::string path_;
-  std::ifstream file_;
+  int file_ = -1;
   int64_t position_ = 0, size_ = 0;
 };
 
-// Writes to temporary names; close() (or the destructor) gives the files their names. With an index path also writes that.
+// Writes to temporary names. close() gives the files their names, and so does the destructor, unless an exception is on its way: then, and
+// when the process is killed, the old files stay. With an index path also writes that.
 class Writer {
  public:
   explicit Writer(std::string path, std::string index_path = "");
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
   ~Writer();
   void write(std::string_view record, std::optional<int64_t> key = {});  // key: counts up when absent
+  // The two parts of write(): gives the place of the record, which the index does not know yet.
+  int64_t append(std::string_view record);
+  void add_to_index(std::string_view key, int64_t offset);
+  int64_t tell() const { return position_; }
   void close();
+  void abandon();  // instead of close(): the old files stay
 
  private:
   std::string path_, index_path_, index_;
-  std::ofstream file_;
+  std::unique_ptr<AtomicFile> file_;
+  int exceptions_;  // that were on their way when it was made
   int64_t position_ = 0, next_key_ = 0;
 };
 

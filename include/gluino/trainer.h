@@ -21,7 +21,8 @@ class Trainer {
   optimizer::Optimizer& optimizer() { return *optimizer_; }
   int64_t num_update() const { return num_update_; }  // steps taken so far
 
-  // What the optimizer has gathered: with the parameters' values, training goes on as if never interrupted.
+  // What the optimizer has gathered: with the parameters' values, training goes on as if never interrupted. A file of another network or
+  // of another optimizer is an error that names what differs.
   void save_states(const std::string& path) const;
   void load_states(const std::string& path);
 
@@ -32,6 +33,8 @@ class Trainer {
   };
   void check_fresh(const Parameter& p) const;
   bool has_master(const Tensor& weight) const;
+  State make_state(const Tensor& weight) const;
+  void check_state(const std::string& path, const Parameter& p, const State& state, const Tensor& weight) const;
   optimizer::Update update_of(const Parameter& p, State& state, const Tensor& copy, double rescale_grad) const;
   std::vector<ParameterPtr> parameters_;
   std::vector<std::vector<State>> states_;  // by parameter and copy

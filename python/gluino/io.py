@@ -1,6 +1,7 @@
 """Iterators over batches, as Module.fit takes them."""
 import collections
 import gzip
+import math
 import struct
 
 import numpy as np
@@ -244,9 +245,12 @@ def read_idx(path):
     kinds = {8: np.uint8, 9: np.int8, 11: np.dtype(">i2"), 12: np.dtype(">i4"), 13: np.dtype(">f4"), 14: np.dtype(">f8")}
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in kinds:
         raise FileError(f"{path}: not an IDX file")
-    shape = struct.unpack(f">{content[3]}I", content[4:4 + 4 * content[3]])
-    values = np.frombuffer(content, kinds[content[2]], offset=4 + 4 * content[3])
-    if values.size != int(np.prod(shape)):
+    kind, first = np.dtype(kinds[content[2]]), 4 + 4 * content[3]
+    if len(content) < first or (len(content) - first) % kind.itemsize:
+        raise FileError(f"{path}: the IDX file is cut off")
+    shape = struct.unpack(f">{content[3]}I", content[4:first])
+    values = np.frombuffer(content, kind, offset=first)
+    if values.size != math.prod(shape):
         raise FileError(f"{path}: {values.size} values, but the shape is {shape}")
     return values.reshape(shape)
 

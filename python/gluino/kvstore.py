@@ -1,5 +1,5 @@
 """KVStore: values by key, summed over devices of this process."""
-from . import optimizer as opt
+from . import _core, optimizer as opt
 from .base import MXNetError
 
 __all__ = ["KVStore", "create"]
@@ -83,13 +83,14 @@ class KVStore:
         """Writes the updater's states."""
         if self._updater is None:
             raise AssertionError("Cannot save states for distributed training")
-        with open(fname, "wb") as file:
-            file.write(self._updater.get_states(dump_optimizer))
+        _core.write_files([(str(fname), self._updater.get_states(dump_optimizer))])
 
-    def load_optimizer_states(self, fname):
-        """Reads the updater's states."""
-        with open(fname, "rb") as file:
-            self._updater.set_states(file.read())
+    def load_optimizer_states(self, fname, allow_pickle=False):
+        """Reads the updater's states; a pickle, which runs the code that is in it, only with allow_pickle."""
+        if self._updater is None:
+            raise AssertionError("Cannot load states for distributed training")
+        self._updater.set_states(_core.read_file(str(fname)), allow_pickle, str(fname))
+        self._updater.check_weights({key: (str(key), value.shape) for key, value in self._values.items()}, str(fname))
 
 
 def create(name="local"):

@@ -1,6 +1,7 @@
 """Checkpoints of symbolic models."""
 import collections
 
+from . import _core
 from . import ndarray as nd
 from . import symbol as sym
 
@@ -11,11 +12,12 @@ BatchEndParam = collections.namedtuple("BatchEndParams", ["epoch", "nbatch", "ev
 
 def save_checkpoint(prefix, epoch, symbol, arg_params, aux_params, remove_amp_cast=True):
     """Writes prefix-symbol.json and prefix-0001.params."""
-    if symbol is not None:
-        symbol.save(f"{prefix}-symbol.json")
     values = {f"arg:{name}": value for name, value in arg_params.items()}
     values.update({f"aux:{name}": value for name, value in aux_params.items()})
-    nd.save(f"{prefix}-{epoch:04d}.params", values)
+    files = [(f"{prefix}-{epoch:04d}.params", _core.write_params([(name, value, value._sparse_parts) for name, value in values.items()]))]
+    if symbol is not None:
+        files.append((f"{prefix}-symbol.json", symbol.tojson().encode()))
+    _core.write_files(files)
 
 
 def load_params(prefix, epoch):

@@ -75,9 +75,9 @@ def dumps(reset=False, format="table", sort_by="total", ascending=False):
 
 def dump(finished=True, profile_process="worker"):
     """Writes the trace file."""
-    with _lock, open(_config["filename"], "w") as file:
+    with _lock:
         _collect()
-        json.dump({"traceEvents": _events, "displayTimeUnit": "ms"}, file)
+        _core.write_files([(str(_config["filename"]), json.dumps({"traceEvents": _events, "displayTimeUnit": "ms"}).encode())])
         if finished:
             _state["running"] = False
 

@@ -1,22 +1,25 @@
 """RecordIO files: records one after the other, with an index beside them on demand."""
 import collections
+import contextlib
 import os
 import struct
 
 import numpy as np
 
+from . import _core
 from .base import FileError
 
 __all__ = ["MXRecordIO", "MXIndexedRecordIO", "IRHeader", "pack", "unpack", "pack_img", "unpack_img"]
 
-_MAGIC = 0xCED7230A
 IRHeader = collections.namedtuple("HEADER", ["flag", "label", "id", "id2"])
 _IR_FORMAT = "IfQQ"
 _IR_SIZE = struct.calcsize(_IR_FORMAT)
 
 
 class MXRecordIO:
-    """Reads or writes records in order."""
+    """Reads or writes records in order. What is written gets its name when it is closed: until then an old file stays."""
+
+    _index = ""  # the file of the index, of a writer
 
     def __init__(self, uri, flag):
         if flag not in ("r", "w"):
@@ -26,17 +29,19 @@ class MXRecordIO:
 
     def open(self):
         """Opens the file again, from its start."""
-        try:
-            self._file = open(self.uri, "wb" if self.writable else "rb")
-        except OSError as error:
-            raise FileError(f"{self.uri}: {error.strerror}") from None
+        self._file = _core.RecordWriter(self.uri, self._index) if self.writable else _core.RecordReader(self.uri)
         self.is_open, self._pid = True, os.getpid()
 
     def close(self):
         """Closes the file."""
-        if self.is_open:
-            self._file.close()
-            self.is_open = False
+        if not self.is_open:
+            return
+        self.is_open, file = False, self._file
+        del self._file
+        if self.writable and self._pid == os.getpid():  # what a parent has begun to write is its own
+            file.close()
+        elif self.writable:
+            file.abandon()
 
     def reset(self):
         """Goes back to the start."""
@@ -45,7 +50,8 @@ class MXRecordIO:
 
     def __del__(self):
         if getattr(self, "is_open", False):
-            self.close()
+            with contextlib.suppress(FileError):  # the write that failed has told so
+                self.close()
 
     def __getstate__(self):
         kept = self.__dict__.copy()
@@ -56,44 +62,24 @@ class MXRecordIO:
         self.__dict__.update(state)
         self.open()
 
-    def _after_fork(self):
-        # A child process must not share the position in the file with its parent.
-        if self._pid != os.getpid():
-            self.reset()
+    def _need(self, writable):
+        if self.writable != writable:
+            raise AssertionError(f"{self.uri} is open for {'writing' if self.writable else 'reading'}")
+        if not self.is_open:
+            raise ValueError(f"{self.uri} is closed; open() opens it again")
+        return self._file
 
     def tell(self):
         """The place where the next record is written."""
-        return self._file.tell()
+        return self._need(self.writable).tell()
 
     def write(self, buf):
         """Appends a record."""
-        if not self.writable:
-            raise AssertionError(f"{self.uri} is open for reading")
-        self._file.write(struct.pack("<II", _MAGIC, len(buf)) + buf + b"\0" * (-len(buf) % 4))
+        self._need(True).append(bytes(buf))
 
     def read(self):
         """The next record; None at the end."""
-        if self.writable:
-            raise AssertionError(f"{self.uri} is open for writing")
-        self._after_fork()
-        parts = []
-        while True:
-            header = self._file.read(8)
-            if not header and not parts:
-                return None
-            if len(header) < 8:
-                raise FileError(f"{self.uri}: the file ends inside a record")
-            magic, length = struct.unpack("<II", header)
-            if magic != _MAGIC:
-                raise FileError(f"{self.uri}: no record starts at byte {self._file.tell() - 8}; is it a RecordIO file?")
-            kind, size = length >> 29, length & ((1 << 29) - 1)
-            data = self._file.read(size)
-            if len(data) < size:
-                raise FileError(f"{self.uri}: the file ends inside a record")
-            self._file.read(-size % 4)
-            parts.append(data)
-            if kind in (0, 3):  # a whole record, or the last part of one that held the magic number
-                return struct.pack("<I", _MAGIC).join(parts)
+        return self._need(False).read()
 
 
 class MXIndexedRecordIO(MXRecordIO):
@@ -101,24 +87,44 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def __init__(self, idx_path, uri, flag, key_type=int):
         self.idx_path, self.idx, self.keys, self.key_type = str(idx_path), {}, [], key_type
+        self._index = self.idx_path
         super().__init__(uri, flag)
-        if not self.writable and os.path.isfile(self.idx_path):
-            with open(self.idx_path) as file:
-                for line in file:
-                    key, place = line.strip().split("\t")
-                    self.idx[key_type(key)] = int(place)
-                    self.keys.append(key_type(key))
+        if not self.writable:
+            self._read_index()
 
-    def close(self):
-        if self.is_open and self.writable:
-            with open(self.idx_path, "w") as file:
-                file.writelines(f"{key}\t{self.idx[key]}\n" for key in self.keys)
-        super().close()
+    def open(self):
+        super().open()
+        if self.writable:
+            self.idx, self.keys = {}, []
+
+    def _read_index(self):
+        if not os.path.isfile(self.idx_path):
+            return
+        with open(self.idx_path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    key, place = line.strip().split("\t")
+                    key, place = self.key_type(key), int(place)
+                except ValueError:
+                    raise FileError(f"{self.idx_path}, line {number}: not a key and a place: {line.strip()[:40]!r}") from None
+                self.idx[key] = place
+                self.keys.append(key)
+
+    def make_index(self):
+        """Numbers the records, by one pass over the file: for one whose index is not there."""
+        places, file = [], self._need(False)
+        file.seek(0)
+        place = file.tell()
+        while file.read() is not None:
+            places.append(place)
+            place = file.tell()
+        file.seek(0)
+        self.keys = [self.key_type(number) for number in range(len(places))]
+        self.idx = dict(zip(self.keys, places))
 
     def seek(self, idx):
         """Goes to a record."""
-        self._after_fork()
-        self._file.seek(self.idx[idx])
+        self._need(False).seek(self.idx[idx])
 
     def read_idx(self, idx):
         """A record by its key."""
@@ -127,9 +133,10 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def write_idx(self, idx, buf):
         """Appends a record under a key."""
-        self.idx[self.key_type(idx)] = self.tell()
-        self.keys.append(self.key_type(idx))
-        self.write(buf)
+        key = self.key_type(idx)
+        self.idx[key] = self._need(True).append(bytes(buf))
+        self.keys.append(key)
+        self._file.add_to_index(str(key), self.idx[key])
 
 
 def pack(header, s):
@@ -143,8 +150,12 @@ def pack(header, s):
 
 def unpack(s):
     """Header and bytes of a record."""
+    if len(s) < _IR_SIZE:
+        raise FileError(f"a record of {len(s)} bytes is too short for its header of {_IR_SIZE}")
     header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
     s = s[_IR_SIZE:]
+    if header.flag > len(s) // 4:
+        raise FileError(f"the header of a record announces {header.flag} labels, more than its {len(s)} bytes hold")
     if header.flag > 0:
         header = header._replace(label=np.frombuffer(s, np.float32, header.flag))
         s = s[header.flag * 4:]

@@ -56,15 +56,13 @@ class _Plot:
     def save(self, filename="plot.gv", directory=None):
         """Writes the text."""
         path = filename if directory is None else f"{directory}/{filename}"
-        with open(path, "w") as file:
-            file.write(self.source)
+        _core.write_files([(path, self.source.encode())])
         return path
 
     def render(self, filename="plot", directory=None, **kwargs):
         """Writes a picture."""
         path = f"{filename if directory is None else directory + '/' + filename}.svg"
-        with open(path, "w") as file:
-            file.write(self._repr_svg_())
+        _core.write_files([(path, self._repr_svg_().encode())])
         return path
 
     view = render

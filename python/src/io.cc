@@ -3,8 +3,10 @@
 
 #include <pybind11/stl.h>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "gluino/image.h"
+#include "gluino/recordio.h"
 #include "io/zip.h"
 #include "object.h"
 
@@ -34,9 +36,57 @@ py::list listed(const NamedTensors& tensors, const SparseArrays& sparse) {
   return out;
 }
 
+// Files that appear whole or not at all, for what Python writes.
+void add_files(py::module_& m) {
+  m.def("write_files", [](const std::vector<std::pair<std::string, py::bytes>>& items) {
+    std::vector<FileContent> files;
+    for (const auto& [path, bytes] : items) files.push_back({path, std::string_view(bytes)});
+    const ReleaseLock release;
+    write_files(files);
+  });
+  py::class_<AtomicFile>(m, "AtomicFile")
+      .def(py::init<std::string>())
+      .def("write",
+           [](AtomicFile& file, const py::bytes& bytes) {
+             const std::string_view view(bytes);
+             const ReleaseLock release;
+             file.write(view);
+           })
+      .def("commit", [](AtomicFile& file) {
+        const ReleaseLock release;
+        file.commit();
+      });
+}
+
+void add_records(py::module_& m) {
+  using recordio::Reader;
+  using recordio::Writer;
+  py::class_<Reader>(m, "RecordReader")
+      .def(py::init<std::string>())
+      .def("read",
+           [](Reader& r) -> py::object {
+             const std::optional<std::string> record = r.read();
+             return record ? py::object(py::bytes(*record)) : py::none();
+           })
+      .def("seek", &Reader::seek)
+      .def("tell", &Reader::tell);
+  py::class_<Writer>(m, "RecordWriter")
+      .def(py::init<std::string, std::string>())
+      .def("append", [](Writer& w, const py::bytes& record) { return w.append(std::string_view(record)); })
+      .def("add_to_index", [](Writer& w, const std::string& key, int64_t offset) { w.add_to_index(key, offset); })
+      .def("tell", &Writer::tell)
+      .def("abandon", &Writer::abandon)
+      .def("close", [](Writer& w) {
+        const ReleaseLock release;
+        w.close();
+      });
+}
+
 }  // namespace
 
 void add_io(py::module_& m) {
+  add_files(m);
+  add_records(m);
   m.def("load_tensors", [](const std::string& path) {
     SparseArrays sparse;
     const NamedTensors tensors = load_tensors(path, &sparse);
@@ -50,6 +100,7 @@ void add_io(py::module_& m) {
   m.def("save_tensors", [](const std::string& path, const py::list& items) {
     SparseArrays sparse;
     const NamedTensors tensors = named(items, sparse);
+    const ReleaseLock release;
     save_tensors(path, tensors, sparse);
   });
   m.def("write_params", [](const py::list& items) {
@@ -67,8 +118,10 @@ void add_io(py::module_& m) {
   m.def("write_zip", [](const std::string& path, const std::vector<std::pair<std::string, py::bytes>>& entries) {
     io::ZipEntries all;
     for (const auto& [name, content] : entries) all.emplace_back(name, std::string(std::string_view(content)));
+    const ReleaseLock release;
     write_file(path, io::write_zip(all));
   });
+  m.def("read_file", [](const std::string& path) { return py::bytes(read_file(path)); });
   m.def("read_zip", [](const std::string& path) {
     py::dict d;
     for (const auto& [name, content] : io::read_zip(read_file(path), path)) d[name.c_str()] = py::bytes(content);

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "base/env.h"
+#include "base/fork.h"
 #include "base/format.h"
 
 namespace gluino {
@@ -42,7 +43,7 @@ int num_threads() { return threads().load(std::memory_order_relaxed); }
 void set_num_threads(int n) {
   if (n < 1) raise<UserError>("set_num_threads: {} threads asked for, at least 1 is needed", n);
   threads() = n;
-  omp_set_num_threads(n);  // oneDNN and OpenBLAS follow
+  if (!is_forked()) omp_set_num_threads(n);  // oneDNN and OpenBLAS follow
 }
 
 }  // namespace gluino

@@ -1,12 +1,11 @@
 #include "base/file.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "base/format.h"
 
 namespace gluino {
@@ -30,16 +29,9 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view bytes) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  File f(std::fopen(temporary.c_str(), "wb"));
-  if (!f) raise<SystemError>("cannot write '{}': {}", path, std::strerror(errno));
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), f.get()) == bytes.size();
-  const bool closed = std::fclose(f.release()) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    std::remove(temporary.c_str());
-    raise<SystemError>("cannot write '{}': {}", path, std::strerror(reason));
-  }
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace gluino

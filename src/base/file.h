@@ -6,6 +6,6 @@
 namespace gluino {
 
 std::string read_file(const std::string& path);                    // raises SystemError
-void write_file(const std::string& path, std::string_view bytes);  // to a temporary name, then renamed
+void write_file(const std::string& path, std::string_view bytes);  // an AtomicFile
 
 }  // namespace gluino

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -226,10 +227,13 @@ class Pool {
   int threads_ = 0, sleeping_ = 0;
 };
 
-// Leaked on purpose: its threads run until the process ends.
+// Leaked on purpose: its threads run until the process ends. A child made by fork has none of them and begins with a pool of its own.
 Pool& pool() {
-  static auto* p = new Pool;
-  return *p;
+  static std::atomic<Pool*> current = [] {
+    pthread_atfork(nullptr, nullptr, [] { current.store(new Pool); });
+    return new Pool;
+  }();
+  return *current.load(std::memory_order_acquire);
 }
 
 }  // namespace

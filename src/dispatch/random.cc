@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "base/fork.h"
 #include "gluino/op.h"
 #include "gluino/random.h"
 
@@ -9,7 +10,7 @@ namespace gluino {
 namespace {
 
 struct Generators {
-  std::mutex mutex;
+  NoForkMutex mutex;
   std::array<RandomStream, Device::kMaxDevices> state;
   Generators() { reset(0); }
   void reset(uint64_t seed) {

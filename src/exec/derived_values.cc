@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "exec/kept_values.h"
 #include "kernels/isa/primitives.h"
@@ -89,7 +90,7 @@ Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vect
 }
 
 std::shared_ptr<DerivedValue> find_derived_value(const std::string& key) {
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new NoForkMutex;
   static auto* values = new std::map<std::string, std::weak_ptr<DerivedValue>>;
   const std::lock_guard lock(*mutex);
   std::weak_ptr<DerivedValue>& known = (*values)[key];

@@ -16,7 +16,6 @@
 #include "jit/bitcode.h"
 #include "jit/loop_ir.h"
 #include "jit/loop_writer.h"
-#include "jit/object_cache.h"
 #include "jit/row_ir.h"
 
 namespace gluino::jit {
@@ -129,13 +128,12 @@ class Engine {
     const std::lock_guard lock(mutex_);
     if (!jit_) return nullptr;
     const CompileTarget& target = request.target;
-    if (!target.folder) return load(make_object(request));
-    const ObjectCache cache(target.folder);
+    if (!target.kept) return load(make_object(request));
     const std::string identity =
         std::string(target.identity) + " for " + target.isa + " by LLVM " LLVM_VERSION_STRING " and " GLUINO_JIT_SOURCES;
-    if (const auto kept = cache.find(identity)) return load(*kept);
+    if (const auto kept = target.kept->find(identity)) return load(*kept);
     const std::string object = make_object(request);
-    if (!object.empty()) cache.put(identity, object);
+    if (!object.empty()) target.kept->put(identity, object);
     return load(object);
   }
 
@@ -172,7 +170,7 @@ class Engine {
 }  // namespace
 }  // namespace gluino::jit
 
-extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_4() {
+extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_5() {
   using namespace gluino;
   static constexpr kernels::Compiler kCompiler{
       [](const kernels::LoopRequest& request) { return reinterpret_cast<kernels::LoopKernel>(jit::Engine::get().compile(request)); },

@@ -37,6 +37,17 @@ const Compiler* load_compiler() {
   return get ? get() : nullptr;
 }
 
+// One file per kernel, in the cache folder.
+class KeptCode final : public CodeCache {
+ public:
+  explicit KeptCode(const std::string& folder) : files_(folder, ".o") {}
+  std::optional<std::string> find(std::string_view identity) const override { return files_.find(identity); }
+  void put(std::string_view identity, std::string_view object) const override { files_.put(identity, object); }
+
+ private:
+  const CacheFolder files_;
+};
+
 class CompileQueue {
  public:
   // Null when nothing can be compiled: switched off, no compiler, or a child made by fork, which has no such thread.
@@ -47,11 +58,11 @@ class CompileQueue {
   void push(std::function<void()> job) { background_.push(std::move(job)); }
   void* run(const CompiledCode::Make& make) {
     const std::lock_guard lock(compiling_);
-    return make(*compiler_, {primitives().name, nullptr, folder_.empty() ? nullptr : folder_.c_str()});
+    return make(*compiler_, {primitives().name, nullptr, folder_.empty() ? nullptr : &kept_});
   }
 
  private:
-  CompileQueue() : process_(getpid()), folder_(cache_folder()) {
+  CompileQueue() : process_(getpid()), folder_(cache_folder()), kept_(folder_) {
     if (mode() == Mode::off) return;
     // Loaded here, by the first user: registered after LLVM's own destructors, the function below runs before them.
     compiler_ = load_compiler();
@@ -63,6 +74,7 @@ class CompileQueue {
 
   const pid_t process_;
   const std::string folder_;
+  const KeptCode kept_;
   const Compiler* compiler_ = nullptr;
   std::mutex compiling_;
   BackgroundQueue background_{std::chrono::milliseconds(0)};

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/fork.h"
 #include "program/loop_compiler.h"
 
 namespace gluino::kernels {
@@ -48,7 +49,7 @@ class SharedByText {
   }
 
  private:
-  std::mutex mutex_;
+  NoForkMutex mutex_;
   std::map<std::string, std::weak_ptr<T>> all_;
 };
 

@@ -35,7 +35,7 @@ class CompiledLoops : public std::enable_shared_from_this<CompiledLoops> {
   const Program program_;
   std::array<int, Program::kMaxResults> results_;  // their positions
   std::array<CompiledCode, 1 << kMostInputs> variants_;
-  mutable std::mutex mutex_;
+  mutable NoForkMutex mutex_;
   std::map<std::pair<ReduceOp, uint32_t>, CompiledCode> combining_;
 };
 

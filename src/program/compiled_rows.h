@@ -36,7 +36,7 @@ class CompiledRows : public std::enable_shared_from_this<CompiledRows> {
   void* compile(const Compiler& compiler, CompileTarget target, const RowsVariant& variant, ComputeType type) const;
 
   const std::string text_;
-  mutable std::mutex mutex_;
+  mutable NoForkMutex mutex_;
   std::vector<std::unique_ptr<RowsVariant>> variants_;
 };
 

@@ -1,16 +1,28 @@
 // What the library and its optional companion libgluino_jit say to each other: plain data, so that neither links the other.
 #pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "gluino/dtype.h"
 #include "gluino/expr.h"
 #include "program/reduction.h"
 
 namespace gluino::kernels {
 
-// Where code is compiled for, and where it is kept.
+// Machine code of earlier processes.
+class CodeCache {
+ public:
+  virtual ~CodeCache() = default;
+  virtual std::optional<std::string> find(std::string_view identity) const = 0;
+  virtual void put(std::string_view identity, std::string_view object) const = 0;
+};
+
+// What code is compiled for, and where it is kept.
 struct CompileTarget {
-  const char* isa;       // "baseline", "avx2", "avx512"
-  const char* identity;  // text that tells this request from all others, for the cache on disk
-  const char* folder;    // of that cache; null: none
+  const char* isa;        // "baseline", "avx2", "avx512"
+  const char* identity;   // text that tells this request from all others
+  const CodeCache* kept;  // null: nowhere
 };
 
 inline constexpr int kMostLoopInputs = 8;
@@ -107,6 +119,6 @@ struct Compiler {
   RowsKernel (*rows)(const RowsRequest&);
 };
 using GetCompiler = const Compiler* (*)();
-inline constexpr const char* kCompilerSymbol = "gluino_compiler_4";
+inline constexpr const char* kCompilerSymbol = "gluino_compiler_5";
 
 }  // namespace gluino::kernels

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "tensor/storage.h"
 
@@ -30,7 +31,7 @@ constexpr size_t kThreadCacheDepth = 32;
 constexpr int64_t kLargestBlock = int64_t{1} << 46;
 
 struct Pool {
-  std::mutex mutex;
+  NoForkMutex mutex;
   std::array<std::vector<void*>, kClasses> free;
   std::atomic<int64_t> live{0}, peak{0}, cached{0}, allocations{0};
 };

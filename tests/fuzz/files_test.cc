@@ -36,6 +36,7 @@ TEST_P(DamagedFile, CutAtEveryLength) {
 
 TEST_P(DamagedFile, CutFilesOfNumbersNeverLoad) {
   if (GetParam() == &kSymbolJson || GetParam() == &kGraphText) GTEST_SKIP() << "text may be cut after its last bracket";
+  if (GetParam() == &kRecords) GTEST_SKIP() << "records may be cut between two of them";
   for_positions(4000, [&](const std::string& seed, size_t at) { EXPECT_THROW(GetParam()->read(seed.substr(0, at)), Error) << at; });
 }
 
@@ -76,7 +77,8 @@ TEST_P(DamagedFile, AbsurdDecimalNumbers) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, DamagedFile, ::testing::Values(&kParams, &kNpy, &kNpz, &kSymbolJson, &kGraphText),
+INSTANTIATE_TEST_SUITE_P(Readers, DamagedFile,
+                         ::testing::Values(&kParams, &kNpy, &kNpz, &kSymbolJson, &kGraphText, &kStates, &kRecords, &kModel, &kCache),
                          [](const auto& info) { return std::string(info.param->name); });
 
 // Sparse arrays whose indices promise more than the file holds.

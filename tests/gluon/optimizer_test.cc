@@ -482,7 +482,7 @@ TEST(Trainer, ErrorsNameTheMistake) {
   const std::string path = ::testing::TempDir() + "gluino_trainer.states";
   trainer.save_states(path);
   Trainer other(net.collect_params(), "adam");
-  GLUINO_EXPECT_ERROR(UserError, "states of the optimizer adam", other.load_states(path));
+  GLUINO_EXPECT_ERROR(UserError, "states of the optimizer sgd, but this trainer's is adam", other.load_states(path));
   std::filesystem::remove(path);
 }
 

@@ -1,9 +1,11 @@
 """Interpreter exit, threads, forked workers, memory: no crash, no leak."""
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -144,3 +146,65 @@ def test_memory_does_not_grow():
     work(60)
     gc.collect()
     assert mx._core.memory_stats(0)["live"] <= before
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def test_workers_end_with_a_killed_parent():
+    code = """
+import os, time
+from gluino import gluon
+class Data(gluon.data.Dataset):
+    def __len__(self): return 1000000
+    def __getitem__(self, i): return float(os.getpid())
+batches = iter(gluon.data.DataLoader(Data(), batch_size=2, num_workers=2))
+seen = set()
+while len(seen) < 2: seen.add(int(next(batches)[0].asscalar()))
+print(*seen, flush=True)
+if os.fork() == 0:  # another child, which lives on, does not keep them
+    time.sleep(60)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    workers = [int(word) for word in parent.stdout.readline().split()]
+    assert len(workers) == 2 and all(map(is_running, workers))
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(map(is_running, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = [worker for worker in workers if is_running(worker)]
+    os.killpg(parent.pid, signal.SIGKILL)
+    parent.stdout.close()
+    assert not left
+
+
+def test_a_forked_child_computes_while_threads_did():
+    assert run("""
+import os, signal, threading, time
+from gluino import nd
+a, x, w = nd.random.normal(shape=(300, 300)), nd.random.normal(shape=(2, 8, 20, 20)), nd.random.normal(shape=(8, 8, 3, 3))
+def compute():
+    nd.dot(a, a).sum().asscalar(); nd.random.normal(shape=(100,)); (a * 2 + 1).softmax()
+    nd.Convolution(x, w, no_bias=True, kernel=(3, 3), num_filter=8)
+def work():
+    while True: compute()
+for _ in range(3): threading.Thread(target=work, daemon=True).start()
+ends = set()
+for _ in range(30):
+    time.sleep(0.002)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        compute()
+        os._exit(0)
+    ends.add(os.waitpid(child, 0)[1])
+print(ends, flush=True)
+os._exit(0)
+""") == "{0}\n"

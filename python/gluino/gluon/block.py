@@ -527,8 +527,8 @@ class HybridBlock(Block):
         """Writes path-symbol.json and path-0000.params; gives their names."""
         symbol, items = self._exported()
         files = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
-        symbol.save(files[0])
-        nd.save(files[1], dict(items))
+        # Both are complete before either gets its name, the parameters first: imports() tells where they do not belong together.
+        _core.write_files([(files[1], _core.write_params([(name, value, None) for name, value in items])), (files[0], symbol.tojson().encode())])
         return files
 
     def save(self, filename):

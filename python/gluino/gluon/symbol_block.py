@@ -5,7 +5,7 @@ import os
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
-from ..base import DTYPES_BY_CODE, MXNetError
+from ..base import DTYPES_BY_CODE, FileError, MXNetError
 from .block import HybridBlock, _is_numpy, _values_in
 from .parameter import ParameterDict
 
@@ -66,6 +66,10 @@ class SymbolBlock(HybridBlock):
             extra = [name for name in values if name not in block._reg_params]
             if extra and not ignore_extra and len(values) == len(extra):
                 raise ValueError(f"'{param_file}' has none of the parameters of '{symbol_file}'")
+            missing = [name for name in block._reg_params if name not in values and not name.endswith("label")]
+            if extra and missing:
+                raise AssertionError(f"'{symbol_file}' and '{param_file}' do not belong together: Parameter '{missing[0]}' is missing in the latter, "
+                                     f"which has '{extra[0]}'")
             for name, parameter in block._reg_params.items():
                 if name in values:
                     parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
@@ -104,12 +108,18 @@ def load_block(filename, ctx=None):
     """A block from the one file that save() wrote."""
     entries = _core.read_zip(str(filename))
     try:
-        meta, symbol = json.loads(entries["meta.json"]), sym_module.load_json(entries["symbol.json"].decode())
+        inputs, symbol = json.loads(entries["meta.json"])["inputs"], sym_module.load_json(entries["symbol.json"].decode())
         values = {name[4:]: value for name, value in dict(nd.load_frombuffer(entries["model.params"])).items()}
     except KeyError as missing:
         raise MXNetError(f"{filename}: the file has no {missing}; was it written by save()?") from None
-    block = SymbolBlock(symbol, [sym_module.var(name) for name in meta["inputs"]])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FileError(f"{filename}: damaged: {error}") from None
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
+        raise FileError(f"{filename}: damaged: meta.json names no inputs")
+    block = SymbolBlock(symbol, [sym_module.var(name) for name in inputs])
     for name, parameter in block._reg_params.items():
+        if name not in values:
+            raise FileError(f"{filename}: damaged: there is no parameter '{name}'")
         parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
     return block
 

@@ -1,5 +1,7 @@
 """Trainer: applies an optimizer to parameters after backward."""
-from .. import autograd, optimizer as opt
+import copy
+
+from .. import _core, autograd, ndarray as nd, optimizer as opt
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
@@ -94,21 +96,35 @@ class Trainer:
                                   "the last step. If this step uses only some of the parameters, call it with ignore_stale_grad=True, "
                                   "which leaves the others as they are")
 
+    def _weights(self):
+        return {i: (p.name, tuple(p.shape or ())) for i, p in enumerate(self._params)}
+
     def save_states(self, fname):
-        """Writes the optimizer and its states."""
+        """Writes the optimizer's numbers and its states."""
         if not self._updaters:
             self._updaters.append(opt.get_updater(self._optimizer))
-        with open(fname, "wb") as file:
-            file.write(self._updaters[0].get_states(dump_optimizer=True))
+        _core.write_files([(str(fname), self._updaters[0].get_states(True, self._weights()))])
 
-    def load_states(self, fname):
-        """Reads what save_states wrote."""
-        with open(fname, "rb") as file:
-            states = file.read()
-        contexts = max(len(p._data or ()) for p in self._params) or 1
-        self._updaters = [opt.get_updater(self._optimizer) for _ in range(contexts)]
-        for updater in self._updaters:
-            updater.set_states(states)
-            updater.optimizer = self._updaters[0].optimizer
-        self._optimizer = self._updaters[0].optimizer
+    def load_states(self, fname, allow_pickle=False):
+        """Reads what save_states wrote; a pickle, as MXNet's save_states writes it, only with allow_pickle: it runs the code that is in it."""
+        data, what = _core.read_file(str(fname)), str(fname)
+        contexts = max([len(p._data or ()) for p in self._params], default=1) or 1
+        updaters = [opt.get_updater(copy.copy(self._optimizer)) for _ in range(contexts)]
+        for k, updater in enumerate(updaters):
+            updater.set_states(data, allow_pickle, what)
+            updater.check_weights(self._weights(), what, complete=True)
+            for i, parameter in enumerate(self._params):
+                if i in updater.states and k < len(parameter._data or ()):
+                    updater.states[i] = _moved(updater.states[i], parameter.list_ctx()[k])
+        # Nothing has changed until here: what does not fit leaves the trainer as it was.
+        self._updaters, self._optimizer = updaters, updaters[0].optimizer
+        for updater in updaters:
+            updater.optimizer = self._optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _moved(state, ctx):
+    """A state on the device of its weight."""
+    if isinstance(state, (tuple, list)):
+        return type(state)(_moved(part, ctx) for part in state)
+    return state.as_in_context(ctx) if isinstance(state, nd.NDArray) else state

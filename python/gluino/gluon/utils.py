@@ -2,6 +2,7 @@
 import hashlib
 import os
 
+from .. import _core
 from .. import ndarray as nd
 
 __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download"]
@@ -59,5 +60,9 @@ def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_
     target = name if path is None else os.path.join(path, name) if os.path.isdir(path) else path
     if overwrite or not os.path.exists(target) or (sha1_hash and not check_sha1(target, sha1_hash)):
         os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-        urllib.request.urlretrieve(url, target)
+        file = _core.AtomicFile(target)  # a download that breaks off must not pass for the file
+        with urllib.request.urlopen(url) as source:
+            for block in iter(lambda: source.read(1 << 20), b""):
+                file.write(block)
+        file.commit()
     return target

@@ -1,7 +1,7 @@
 """Module: one symbol, bound and trained."""
 import logging
 
-from .. import context as ctx_module, initializer as init_module, io as mx_io, optimizer as opt
+from .. import _core, context as ctx_module, initializer as init_module, io as mx_io, optimizer as opt
 from ..executor import Executor
 from ..model import load_checkpoint, save_checkpoint
 from .base_module import BaseModule
@@ -174,13 +174,12 @@ class Module(BaseModule):
 
     def save_optimizer_states(self, fname):
         """Writes the optimizer's states."""
-        with open(fname, "wb") as file:
-            file.write(self._updater.get_states())
+        _core.write_files([(str(fname), self._updater.get_states())])
 
-    def load_optimizer_states(self, fname):
-        """Reads the optimizer's states."""
-        with open(fname, "rb") as file:
-            self._updater.set_states(file.read())
+    def load_optimizer_states(self, fname, allow_pickle=False):
+        """Reads the optimizer's states; a pickle, which runs the code that is in it, only with allow_pickle."""
+        self._updater.set_states(_core.read_file(str(fname)), allow_pickle, str(fname))
+        self._updater.check_weights({i: (name, self._exec.arg_dict[name].shape) for i, name in enumerate(self._param_names)}, str(fname))
 
     def reshape(self, data_shapes, label_shapes=None):
         """Other input shapes."""

@@ -8,7 +8,7 @@ from .multiarray import _Symbol, array, ndarray
 from .functions import *  # noqa: F401,F403
 from .arranging import *  # noqa: F401,F403
 from .measures import *  # noqa: F401,F403
-from .fallback import by_numpy
+from .fallback import by_numpy, whole_files as _whole_files
 
 pi, e, inf, nan, newaxis, euler_gamma = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None, _numpy.euler_gamma
 float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
@@ -27,8 +27,12 @@ for _name, _op in _core.operator_names():
 del _name, _function, _op
 
 
+_writers = {"save", "savez", "savez_compressed", "savetxt"}
+
+
 def __getattr__(name):
     function = getattr(_numpy, name, None)
     if name.startswith("_") or not callable(function):
         raise AttributeError(f"module 'mxnet.numpy' has no attribute {name!r}")
-    return by_numpy(function, name)
+    function = by_numpy(function, name)
+    return _whole_files(function, name) if name in _writers else function

@@ -1,5 +1,7 @@
 """Functions that NumPy itself computes: without gradients, and without a place in a hybridized program."""
 import functools
+import io
+import os
 
 import numpy as _np
 
@@ -7,7 +9,7 @@ from .. import _core
 from ..base import MXNetError
 from .multiarray import array
 
-__all__ = ["by_numpy"]
+__all__ = ["by_numpy", "whole_files"]
 
 
 def _arrays(x):
@@ -49,3 +51,18 @@ def by_numpy(function, name):
         return _wrapped(result)
     fallback.__doc__ = f"numpy.{name}; not differentiable.\n\n{function.__doc__ or ''}"
     return fallback
+
+
+def whole_files(writer, name):
+    """A function of NumPy that writes a file, so that it appears whole or not at all."""
+    ending = {"save": ".npy", "savez": ".npz", "savez_compressed": ".npz"}.get(name, "")
+
+    @functools.wraps(writer)
+    def write(file, *args, **kwargs):
+        if not isinstance(file, (str, os.PathLike)) or (name == "savetxt" and str(file).endswith((".gz", ".bz2", ".xz"))):
+            return writer(file, *args, **kwargs)
+        path, content = os.fspath(file), io.BytesIO()
+        writer(content, *args, **kwargs)
+        _core.write_files([(path if path.endswith(ending) else path + ending, content.getvalue())])
+        return None
+    return write

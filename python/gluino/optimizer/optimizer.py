@@ -1,10 +1,11 @@
 """Optimizer: how a gradient changes a weight. Updater: states by index."""
 import contextlib
-import pickle
 
 import numpy as _np
 
 from .. import ndarray as nd
+from ..base import MXNetError
+from . import states as states_file
 
 __all__ = ["Optimizer", "Updater", "get_updater", "register", "create", "Test"]
 
@@ -213,6 +214,7 @@ class Updater:
 
     def __init__(self, optimizer):
         self.optimizer, self.states, self.states_synced = optimizer, {}, {}
+        self._shapes, self._loaded = {}, {}  # of the weights; whose states came from a file and have not been used yet
 
     def __call__(self, index, grad, weight):
         if not isinstance(index, (list, tuple)):
@@ -223,19 +225,60 @@ class Updater:
             for i, g, w in zip(index, grad, weight):
                 if i not in self.states:
                     self.states[i] = self.optimizer.create_state_multi_precision(i, w)
+                    self._shapes[i] = w.shape
+                elif i in self._loaded:
+                    self._check_loaded(i, w)
                 self.optimizer.update_multi_precision(i, w, g, self.states[i])
 
-    def get_states(self, dump_optimizer=False):
-        """The states, and the optimizer, as bytes."""
-        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+    def _check_loaded(self, index, weight):
+        """Whether states of a file belong to this weight."""
+        self.check_weights({index: (self._name_of(index), weight.shape)})
+        if type(self.optimizer).__module__.startswith(__package__):  # a class of the user's may keep what it likes
+            needed, given = _form(self.optimizer.create_state_multi_precision(index, weight)), _form(self.states[index])
+            if given != needed:
+                raise MXNetError(f"the states loaded for '{self._name_of(index)}' are {given}, but {type(self.optimizer).__name__} with its options "
+                                 f"of now keeps {needed}")
+        del self._loaded[index]
+        self._shapes[index] = weight.shape
 
-    def set_states(self, states):
-        """Takes over what get_states gave."""
-        states = pickle.loads(states)
-        if isinstance(states, tuple) and len(states) == 2:
-            self.states, self.optimizer = states
-        else:
-            self.states = states
+    def check_weights(self, weights, what="the states loaded", complete=False):
+        """Raises where loaded states are those of other weights than these, (name, shape) by index; `complete`: there are no others."""
+        for index, (name, shape) in weights.items():
+            other, stored = self._loaded.get(index) or (None, None)
+            if stored is not None and not _may_be_same(shape, stored):
+                raise MXNetError(f"{what}: they belong to another network: parameter {index} was '{other}' of shape {stored}, here it is '{name}' of "
+                                 f"shape {tuple(shape)}")
+        there, described = set(self.states) | set(self._loaded), {index for index, stored in self._loaded.items() if stored}
+        if complete and (there - set(weights) or (described and set(weights) - described)):
+            raise MXNetError(f"{what}: they belong to another network, one of {len(there)} parameters; here there are {len(weights)}")
+
+    def _name_of(self, index):
+        return str(self.optimizer.idx2name.get(index, index))
+
+    def get_states(self, dump_optimizer=False, weights=None):
+        """The states, and the numbers of the optimizer, as bytes; `weights`: (name, shape) by index, of those that were updated by default."""
+        if weights is None:
+            weights = {**{i: stored for i, stored in self._loaded.items() if stored}, **{i: (self._name_of(i), s) for i, s in self._shapes.items()}}
+        return states_file.dump(self.states, self.optimizer, weights, dump_optimizer)
+
+    def set_states(self, states, allow_pickle=False, what="states"):
+        """Takes over what get_states gave. Pickles, as MXNet's get_states gives them, run code when they are read: only with allow_pickle."""
+        loaded, self.optimizer, weights = states_file.load(bytes(states), self.optimizer, what, allow_pickle)
+        self.states, self._shapes = loaded, {}
+        self._loaded = {**dict.fromkeys(loaded), **weights}
+
+
+def _form(state):
+    if isinstance(state, (tuple, list)):
+        return tuple(_form(part) for part in state)
+    return state.shape if isinstance(state, nd.NDArray) else type(state).__name__
+
+
+def _may_be_same(shape, stored):
+    """Whether both are one shape; extents of 0 or -1 are not known yet."""
+    if not shape or not stored:
+        return not shape or all(type(n) is int for n in stored)
+    return len(shape) == len(stored) and all(a == b or a in (0, -1) or b in (0, -1) for a, b in zip(shape, stored))
 
 
 def get_updater(optimizer):

@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "gluino/autograd.h"
@@ -25,7 +26,7 @@ std::string lower(std::string s) {
 }
 
 // Names follow from the tree and are worked out when asked for.
-std::recursive_mutex naming;
+NoForkRecursiveMutex naming;
 std::atomic<int64_t> tree_version = 0;
 
 // Numbers blocks of one kind that have no parent: dense0, dense1, ...

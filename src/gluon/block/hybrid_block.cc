@@ -1,6 +1,7 @@
 // HybridBlock: tracing, caches and files. SymbolBlock: a block made of a graph.
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "dispatch/mode.h"
@@ -77,8 +78,9 @@ static NamedTensors exported(const Symbol& symbol, const HybridBlock& block, Hyb
 void HybridBlock::export_model(const std::string& path, int epoch) {
   if (epoch < 0) raise<UserError>("export_model: epoch {} is negative", epoch);
   const Symbol s = symbol();
-  s.save(path + "-symbol.json");
-  save_tensors(fmt::format("{}-{:04}.params", path, epoch), exported(s, *this, active_ ? cache_.get() : nullptr));
+  const std::string params = write_params(exported(s, *this, active_ ? cache_.get() : nullptr)), json = s.to_json();
+  // Both are complete before either gets its name, the parameters first: imports() tells where they do not belong together.
+  write_files({{fmt::format("{}-{:04}.params", path, epoch), params}, {path + "-symbol.json", json}});
 }
 
 void HybridBlock::save(const std::string& path) {
@@ -124,10 +126,32 @@ SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const 
   graph_ = std::make_shared<Graph>(symbol_.graph());
 }
 
+// Parameters of another graph lack some that this one needs, and have others instead. What is merely absent may be set later.
+static void check_belong_together(const std::string& symbol_path, const Symbol& symbol, const std::vector<std::string>& inputs,
+                                  const std::string& params_path, const NamedTensors& parameters) {
+  if (inputs.empty() || parameters.empty()) return;  // then what is absent is an input
+  const std::vector<std::string> names = symbol.list_inputs();
+  std::vector<std::string> given;
+  for (const auto& [name, t] : parameters) given.push_back(name.starts_with("arg:") || name.starts_with("aux:") ? name.substr(4) : name);
+  const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  const auto absent = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return !is_in(given, name) && !is_in(inputs, name) && !looks_like_label(name);
+  });
+  const auto other = std::find_if(given.begin(), given.end(), [&](const std::string& name) { return !is_in(names, name); });
+  if (absent != names.end() && other != given.end())
+    raise<UserError>(
+        "'{}' and '{}' do not belong together: the graph needs '{}', which the parameters lack, and they have '{}', which it lacks",
+        symbol_path, params_path, *absent, *other);
+}
+
 std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path, std::vector<std::string> inputs,
                                                   const std::string& params_path) {
-  return std::make_unique<SymbolBlock>(Symbol::load(symbol_path), std::move(inputs),
-                                       params_path.empty() ? NamedTensors{} : load_tensors(params_path));
+  Symbol symbol = Symbol::load(symbol_path);
+  const NamedTensors parameters = params_path.empty() ? NamedTensors{} : load_tensors(params_path);
+  check_belong_together(symbol_path, symbol, inputs, params_path, parameters);
+  return std::make_unique<SymbolBlock>(std::move(symbol), std::move(inputs), parameters);
 }
 
 std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {

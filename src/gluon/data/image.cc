@@ -17,10 +17,13 @@ namespace gluino::image {
 namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 28;  // a header that asks for more is taken as damage
+// As many pixels come from a byte at most: deflate unpacks it to 1032, of 8 pixels each in a black and white PNG. JPEG stays far below.
+constexpr int64_t kMostPixelsOfByte = 1032 * 8;
 
-void check_size(int64_t height, int64_t width, const std::string& what) {
-  if (height < 1 || width < 1 || height > kMostPixels / std::max<int64_t>(width, 1))
-    raise<SystemError>("{}: an image of {} x {} pixels is not believable", what, height, width);
+// Before memory is taken for them.
+bool is_believable(int64_t height, int64_t width, std::string_view bytes) {
+  return height >= 1 && width >= 1 && height <= kMostPixels / width &&
+         height * width / kMostPixelsOfByte <= static_cast<int64_t>(bytes.size());
 }
 
 // libjpeg leaves through longjmp: the functions that call it hold nothing with a destructor.
@@ -49,8 +52,9 @@ bool read_jpeg(std::string_view bytes, Channels channels, JpegError& error, Tens
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&info, TRUE);
-  if (static_cast<int64_t>(info.image_height) * info.image_width > kMostPixels) {
-    std::strcpy(error.text, "it is too large to be believed");
+  if (!is_believable(info.image_height, info.image_width, bytes)) {
+    std::snprintf(error.text, sizeof error.text, "%u x %u pixels are more than its %zu bytes can hold", info.image_height, info.image_width,
+                  bytes.size());
     jpeg_destroy_decompress(&info);
     return false;
   }
@@ -119,7 +123,9 @@ Tensor decode_png(std::string_view bytes, Channels channels, const std::string& 
     raise<SystemError>("{}: the PNG is damaged: {}", what, info.message);
   info.format = channels == Channels::gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   try {
-    check_size(info.height, info.width, what);
+    if (!is_believable(info.height, info.width, bytes))
+      raise<SystemError>("{}: the PNG is damaged: {} x {} pixels are more than its {} bytes can hold", what, info.height, info.width,
+                         bytes.size());
     Tensor image = empty({info.height, info.width, channels == Channels::gray ? 1 : 3}, {.dtype = DType::uint8});
     const png_color black{0, 0, 0};  // what shows through transparent pixels
     if (!png_image_finish_read(&info, &black, image.mutable_data<uint8_t>(), 0, nullptr))

@@ -2,11 +2,18 @@
 // aligned place is split there; readers put the magic back.
 #include "gluino/recordio.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <sstream>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/format.h"
 
@@ -26,17 +33,24 @@ uint32_t word_at(const std::string& bytes, size_t at) {
 
 }  // namespace
 
-Reader::Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-  if (!file_) raise<SystemError>("cannot open '{}'", path);
-  size_ = static_cast<int64_t>(std::filesystem::file_size(path));
+Reader::Reader(const std::string& path) : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  struct stat info {};
+  if (file_ < 0 || fstat(file_, &info) != 0) raise<SystemError>("cannot open '{}': {}", path, std::strerror(errno));
+  size_ = info.st_size;
 }
+Reader::~Reader() { ::close(file_); }
+// Never more than the file has: a damaged length takes no memory.
 std::string Reader::read_bytes(int64_t count) {
-  if (position_ + count > size_)
+  if (position_ < 0 || count > size_ - position_)
     raise<SystemError>("'{}' is cut off: a record at {} ends beyond the file's {} bytes", path_, position_, size_);
   std::string bytes(count, '\0');
-  file_.clear();
-  file_.seekg(position_);
-  if (!file_.read(bytes.data(), count)) raise<SystemError>("cannot read '{}'", path_);
+  for (int64_t at = 0; at < count;) {
+    const ssize_t n = pread(file_, bytes.data() + at, static_cast<size_t>(count - at), position_ + at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) raise<SystemError>("cannot read '{}': {}", path_, std::strerror(errno));
+    if (n == 0) raise<SystemError>("'{}' has become shorter than the {} bytes it had", path_, size_);
+    at += n;
+  }
   position_ += count;
   return bytes;
 }
@@ -64,19 +78,31 @@ std::string Reader::read_at(int64_t offset) {
 }
 
 Writer::Writer(std::string path, std::string index_path)
-    : path_(std::move(path)), index_path_(std::move(index_path)), file_(path_ + ".part", std::ios::binary) {
-  if (!file_) raise<SystemError>("cannot write '{}'", path_);
-}
+    : path_(std::move(path)),
+      index_path_(std::move(index_path)),
+      file_(std::make_unique<AtomicFile>(path_)),
+      exceptions_(std::uncaught_exceptions()) {}
 Writer::~Writer() {
+  if (std::uncaught_exceptions() > exceptions_) return;
   try {
     close();
   } catch (const Error&) {  // a destructor must not throw; close() tells those who ask
   }
 }
 void Writer::write(std::string_view record, std::optional<int64_t> key) {
-  if (record.size() > kLongest) raise<UserError>("a record of {} bytes is too long: at most {}", record.size(), kLongest);
+  const int64_t place = append(record);
   next_key_ = key.value_or(next_key_);
-  index_ += fmt::format("{}\t{}\n", next_key_++, position_);
+  add_to_index(std::to_string(next_key_++), place);
+}
+void Writer::add_to_index(std::string_view key, int64_t offset) {
+  if (key.empty() || key.find_first_of("\t\n\r") != std::string_view::npos)
+    raise<UserError>("'{}' cannot be a key of '{}': it is empty, or has a tab or the end of a line in it", key, index_path_);
+  index_ += fmt::format("{}\t{}\n", key, offset);
+}
+int64_t Writer::append(std::string_view record) {
+  if (!file_) raise<UserError>("'{}' is closed: it takes no more records", path_);
+  if (record.size() > kLongest) raise<UserError>("a record of {} bytes is too long: at most {}", record.size(), kLongest);
+  const int64_t place = position_;
   // Where the magic stands in the record itself.
   std::vector<size_t> cuts;
   for (size_t at = 0; at + 4 <= record.size(); at += 4)
@@ -88,17 +114,25 @@ void Writer::write(std::string_view record, std::optional<int64_t> key) {
     const auto length = static_cast<uint32_t>(end - begin);
     std::string bytes = word(kMagic) + word(part << 29 | length) + std::string(record.substr(begin, length));
     bytes.resize((bytes.size() + 3) / 4 * 4);
-    file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file_->write(bytes);
     position_ += static_cast<int64_t>(bytes.size());
     begin = end + 4;
   }
+  return place;
 }
+void Writer::abandon() { file_.reset(); }
 void Writer::close() {
-  if (!file_.is_open()) return;
-  file_.close();
-  if (!file_) raise<SystemError>("cannot write '{}'", path_);
-  if (!index_path_.empty()) write_file(index_path_, index_);
-  std::filesystem::rename(path_ + ".part", path_);
+  const std::unique_ptr<AtomicFile> records = std::move(file_);
+  if (!records) return;
+  records->finish();
+  if (index_path_.empty()) return records->commit();
+  AtomicFile index(index_path_);
+  index.write(index_);
+  index.finish();
+  // Both are complete. A kill from here on may leave records without an index, which can be made again, but never the wrong index.
+  ::unlink(index_path_.c_str());
+  records->commit();
+  index.commit();
 }
 
 IndexEntries read_index(const std::string& path) {
@@ -129,11 +163,11 @@ std::string pack(const Header& h, std::string_view content) {
 std::pair<Header, std::string> unpack(const std::string& record, const std::string& what) {
   if (record.size() < 24) raise<SystemError>("{}: {} bytes are too few for the header of a record", what, record.size());
   const size_t count = word_at(record, 0);
+  if (count > (record.size() - 24) / 4) raise<SystemError>("{}: the header announces {} labels, more than the record holds", what, count);
   Header h;
   h.label.resize(std::max<size_t>(count, 1));
   std::memcpy(&h.id, record.data() + 8, 8);
   std::memcpy(&h.id2, record.data() + 16, 8);
-  if (count > (record.size() - 24) / 4) raise<SystemError>("{}: the header announces {} labels, more than the record holds", what, count);
   std::memcpy(h.label.data(), record.data() + (count > 0 ? 24 : 4), h.label.size() * 4);
   return {h, record.substr(24 + count * 4)};
 }

@@ -5,7 +5,6 @@
 
 #include "base/format.h"
 #include "gluino/autograd.h"
-#include "gluino/io.h"
 #include "gluino/op.h"
 #include "tensor/impl.h"
 
@@ -87,16 +86,20 @@ bool Trainer::has_master(const Tensor& weight) const {
   return optimizer_->multi_precision() && (weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16);
 }
 
+Trainer::State Trainer::make_state(const Tensor& weight) const {
+  const bool from_master = has_master(weight);
+  const Tensor wide = from_master ? weight.astype(DType::float32) : weight;
+  State state{.is_created = true, .tensors = optimizer_->create_state(wide)};
+  if (from_master) state.tensors.push_back(wide);  // the copy that is updated, after the optimizer's own states
+  return state;
+}
+
 optimizer::Update Trainer::update_of(const Parameter& p, State& state, const Tensor& copy, double rescale_grad) const {
   const Tensor weight = copy.detach(), grad = copy.grad();
   if (!grad.defined()) raise<UserError>("Trainer: parameter '{}' has no gradient; call backward() before step()", p.name());
   const DeviceScope device(weight.device());
   const bool from_master = has_master(weight);
-  if (!std::exchange(state.is_created, true)) {
-    const Tensor wide = from_master ? weight.astype(DType::float32) : weight;
-    state.tensors = optimizer_->create_state(wide);
-    if (from_master) state.tensors.push_back(wide);  // the copy that is updated, after the optimizer's own states
-  }
+  if (!state.is_created) state = make_state(weight);
   return {p.name(),
           from_master ? state.tensors.back() : weight,
           grad,
@@ -105,41 +108,6 @@ optimizer::Update Trainer::update_of(const Parameter& p, State& state, const Ten
           optimizer_->wd() * p.wd_mult(),
           rescale_grad,
           num_update_};
-}
-
-// ---- files: the states as "parameter.copy.state", and how many updates there were
-
-void Trainer::save_states(const std::string& path) const {
-  NamedTensors file{{"num_update", full({1}, static_cast<double>(num_update_), {.dtype = DType::float64})},
-                    {"optimizer:" + optimizer_->name(), zeros({1})}};
-  for (size_t i = 0; i < states_.size(); ++i)
-    for (size_t c = 0; c < states_[i].size(); ++c)
-      for (size_t s = 0; s < states_[i][c].tensors.size(); ++s)
-        file.emplace_back(fmt::format("{}.{}.{}", i, c, s), states_[i][c].tensors[s]);
-  save_tensors(path, file);
-}
-
-void Trainer::load_states(const std::string& path) {
-  const NamedTensors file = load_tensors(path);
-  const Tensor* count = find_tensor(file, "num_update");
-  if (!count || !find_tensor(file, "optimizer:" + optimizer_->name()))
-    raise<UserError>("'{}' does not hold states of the optimizer {}", path, optimizer_->name());
-  std::vector<std::vector<State>> states(parameters_.size());
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::vector<Device>& devices = parameters_[i]->list_devices();
-    states[i].resize(devices.size());
-    for (size_t c = 0; c < devices.size(); ++c)
-      for (size_t s = 0;; ++s) {
-        const Tensor* t = find_tensor(file, fmt::format("{}.{}.{}", i, c, s));
-        if (!t) break;
-        states[i][c].tensors.push_back(t->to(devices[c]));
-        states[i][c].is_created = true;
-      }
-  }
-  if (find_tensor(file, fmt::format("{}.0.0", parameters_.size())))
-    raise<UserError>("'{}' holds states of more than the {} parameters of this trainer", path, parameters_.size());
-  states_ = std::move(states);
-  num_update_ = count->item<int64_t>();
 }
 
 // ---- batches over devices, norms

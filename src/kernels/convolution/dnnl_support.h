@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "kernels/convolution/convolution.h"
 
 namespace gluino::kernels {
@@ -60,7 +61,7 @@ class PlanCache {
     std::shared_ptr<const Plan> plan;
     typename std::list<Key>::iterator place;
   };
-  std::mutex mutex_;
+  NoForkMutex mutex_;
   std::list<Key> recent_;
   std::map<Key, Entry> by_key_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "base/parallel.h"
 #include "kernels/gemm/cache_distance.h"
@@ -143,8 +144,10 @@ void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, 
   if constexpr (sizeof(T) == 4) {
     if (alpha == 1 && (beta == 0 || beta == 1))
       return multiply_any(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta == 0 ? TileStart::zero : TileStart::output, c, ldc, {});
+    const NoForkScope scope;
     cblas_sgemm(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a, as_blas(lda), b, as_blas(ldb), beta, c, as_blas(ldc));
   } else {
+    const NoForkScope scope;
     cblas_dgemm(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a, as_blas(lda), b, as_blas(ldb), beta, c, as_blas(ldc));
   }
 }

@@ -2,6 +2,8 @@
 import collections
 import concurrent.futures
 import multiprocessing
+import os
+import threading
 
 import numpy as np
 
@@ -26,10 +28,34 @@ def default_batchify_fn(data):
 default_mp_batchify_fn = default_batchify_fn
 
 _worker = {}
+# Both ends of a pipe that nothing is written to: it ends when this process does, however that happens, and its workers see that.
+_lifeline = []
 
 
-def _start_worker(dataset, batchify_fn):
-    # A forked child has one thread: the engine's thread pools of the parent are not there.
+def _held_lifeline():
+    """The end that workers watch; this process holds the other."""
+    if not _lifeline:
+        _lifeline.extend(os.pipe())
+    return _lifeline[0]
+
+
+def _let_go_of_lifeline():
+    if _lifeline:
+        os.close(_lifeline[1])
+        _lifeline.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_of_lifeline)  # what a child held would not end with its parent
+
+
+def _end_with(lifeline):
+    os.read(lifeline, 1)
+    os._exit(1)
+
+
+def _start_worker(dataset, batchify_fn, lifeline):
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    # The cores belong to all workers together: each has one.
     from ... import _core
     _core.set_num_threads(1)
     _worker["dataset"], _worker["batchify"] = dataset, batchify_fn
@@ -70,7 +96,7 @@ class DataLoader:
                 self._pool = concurrent.futures.ThreadPoolExecutor(self._num_workers)
             else:
                 self._pool = concurrent.futures.ProcessPoolExecutor(self._num_workers, multiprocessing.get_context("fork"), _start_worker,
-                                                                    (self._dataset, self._batchify_fn))
+                                                                    (self._dataset, self._batchify_fn, _held_lifeline()))
         return self._pool
 
     def __iter__(self):

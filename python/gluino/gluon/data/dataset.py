@@ -116,6 +116,8 @@ class RecordFileDataset(Dataset):
         from ...recordio import MXIndexedRecordIO
         self.filename, self.idx_file = filename, os.path.splitext(filename)[0] + ".idx"
         self._record = MXIndexedRecordIO(self.idx_file, filename, "r")
+        if not os.path.isfile(self.idx_file):
+            self._record.make_index()
 
     def __len__(self):
         return len(self._record.keys)

@@ -5,10 +5,35 @@ import pickle
 import numpy as np
 
 from .... import image, ndarray as nd
+from ....base import FileError
 from ....io import read_idx
 from ..dataset import Dataset, RecordFileDataset
 
 __all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset"]
+
+
+class _OnlyArrays(pickle.Unpickler):
+    """A pickle runs the functions that it names: here none but those that make arrays."""
+
+    _allowed = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"),
+                ("_codecs", "encode")}
+
+    def find_class(self, module, name):
+        if (module, name) not in self._allowed:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which makes no array")
+        return super().find_class(module, name)
+
+
+def _read_arrays(path):
+    """The dictionary of one of CIFAR's Python files."""
+    with open(path, "rb") as file:
+        try:
+            content = _OnlyArrays(file, encoding="latin1").load()
+        except Exception as error:
+            raise FileError(f"{path}: not a file of CIFAR: {error}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("data"), np.ndarray):
+        raise FileError(f"{path}: not a file of CIFAR: it has no data")
+    return content
 
 
 class _Stored(Dataset):
@@ -73,8 +98,7 @@ class CIFAR10(_Stored):
                 labels.append(rows[:, self._bytes - 1])
                 images.append(rows[:, self._bytes:])
             else:
-                with open(path, "rb") as file:
-                    content = pickle.load(file, encoding="latin1")
+                content = _read_arrays(path)
                 labels.append(np.asarray(content[self._labels]))
                 images.append(content["data"])
         return np.concatenate(images).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.concatenate(labels).astype(np.int32)
