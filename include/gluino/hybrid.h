@@ -115,7 +115,7 @@ class HybridFunction {
       return std::apply(f_, detail::Structure<Arguments>::restore(tensors, at, arguments));
     }
   }
-  F f_;
+  mutable F f_;  // a lambda with state is called as it is
   std::shared_ptr<HybridCache> cache_;
 };
 

@@ -231,17 +231,18 @@ class Walk {
 // In traced code the gradients become part of the program.
 Tensors trace_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
   const Scope scope(options.create_graph, options.train_mode);
+  const bool retain = options.retain_graph || options.create_graph;
   for (const Tensor& t : heads)
     if (!t.defined()) throw UserError("backward: the head is a null tensor");
   if (!variables.empty()) {
-    Tensors gradients = trace_hook().gradients(heads, head_grads, variables);
+    Tensors gradients = trace_hook().gradients(heads, head_grads, variables, retain);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) gradients[i] = zeros_like(variables[i]);
     return gradients;
   }
   Tensors leaves = trace_hook().tensors_with_gradients();
   std::erase_if(leaves, [](const Tensor& t) { return !entry_of(t) || !entry_of(t)->has_own_gradient(); });
-  const Tensors gradients = trace_hook().gradients(heads, head_grads, leaves);
+  const Tensors gradients = trace_hook().gradients(heads, head_grads, leaves, retain);
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const Ref<TapeEntry> entry(entry_of(leaves[i]));

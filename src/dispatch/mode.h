@@ -31,7 +31,7 @@ class TraceHook {
 
   // ---- backward() and grad() in traced code
   // Gradients of symbolic heads, as further calls; null where nothing flows. Raises UserError for a variable that is not on the tape.
-  virtual Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables) = 0;
+  virtual Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables, bool retain) = 0;
   virtual Tensors tensors_with_gradients() = 0;  // all that the trace has met and that are leaves of the tape
   virtual void on_attach_grad(const Tensor& symbolic) = 0;
   virtual void after_each_run(std::function<void()> action) = 0;  // what every run of the program must do again

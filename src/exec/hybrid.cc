@@ -15,8 +15,8 @@ namespace {
 // What is kept without anybody saying how much: plans by their size, traces and trees by number, as they are small.
 constexpr int64_t kMaxPlanBytes = int64_t{256} << 20;
 constexpr size_t kMaxPrograms = 64;
-// The first shapes of a program get plans at once, and so do all of a small one. Later ones get theirs when they come a second time: lengths
-// that only grow never do.
+// The first shapes of a program get plans at once, and so do all of a small one. Later ones get theirs when they come a second time:
+// lengths that only grow never do.
 constexpr int kPlansAtOnce = 4;
 constexpr size_t kSmallProgram = 24;  // calls
 constexpr size_t kMaxMetOnce = 4096;

@@ -28,6 +28,20 @@ Graph without_input_info(const Graph& graph) {
   return g;
 }
 
+// As the tape would have it: what was computed, while recording, from something that is on it.
+std::vector<bool> outputs_on_tape(const Graph& g, const std::vector<std::string>& wanted) {
+  std::vector<bool> is_on(g.nodes.size(), false), outputs;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Graph::Node& n = g.nodes[i];
+    if (!n.op)
+      is_on[i] = std::find(wanted.begin(), wanted.end(), n.name) != wanted.end();
+    else if (!n.mode.is_paused)
+      is_on[i] = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_on[v.node]; });
+  }
+  for (ValueId v : g.outputs) outputs.push_back(is_on[v.node]);
+  return outputs;
+}
+
 // By node of the traced graph: what variables and captured tensors are now.
 std::vector<Tensor> leaf_values(const TracedProgram& p, const Tensors& inputs) {
   std::vector<Tensor> values(p.traced.graph.nodes.size());
@@ -112,6 +126,7 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
   for (size_t i = 0; i < c->wanted.size(); ++i)
     if (c->wanted[i]) request.wanted_gradients.push_back(i < inputs.size() ? names[i] : program->trace.captured_names[i - inputs.size()]);
   c->graph = compile(without_input_info(program->traced.graph), request);
+  c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
   c->runner = std::make_unique<PlanRunner>(c->graph.plan, static_alloc);
   c->bytes = bytes_of_plan(c->graph, static_alloc);
   return c;
@@ -164,6 +179,7 @@ HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inpu
   const Device device = current_device();
   std::vector<Tensors> results;
   Tensors values;
+  RandomStream last;
   {
     const ReplayRandom random(device, first);
     auto value = [&](const TracedValue& v) {
@@ -186,8 +202,9 @@ HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inpu
     }
     initialise_before(p.trace.calls.size());
     for (const TracedValue& v : p.trace.ending.values()) values.push_back(value(v));
-    advance_random_stream(device, random.next());
+    last = random.next();
   }
+  advance_random_stream(device, last);
   return finish_run(p.trace.ending, std::move(values), inputs, p.trace.captured);
 }
 
@@ -199,6 +216,7 @@ static void put_value(const Tensor& symbolic, const Tensor& value) {
   to.storage = from.storage;
   to.data = from.data;
   to.autograd = from.autograd;
+  to.is_made_in_trace = false;  // it has an owner
   ++to.version;
 }
 
@@ -216,9 +234,9 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
       results[i] = results[i].detach().copy();  // a constant stays what it is, whatever the caller does with the result
     }
   for (const Ending::WriteBack& w : e.write_backs) {
-    const autograd::Scope scope(w.is_recorded && (mode().recording || on_tape(values[next])), std::nullopt);
+    const autograd::Scope scope(w.is_recorded && on_tape(values[next]), std::nullopt);
     Tensor target = outside(w.target);
-    target.assign(w.is_recorded ? values[next] : values[next].detach());
+    target.assign(w.is_recorded && on_tape(values[next]) ? values[next] : values[next].detach());
     ++next;
   }
   for (const Ending::Escaped& s : e.escaped) {

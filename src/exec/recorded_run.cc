@@ -25,13 +25,14 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     for (const PlanRunner::Run::Read& r : read_later_)
       autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + owner_->graph.after.nodes[r.node].name + "'");
-    if (mode().recording) return differentiable_backward(call.heads);
+    if (mode().recording) return differentiable_backward(heads_of_all(call.heads));
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
+    const Tensors heads = heads_of_all(call.heads);
     Tensors destinations;
     for (size_t i = 0; i < has_gradient.size(); ++i)
       if (has_gradient[i]) destinations.push_back(call.destinations[i]);
     const Tensors gradients =
-        run_.backward(call.heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations);
+        run_.backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations);
     Tensors out;
     size_t next = 0;
     for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
@@ -39,6 +40,13 @@ class HeldRun {
   }
 
  private:
+  // Outputs that are not on the tape have none, and nothing asks for it.
+  Tensors heads_of_all(const Tensors& given) const {
+    Tensors all;
+    size_t next = 0;
+    for (bool is_on : owner_->is_on_tape) all.push_back(is_on ? given[next++] : Tensor());
+    return all;
+  }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
   Tensors differentiable_backward(const Tensors& heads) const {
     const Compiled& c = *owner_;
@@ -71,7 +79,7 @@ class HeldRun {
     const Tensors outputs = interpret(g, values);
     Tensors reached, reached_heads;
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (on_tape(outputs[i])) {
+      if (on_tape(outputs[i]) && heads[i].defined()) {
         reached.push_back(outputs[i]);
         reached_heads.push_back(heads[i]);
       }
@@ -104,10 +112,14 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
     if (i >= inputs.size()) captured_sources.push_back(handle_of_our_own(sources.back()));
   }
   const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
-  Tensors outputs = held->forward();
-  for (Tensor& o : outputs)  // an output may be an input itself: it gets a place of its own on the tape
+  Tensors outputs = held->forward(), recorded;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor& o = outputs[i];
+    // An output may be an input itself: it gets a place of its own on the tape.
     if (impl_of(o).autograd || o.impl()->use_count() > 2) o = make_view(o, impl_of(o).shape, 0);
-  autograd::record_custom("a hybridized call", sources, outputs,
+    if (c.is_on_tape[i]) recorded.push_back(o);
+  }
+  autograd::record_custom("a hybridized call", sources, recorded,
                           [held](const autograd::BackwardCall& call) { return held->backward(call); });
   return outputs;
 }

@@ -76,7 +76,7 @@ class GraphRecorder final : public TraceHook {
                                               : outputs_without_shapes(op, attrs, node);
   }
 
-  Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables) override {
+  Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables, bool retain) override {
     GradientRequest request;
     for (const Tensor& t : heads) request.heads.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
     for (const Tensor& t : variables) request.wanted.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
@@ -84,7 +84,10 @@ class GraphRecorder final : public TraceHook {
     check_on_tape(request);
     for (size_t i = 0; i < heads.size(); ++i)
       request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : call("ones_like", {heads[i]}));
-    return symbolic_gradients(request);
+    const Tensors gradients = symbolic_gradients(request);
+    // As on the tape: what backward has released is a value like any other.
+    for (GraphNode* n : request.nodes) n->mode.is_paused |= !retain;
+    return gradients;
   }
   Tensors tensors_with_gradients() override {
     Tensors all = current_tracer->attached();

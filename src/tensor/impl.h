@@ -60,7 +60,7 @@ class TensorImpl final : public RefCounted {
   Ref<SymbolicValue> symbolic;
   Ref<ViewLink> view;
   uint64_t version = 0;         // how often the tensor took another value by rebinding
-  const bool is_made_in_trace;  // by user code while it was traced: nobody else has it
+  bool is_made_in_trace;        // by user code while it was traced: nobody else has it
 };
 
 }  // namespace detail

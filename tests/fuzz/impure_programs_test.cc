@@ -1,0 +1,238 @@
+// Random impure programs: state, aliases, modes, numbers, custom gradients, second order, branches, rebinding, hooks, deferred shapes. Each
+// keeps a transcript of all that its user could see; the transcript is the same eagerly, hybridized and with verify.
+#include <cstdlib>
+#include <random>
+
+#include "gluino/gluino.h"
+#include "support/support.h"
+
+namespace gluino::test {
+namespace {
+
+constexpr int kKinds = 30;
+
+struct Instruction {
+  int kind, a, b;
+  double number;
+};
+struct Program {
+  std::vector<Instruction> body;
+  std::vector<int> calls;  // what the driver does
+  uint64_t seed;
+};
+
+Program random_program(uint64_t number) {
+  std::mt19937_64 engine(number);
+  Program p{.seed = engine()};
+  const int length = 2 + static_cast<int>(engine() % 8);
+  for (int i = 0; i < length; ++i) {
+    auto pick = [&] { return static_cast<int>(engine() % static_cast<uint64_t>(i + 4)); };
+    p.body.push_back({static_cast<int>(engine() % kKinds), pick(), pick(), 0.25 + static_cast<double>(engine() % 8) / 4});
+  }
+  const int calls = 3 + static_cast<int>(engine() % 4);
+  for (int i = 0; i < calls; ++i) p.calls.push_back(static_cast<int>(engine() % 12));
+  return p;
+}
+
+struct Straight final : autograd::Function {  // a step whose gradient is that of a line
+  double slope = 1;
+  Tensor seen;
+  Tensors forward(const Tensors& in) override {
+    seen = in[0] * slope;
+    return {sign(in[0])};
+  }
+  Tensors backward(const Tensors& heads) override { return {heads[0] * slope + seen * 0}; }
+};
+
+// What the program's function knows from outside.
+struct World {
+  Tensor weight, state, flag;
+  Tensor member;  // rebound by the function
+  Setting<double> factor{1.0};
+  nn::HybridSequential net;  // shapes deferred until it is used
+};
+
+using Results = std::vector<Tensor>;
+
+Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& b, double number) {
+  switch (in.kind) {
+    case 0: return a + b * in.number;
+    case 1: return tanh(a) * b;
+    case 2: return softmax(a) - b;
+    case 3: return a * number;  // an argument that is no tensor
+    case 4: return a * w.weight + w.state;
+    case 5: w.state += a.detach() * 0.25; return a + w.state;
+    case 6: {
+      const auto pause = autograd::pause(autograd::is_training());
+      w.state.assign(w.state * 0.5 + a * 0.25);
+      return a * b;
+    }
+    case 7: {
+      Tensor scale;
+      {
+        const auto pause = autograd::pause();
+        scale = a * b;
+      }
+      return a + scale;
+    }
+    case 8: {
+      const auto train = autograd::train_mode();
+      return dropout(a, {.p = 0.3});
+    }
+    case 9: {
+      const auto predict = autograd::predict_mode();
+      return dropout(a, {.p = 0.3}) * b;
+    }
+    case 10: return dropout(a, {.p = 0.5}) + b;
+    case 11: {
+      const auto f = std::make_shared<Straight>();
+      f->slope = in.number;
+      return autograd::call(f, {a})[0] + b;
+    }
+    case 12: {
+      Tensor v = a.reshape({-1});
+      v += 1;
+      return a * b;
+    }
+    case 13: a += b; return a * in.number;  // an argument may be changed
+    case 14: {
+      Tensor d = a.detach();
+      d *= 0.5;
+      return a + b;
+    }
+    case 15: return w.member * 0.5 + a;
+    case 16: w.member = tanh(a).detach() + w.member * 0.5; return a - b;
+    case 17: return a.sum() > b.sum() ? a * 2 : b + 1;
+    case 18: return w.flag.item<int64_t>() % 2 == 0 ? a : a * b;
+    case 19: return a * w.factor.get();
+    case 20: return a * static_cast<double>(a.extent(0));
+    case 21: {
+      Tensor z = (a * in.number).copy();
+      z.attach_grad();
+      {
+        const auto record = autograd::record(autograd::is_training());
+        (z * z).sum().backward();
+      }
+      return b + z.grad() * 0.125;
+    }
+    case 22: return autograd::is_training() ? a * 2 : autograd::is_recording() ? a * 3 : a + b;
+    case 23: a[0] = b[1]; return a;
+    case 24: return where(a > b, a, b * in.number);
+    case 25: return w.net(a) + b;
+    case 26: return random::uniform(0, 1, {4, 6}) * a;
+    case 27: return a[{Slice(0, 2)}].sum() * b;
+    case 28: return concat({a[{Slice(), Slice(3, 6)}], b[{Slice(), Slice(0, 3)}]}, {.dim = 1});
+    default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
+  }
+}
+
+Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, double number) {
+  Tensors values{x, y, w.state, x * 0.5};
+  for (const Instruction& in : p.body) {
+    Tensor a = values[in.a];
+    if (in.kind == 13 || in.kind == 12 || in.kind == 14 || in.kind == 23)  // while recording only what is no leaf may be changed
+      if (in.a < 2 && autograd::is_recording()) a = a * 1.0;
+    if (in.a == 2 && autograd::is_recording()) a = a.copy();
+    values.push_back(tanh(run_instruction(w, in, a, values[in.b], number)));
+  }
+  Results results{values.back() + values[values.size() / 2]};
+  if (p.seed % 3 == 0) results.push_back(values[p.seed % values.size()]);
+  if (p.seed % 5 == 0) results.push_back(Tensor());
+  if (p.seed % 7 == 0 && number > 1) results.push_back(values.back().reshape({-1}));
+  return results;
+}
+
+template <class Wrap>
+Tensors transcript(const Program& p, Wrap wrap) {
+  seed(p.seed);
+  std::mt19937_64 engine(p.seed);
+  World w;
+  auto tensor_of = [&] { return random_tensor({4, 6}, DType::float32, engine()); };
+  w.weight = tensor_of();
+  w.weight.attach_grad();
+  w.state = tensor_of();
+  w.member = tensor_of();
+  w.flag = zeros({1}, {DType::int64});
+  w.net.add(nn::Dense(5, {.flatten = false}), nn::Dropout(0.3), nn::Dense(6, {.flatten = false}));
+  w.net.initialize(init::uniform(0.5));
+  auto f = wrap([&](const Tensor& x, const Tensor& y, double number) { return run_body(w, p, x, y, number); });
+  Tensors seen;
+  auto note = [&](const Tensor& t) { seen.push_back(t.defined() ? t.detach().copy() : Tensor()); };
+  Tensor x = tensor_of(), y = tensor_of();
+  Tensors waiting;
+  for (int call : p.calls) {
+    const double number = call % 3 == 0 ? 0.5 : 1.5 + 1e-9 * call;
+    if (call == 3) w.factor = w.factor.get() + 0.5;
+    if (call == 4) w.flag.assign(static_cast<double>(w.flag.item<int64_t>() + 1));
+    if (call == 5) w.member = tensor_of();
+    if (call == 6) w.weight.attach_grad(call % 2 ? GradReq::add : GradReq::write);
+    const bool recorded = call % 2 == 1;
+    Tensor in = recorded ? x.copy() : x;
+    if (recorded) in.attach_grad();
+    Results results;
+    {
+      const autograd::Scope scope(recorded, call >= 6);
+      results = call == 2 ? f(x, x, number) : call == 8 ? f(x, x.reshape({4, 6}), number) : f(in, y, number);
+      for (const Tensor& r : results) note(r);
+      if (call == 7) {  // second order
+        const Tensor g = autograd::grad({results[0]}, {in}, {}, {.create_graph = true})[0];
+        note(g);
+        results[0] = (g * g).sum() + results[0].sum();
+      }
+    }
+    if (recorded && call == 9) {
+      waiting.push_back(results[0]);  // its backward pass comes after the next calls
+    } else if (recorded) {
+      results[0].backward();
+      note(in.grad());
+      note(w.weight.grad());
+    } else if (call == 10) {
+      results[0] += 1;  // it may be the caller's own tensor
+    }
+    note(x), note(y), note(w.state), note(w.member);
+    note(random::uniform(0, 1, {2}));
+  }
+  for (const Tensor& t : waiting) {
+    t.backward();
+    note(w.weight.grad());
+  }
+  return seen;
+}
+
+// What a mode gives, or the error it ends with.
+template <class Wrap>
+std::pair<Tensors, std::string> outcome(const Program& p, Wrap wrap) {
+  try {
+    return {transcript(p, wrap), ""};
+  } catch (const UserError& e) {
+    return {{}, e.what()};
+  }
+}
+
+TEST(ImpurePrograms, GiveTheSameInEveryMode) {
+  const char* wanted = std::getenv("GLUINO_FUZZ_PROGRAMS");
+  const char* first = std::getenv("GLUINO_FUZZ_FIRST");
+  const int begin = first ? std::atoi(first) : 0, count = wanted ? std::atoi(wanted) : 500;
+  int with_errors = 0;
+  for (int number = begin; number < begin + count; ++number) {
+    SCOPED_TRACE("program " + std::to_string(number));
+    const Program p = random_program(static_cast<uint64_t>(number));
+    const auto [eager, eager_error] = outcome(p, [](auto f) { return f; });
+    with_errors += !eager_error.empty();
+    for (bool verify : {false, true}) {
+      SCOPED_TRACE(verify ? "with verify" : "hybridized");
+      const auto [compiled, error] = outcome(p, [&](auto f) { return hybrid(f, {.verify = verify}); });
+      ASSERT_EQ(error.empty(), eager_error.empty()) << "eager: " << eager_error << "\ncompiled: " << error;
+      ASSERT_EQ(compiled.size(), eager.size());
+      for (size_t i = 0; i < eager.size(); ++i) {
+        ASSERT_EQ(compiled[i].defined(), eager[i].defined()) << "entry " << i;
+        if (eager[i].defined())
+          ASSERT_TRUE(close(compiled[i], eager[i], 1e-3, 1e-4)) << "entry " << i << "\n" << compiled[i] << "\n" << eager[i];
+      }
+    }
+  }
+  EXPECT_LT(with_errors, count / 4) << "most programs must be legal";
+}
+
+}  // namespace
+}  // namespace gluino::test

@@ -1,0 +1,232 @@
+// hybridize() never changes an answer: state that functions carry on, and memory that tensors share.
+#include "hybrid/every_mode.h"
+
+namespace gluino::test {
+namespace {
+
+// ---- state
+
+TEST(Promise, AMovingAverageTrains) {
+  for (bool paused : {true, false})
+    expect_same([paused](auto mode, std::ostream& out) {
+      Tensor average = zeros({3});
+      Tensor w = leaf({3});
+      auto f = mode([=](const Tensor& x) mutable {
+        const Tensor y = x * w;
+        {
+          const autograd::Scope scope(paused ? std::optional(false) : std::nullopt, std::nullopt);
+          average *= 0.5;
+          average += y * 0.5;
+        }
+        return y * y;
+      });
+      for (int i = 0; i < 4; ++i) {
+        {
+          const auto record = autograd::record();
+          f(numbers({3}) + i).backward();
+        }
+        show(out, w.grad());
+        show(out, average);
+        show(out, f(numbers({3})));
+        show(out, average);
+      }
+    });
+}
+TEST(Promise, ARecurrentStateIsCarriedOn) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor state = zeros({3});
+    auto f = mode([state](const Tensor& x) mutable {
+      state.assign(tanh(state + x));
+      return state * 2;
+    });
+    for (int i = 0; i < 4; ++i) show(out, f(numbers({3}))), show(out, state);
+  });
+}
+struct Rebinding : nn::HybridBlock {
+  Tensor hidden = zeros({3}), scale = full({3}, 2.0), last;
+  Tensor forward(const Tensor& x) override {
+    hidden = tanh(hidden + x) * scale;
+    last = hidden + 1;
+    return hidden * 2;
+  }
+};
+TEST(Promise, MembersThatAreReboundAreSeen) {
+  expect_same([](auto mode, std::ostream& out) {
+    Rebinding net;
+    mode.block(net);
+    Tensor first;
+    for (int i = 0; i < 5; ++i) {
+      show(out, net(numbers({3})));
+      show(out, net.hidden);
+      show(out, net.last);
+      if (i == 1) first = net.last;
+      if (i == 2) net.scale = full({3}, 3.0);
+      if (i == 3) net.hidden = ones({3});
+    }
+    show(out, first);
+  });
+}
+struct Keeping : nn::HybridBlock {
+  Tensor seen;
+  Tensor forward(const Tensor& x) override {
+    seen = x * 10;
+    return x + 1;
+  }
+};
+TEST(Promise, WhatForwardKeepsIsAValueAfterEveryCall) {
+  expect_same([](auto mode, std::ostream& out) {
+    Keeping net;
+    mode.block(net);
+    Tensor kept;
+    for (int i = 0; i < 5; ++i) {
+      show(out, net(numbers({2}) + i));
+      show(out, net.seen);
+      out << net.seen.is_symbolic() << '\n';
+      if (i == 2) kept = net.seen;
+    }
+    show(out, kept);
+    if constexpr (std::is_same_v<decltype(mode), Hybridized>) EXPECT_LE(net.cache().stats().traces, 3);
+  });
+}
+TEST(Promise, TheValueOfATensorFromOutsideIsNotBakedIn) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor flag = zeros({1}, {DType::int64});
+    auto f = mode([flag](const Tensor& x) { return x * static_cast<double>(flag.item<int64_t>() + 1); });
+    for (double v : {0.0, 1.0, 0.0, 7.0, 1.0}) {
+      flag.assign(v);
+      show(out, f(numbers({2})));
+    }
+  });
+}
+struct WithSetting : nn::HybridBlock {
+  Setting<double> temperature{1.0};
+  Setting<std::string> kind{"plain"};
+  Tensor forward(const Tensor& x) override { return kind.get() == "plain" ? x / temperature : x * temperature; }
+};
+TEST(Promise, ASettingIsPartOfTheSignature) {
+  expect_same([](auto mode, std::ostream& out) {
+    WithSetting net;
+    mode.block(net);
+    for (double t : {1.0, 2.0, 1.0, 4.0}) {
+      net.temperature = t;
+      show(out, net(numbers({2})));
+    }
+    net.kind = "other";
+    show(out, net(numbers({2})));
+    if constexpr (std::is_same_v<decltype(mode), Hybridized>) EXPECT_EQ(net.cache().stats().traces, 4);
+  });
+}
+
+// ---- memory that is shared
+
+TEST(Promise, OneTensorGivenTwiceIsOneTensor) {
+  expect_same([](auto mode, std::ostream& out) {
+    auto f = mode([](Tensor a, const Tensor& b) {
+      a += 1;
+      return a * 10 + b;
+    });
+    Tensor x = numbers({3}).copy(), y = numbers({3}).copy();
+    for (int i = 0; i < 2; ++i) {
+      show(out, f(x, x));
+      show(out, f(x, y));
+      show(out, x);
+    }
+  });
+}
+TEST(Promise, AViewAndItsBaseShareTheirMemory) {
+  expect_same([](auto mode, std::ostream& out) {
+    auto f = mode([](Tensor a, const Tensor& b) {
+      a += 1;
+      return a.sum() + b.sum() * 100;
+    });
+    Tensor x = numbers({4, 2}).copy();
+    for (int i = 0; i < 2; ++i) {
+      show(out, f(x, x[Slice(0, 2)]));
+      show(out, f(x[Slice(1, 3)], x));
+      show(out, f(x.reshape({8}), x));
+      show(out, f(x[Slice(0, 2)], x[Slice(2, 4)]));
+      show(out, x);
+    }
+  });
+}
+TEST(Promise, AnInputMayBeKnownFromOutside) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor known = numbers({3}).copy();
+    auto f = mode([known](Tensor x) mutable {
+      x += 1;
+      known *= 2;
+      return x * 100 + known;
+    });
+    Tensor other = numbers({3}).copy();
+    for (int i = 0; i < 2; ++i) {
+      show(out, f(known));
+      show(out, f(other));
+      show(out, f(known[Slice(0, 3)]));
+      show(out, known);
+    }
+  });
+}
+TEST(Promise, DetachSharesMemory) {
+  expect_same([](auto mode, std::ostream& out) {
+    auto f = mode([](const Tensor& x) {
+      Tensor y = x * 2;
+      Tensor d = y.detach();
+      d += 1;
+      return std::pair(y, d);
+    });
+    for (int i = 0; i < 2; ++i) {
+      auto [y, d] = f(numbers({3}));
+      d *= 10;
+      show(out, y);
+      show(out, d);
+    }
+    auto g = mode([](const Tensor& x) { return x.detach() * x; });
+    for (int i = 0; i < 2; ++i) {
+      Tensor x = leaf({3});
+      {
+        const auto record = autograd::record();
+        g(x).backward();
+      }
+      show(out, x.grad());
+    }
+  });
+}
+TEST(Promise, ResultsThatAreTheCallersTensorsStayThat) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor outside = numbers({3}).copy();
+    auto same = mode([](const Tensor& x) { return x; });
+    auto view = mode([](const Tensor& x) { return x.reshape({-1}); });
+    auto row = mode([](const Tensor& x) { return x[1]; });
+    auto both = mode([](const Tensor& x) {
+      const Tensor y = x * 2;
+      return std::tuple(y, y, y.reshape({-1}));
+    });
+    auto parts = mode([](const Tensor& x) {
+      const Tensor y = x * 2;
+      return std::pair(y.reshape({-1}), y.reshape({1, -1}));
+    });
+    auto kept = mode([outside](const Tensor&) { return outside; });
+    auto constant = mode([](const Tensor&) { return tensor({1, 2, 3}); });
+    for (int i = 0; i < 2; ++i) {
+      Tensor x = numbers({2, 2}).copy();
+      same(x) += 1;
+      view(x) *= 2;
+      Tensor(row(x)) -= 3;
+      show(out, x);
+      auto [a, b, c] = both(x);
+      a += 1;
+      c *= 2;
+      show(out, a), show(out, b), show(out, c);
+      auto [p, q] = parts(x);
+      p += 5;
+      show(out, q);
+      kept(x) += 1;
+      show(out, outside);
+      constant(x) += 1;
+      show(out, constant(x));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gluino::test
