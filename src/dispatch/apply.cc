@@ -237,9 +237,9 @@ void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inpu
   } catch (const Error&) {
     rethrow_located(op.name);
   } catch (const std::bad_alloc&) {
-    throw SystemError(fmt::format(kNoMemory, op.name), true);
+    throw SystemError(fmt::format(kNoMemory, op.name), Located::in_operator);
   } catch (const std::length_error&) {  // a container of more elements than addresses
-    throw SystemError(fmt::format(kNoMemory, op.name), true);
+    throw SystemError(fmt::format(kNoMemory, op.name), Located::in_operator);
   }
 }
 

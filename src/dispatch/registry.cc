@@ -102,7 +102,7 @@ static void set_field(const OpDef& op, const AttrField& field, void* attrs, cons
     field.set(attrs, who, value);  // again, for a better message
   } catch (const UserError& e) {
     const std::string text = e.what();  // what programs and the like say has no `who` before it
-    throw AttrError(text.starts_with(who) ? text : fmt::format("{}: {}", who, text), true);
+    throw AttrError(text.starts_with(who) ? text : fmt::format("{}: {}", who, text), Located::in_operator);
   }
 }
 
