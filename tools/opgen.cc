@@ -17,7 +17,8 @@ using gluino::AttrField;
 using gluino::OpDef;
 
 // FullyConnected -> fully_connected, LeakyReLU -> leaky_relu, log_softmax stays.
-std::string snake_case(std::string_view name) {
+std::string snake_case(std::string name) {
+  if (const size_t at = name.find("ReLU"); at != std::string::npos) name.replace(at, 4, "Relu");  // one word, whatever its letters
   std::string out;
   for (size_t i = 0; i < name.size(); ++i) {
     const auto c = static_cast<unsigned char>(name[i]);
@@ -44,8 +45,10 @@ std::string camel_case(std::string_view snake) {
   return out;
 }
 
-// Names that C++ authors see. What starts with an underscore is for files, except contributed operators. A name that is
-// spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
+constexpr std::string_view kImage = "_image_", kImageSpace = "image::";
+
+// Names that C++ authors see. What starts with an underscore is for files, except contributed operators and those of images, which have
+// a namespace. A name that is spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
 std::set<std::string> public_names(const OpDef& op, bool converted) {
   // Defined by hand in tensor.h and random.h, or words of C++.
   static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "and", "or", "not", "xor", "crop"};
@@ -54,6 +57,7 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
   all.push_back(op.name);
   for (std::string name : all) {
     if (name.starts_with("_contrib_")) name = name.substr(9);
+    if (name.starts_with(kImage)) name = std::string(kImageSpace) + name.substr(kImage.size());
     if (name.starts_with("_")) continue;
     if ((snake_case(name) != name) != converted) continue;
     name = snake_case(name);
@@ -62,9 +66,13 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
   return names;
 }
 
+// How many inputs were given is no option.
+bool is_count(const OpDef& op, const AttrField& f) { return op.is_variadic && f.name == "num_args"; }
+
 std::string options_struct(const OpDef& op, const std::string& type) {
   std::string text = fmt::format("struct {} {{\n", type);
   for (const AttrField& f : op.fields) {
+    if (is_count(op, f)) continue;
     std::string doc = f.doc;
     if (!f.choices.empty()) {
       doc += ": ";
@@ -76,6 +84,10 @@ std::string options_struct(const OpDef& op, const std::string& type) {
       text += fmt::format("  {} {} = {};  // {}\n", f.type, f.name, f.default_literal, doc);
   }
   return text + "};\n";
+}
+
+bool has_options(const OpDef& op) {
+  return std::any_of(op.fields.begin(), op.fields.end(), [&](const AttrField& f) { return !is_count(op, f); });
 }
 
 // Outputs that are only shown on demand (output_mean_var) are for call_all.
@@ -100,15 +112,18 @@ std::string function(const OpDef& op, const std::string& name, const std::string
   } else {
     collect = fmt::format("  const Tensor inputs[] = {{{}}};\n", fmt::join(given, ", "));
   }
-  if (!op.fields.empty()) parameters.push_back(fmt::format("const {}& options{}", options, required ? "" : " = {}"));
+  if (has_options(op)) parameters.push_back(fmt::format("const {}& options{}", options, required ? "" : " = {}"));
   const bool one = returns_one(op);
   std::string text = fmt::format("// {}\ninline {} {}({}) {{\n", op.doc, one ? "Tensor" : "Tensors", name, fmt::join(parameters, ", "));
   text += fmt::format("  static const OpDef& op = OpRegistry::global().get(\"{}\");\n{}", op.name, collect);
   std::string attrs = "nullptr";
   if (!op.fields.empty()) {
     text += "  const std::pair<std::string_view, AttrValue> attrs[] = {";
-    for (size_t i = 0; i < op.fields.size(); ++i)
-      text += fmt::format("{}{{\"{}\", detail::attr_value(options.{})}}", i ? ", " : "", op.fields[i].name, op.fields[i].name);
+    for (const AttrField& f : op.fields) {
+      const std::string value =
+          is_count(op, f) ? "static_cast<int64_t>(inputs.size())" : fmt::format("detail::attr_value(options.{})", f.name);
+      text += fmt::format("{}{{\"{}\", {}}}", &f == op.fields.data() ? "" : ", ", f.name, value);
+    }
     text += "};\n";
     attrs = "op.make_attrs(attrs)";
   }
@@ -178,9 +193,13 @@ int main(int argc, char** argv) {
   for (const auto& op : gluino::OpRegistry::global().all()) {
     const std::vector<std::string>& own = names[op.get()];
     if (own.empty() || op->inputs.empty()) continue;
-    const std::string options = camel_case(own.front()) + "Options";
-    if (!op->fields.empty()) text += options_struct(*op, options);
-    for (const std::string& n : own) text += functions(*op, n, options);
+    const bool of_images = own.front().starts_with(kImageSpace);
+    const auto without_space = [&](const std::string& name) { return of_images ? name.substr(kImageSpace.size()) : name; };
+    const std::string options = camel_case(without_space(own.front())) + "Options";
+    if (of_images) text += "namespace image {\n";
+    if (has_options(*op)) text += options_struct(*op, options);
+    for (const std::string& n : own) text += functions(*op, without_space(n), options);
+    if (of_images) text += "}  // namespace image\n\n";
   }
   text += "}  // namespace gluino\n";
   FILE* out = std::fopen(argv[1], "w");

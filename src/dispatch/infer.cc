@@ -40,7 +40,8 @@ DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType>
 size_t checked_output_count(const OpDef& op, const Attrs& attrs) {
   constexpr int kMost = 1 << 16;
   const int count = op.num_outputs(attrs);
-  if (count < 1 || count > kMost) throw AttrError(fmt::format("{}: {} outputs, but 1 to {} are possible", op.name, count, kMost), Located::in_operator);
+  if (count < 1 || count > kMost)
+    throw AttrError(fmt::format("{}: {} outputs, but 1 to {} are possible", op.name, count, kMost), Located::in_operator);
   return static_cast<size_t>(count);
 }
 

@@ -32,6 +32,19 @@ TEST(Definitions, InputsAfterAnAbsentOneKeepTheirRules) {
   EXPECT_EQ(wide[0].dtype(), DType::float64);
 }
 
+TEST(Definitions, FunctionsOfOperatorsCountTheirInputs) {
+  const Symbol a = sym::var("a"), b = sym::var("b");
+  EXPECT_NE(Symbol(concat({a.tensor(), b.tensor()}, {.dim = 0})).str().find("Concat(a, b) {dim=0, num_args=2}"), std::string::npos);
+  EXPECT_NE(Symbol(add_n({a.tensor(), b.tensor(), a.tensor()})).str().find("num_args=3"), std::string::npos);
+}
+
+TEST(Definitions, FunctionsOfImagesHaveANamespace) {
+  const Tensor image = random_tensor({5, 4, 3}, DType::float32, 1);
+  EXPECT_TRUE(
+      same_bits(image::crop(image, {.x = 1, .y = 2, .width = 2, .height = 3}),
+                call("_image_crop", {image}, {{"x", int64_t{1}}, {"y", int64_t{2}}, {"width", int64_t{2}}, {"height", int64_t{3}}})));
+}
+
 TEST(Definitions, BatchNormOfHalfPrecisionKeepsItsStatisticsWide) {
   const Tensor x = random_tensor({4, 3}, DType::float16, 1), gamma = random_tensor({3}, DType::float32, 2), beta = zeros({3});
   Tensor mean = zeros({3}), var = ones({3});

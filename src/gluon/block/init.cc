@@ -4,7 +4,7 @@
 #include <regex>
 
 #include "base/format.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "gluino/random.h"
 
 namespace gluino::init {
@@ -84,8 +84,7 @@ InitializerPtr orthogonal(double scale, Distribution distribution) {
     const int64_t rows = value.extent(0), columns = value.size() / std::max<int64_t>(rows, 1);
     const Shape flat = rows <= columns ? Shape{rows, columns} : Shape{columns, rows};
     const Tensor noise = distribution == Distribution::uniform ? random::uniform(-1, 1, flat) : random::normal(0, 1, flat);
-    const Tensor factors[] = {noise};
-    Tensor q = call_all("_linalg_gelqf", factors)[0];  // rows of q are orthonormal
+    Tensor q = linalg_gelqf(noise)[0];  // rows of q are orthonormal
     if (rows > columns) q = q.transpose();
     value.assign((q * scale).reshape(value.shape()));
   });

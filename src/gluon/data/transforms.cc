@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "base/format.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "gluino/vision.h"
 #include "tensor/impl.h"
 
@@ -26,9 +26,9 @@ Size size_of(const Tensor& image, const char* who) {
   return {image.extent(axes - 2), image.extent(axes - 3)};
 }
 Tensor crop(const Tensor& image, int64_t x, int64_t y, Size size) {
-  return call("_image_crop", {image}, {{"x", x}, {"y", y}, {"width", size.width}, {"height", size.height}});
+  return image::crop(image, {.x = x, .y = y, .width = size.width, .height = size.height});
 }
-Tensor resize(const Tensor& image, Size size) { return call("_image_resize", {image}, {{"size", Shape{size.width, size.height}}}); }
+Tensor resize(const Tensor& image, Size size) { return image::resize(image, {.size = Shape{size.width, size.height}}); }
 // At least as large as `needed`, with the same proportions.
 Tensor enlarged(const Tensor& image, Size needed, const char* who) {
   const Size s = size_of(image, who);
@@ -42,13 +42,9 @@ int64_t random_below(int64_t end) { return std::uniform_int_distribution<int64_t
 
 }  // namespace
 
-Tensor ToTensor::forward(const Tensor& x) { return gluino::call("_image_to_tensor", {x}); }
-Tensor Normalize::forward(const Tensor& x) {
-  return gluino::call("_image_normalize", {x}, {{"mean", Floats(mean_)}, {"std", Floats(std_)}});
-}
-Tensor Resize::forward(const Tensor& x) {
-  return gluino::call("_image_resize", {x}, {{"size", size_}, {"keep_ratio", keep_ratio_}, {"interp", int64_t{interpolation_}}});
-}
+Tensor ToTensor::forward(const Tensor& x) { return image::to_tensor(x); }
+Tensor Normalize::forward(const Tensor& x) { return image::normalize(x, {.mean = Floats(mean_), .std = Floats(std_)}); }
+Tensor Resize::forward(const Tensor& x) { return image::resize(x, {.size = size_, .keep_ratio = keep_ratio_, .interp = interpolation_}); }
 Tensor CenterCrop::forward(const Tensor& in) {
   const Size want = both(size_, "CenterCrop");
   const Tensor x = enlarged(in, want, "CenterCrop");
@@ -85,12 +81,8 @@ Tensor RandomResizedCrop::forward(const Tensor& x) {
   return CenterCrop(size_).forward(x);
 }
 
-Tensor RandomFlipLeftRight::forward(const Tensor& x) {
-  return data::random_uniform(0, 1) < p_ ? gluino::call("_image_flip_left_right", {x}) : x;
-}
-Tensor RandomFlipTopBottom::forward(const Tensor& x) {
-  return data::random_uniform(0, 1) < p_ ? gluino::call("_image_flip_top_bottom", {x}) : x;
-}
+Tensor RandomFlipLeftRight::forward(const Tensor& x) { return data::random_uniform(0, 1) < p_ ? image::flip_left_right(x) : x; }
+Tensor RandomFlipTopBottom::forward(const Tensor& x) { return data::random_uniform(0, 1) < p_ ? image::flip_top_bottom(x) : x; }
 
 // ---- colours: brightness of a pixel by ITU-R BT.601; hue is turned in the YIQ space
 

@@ -36,13 +36,14 @@ Tensors MultiHeadAttention::forward(const Tensors& given) {
   if (given.size() <= 2) inputs.insert(inputs.begin(), 2, given[0]);  // self-attention: (x) or (x, mask)
   const Tensor q = split_heads(query_(inputs[0])), k = split_heads(key_(inputs[1])), v = split_heads(value_(inputs[2]));
   const double scale = 1 / std::sqrt(static_cast<double>(units_ / num_heads_));
-  Tensor scores = gluino::call("batch_dot", {q * scale, k}, {{"transpose_b", true}});  // (batch * heads, query time, key time)
+  Tensor scores = batch_dot(q * scale, k, {.transpose_b = true});  // (batch * heads, query time, key time)
   if (inputs.size() == 4) {
-    const Tensor blocked = gluino::call("expand_dims", {inputs[3]}, {{"axis", int64_t{1}}}) - 1.0;  // 0, or -1 where it may not look
-    scores = gluino::call("broadcast_add", {scores.reshape({-4, -1, num_heads_, 0, 0}), blocked * 1e9}).reshape({-3, 0, 0});
+    const Tensor blocked = expand_dims(inputs[3], {.axis = 1}) - 1.0;  // 0, or -1 where it may not look
+    scores = scores.reshape({-4, -1, num_heads_, 0, 0});
+    scores = broadcast_add(scores, blocked * 1e9).reshape({-3, 0, 0});
   }
-  const Tensor weights = dropout_(gluino::call("softmax", {scores}));
-  const Tensor joined = gluino::call("batch_dot", {weights, v}).reshape({-4, -1, num_heads_, 0, 0}).transpose({0, 2, 1, 3});
+  const Tensor weights = dropout_(softmax(scores));
+  const Tensor joined = batch_dot(weights, v).reshape({-4, -1, num_heads_, 0, 0}).transpose({0, 2, 1, 3});
   return {output_(joined.reshape({0, 0, -3}))};
 }
 std::string MultiHeadAttention::describe() const { return fmt::format("{} units, {} heads", units_, num_heads_); }

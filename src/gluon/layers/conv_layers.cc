@@ -49,16 +49,15 @@ Tensor Conv::forward(const Tensor& x) {
     check_axes(*this, peek_shape(x), axes_);
     return filter_shape(channels_, peek_shape(x)[1] / options_.groups, kernel_);
   });
-  Tensors inputs{x, weight->data()};
-  if (bias) inputs.push_back(bias->data());
-  const Tensor y = gluino::call("Convolution", inputs,
-                                {{"kernel", kernel_},
-                                 {"stride", per_axis(options_.strides, axes_, "strides")},
-                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
-                                 {"pad", per_axis(options_.padding, axes_, "padding")},
-                                 {"num_filter", channels_},
-                                 {"num_group", options_.groups},
-                                 {"no_bias", !bias}});
+  const Tensor w = weight->data(), b = data_or_none(bias);
+  const Tensor y = convolution(x, w, b,
+                               {.kernel = kernel_,
+                                .stride = per_axis(options_.strides, axes_, "strides"),
+                                .dilate = per_axis(options_.dilation, axes_, "dilation"),
+                                .pad = per_axis(options_.padding, axes_, "padding"),
+                                .num_filter = channels_,
+                                .num_group = options_.groups,
+                                .no_bias = !bias});
   return activate(y, options_.activation);
 }
 std::string Conv::describe() const {
@@ -82,17 +81,16 @@ Tensor ConvTranspose::forward(const Tensor& x) {
     check_axes(*this, peek_shape(x), axes_);
     return filter_shape(peek_shape(x)[1], channels_ / options_.groups, kernel_);
   });
-  Tensors inputs{x, weight->data()};
-  if (bias) inputs.push_back(bias->data());
-  const Tensor y = gluino::call("Deconvolution", inputs,
-                                {{"kernel", kernel_},
-                                 {"stride", per_axis(options_.strides, axes_, "strides")},
-                                 {"dilate", per_axis(options_.dilation, axes_, "dilation")},
-                                 {"pad", per_axis(options_.padding, axes_, "padding")},
-                                 {"adj", per_axis(options_.output_padding, axes_, "output_padding")},
-                                 {"num_filter", channels_},
-                                 {"num_group", options_.groups},
-                                 {"no_bias", !bias}});
+  const Tensor w = weight->data(), b = data_or_none(bias);
+  const Tensor y = deconvolution(x, w, b,
+                                 {.kernel = kernel_,
+                                  .stride = per_axis(options_.strides, axes_, "strides"),
+                                  .dilate = per_axis(options_.dilation, axes_, "dilation"),
+                                  .pad = per_axis(options_.padding, axes_, "padding"),
+                                  .adj = per_axis(options_.output_padding, axes_, "output_padding"),
+                                  .num_filter = channels_,
+                                  .num_group = options_.groups,
+                                  .no_bias = !bias});
   return activate(y, options_.activation);
 }
 std::string ConvTranspose::describe() const {
@@ -107,24 +105,21 @@ Pool::Pool(int axes, std::string kind, std::optional<Extents> window, PoolOption
 Tensor Pool::forward(const Tensor& x) {
   const std::string convention = options_.ceil_mode ? "full" : "valid";
   if (!window_)
-    return gluino::call(
-        "Pooling", {x},
-        {{"kernel", Shape::filled(axes_, 1)}, {"pool_type", kind_}, {"global_pool", true}, {"pooling_convention", convention}});
+    return pooling(x, {.kernel = Shape::filled(axes_, 1), .pool_type = kind_, .pooling_convention = convention, .global_pool = true});
   const Shape kernel = per_axis(*window_, axes_, "pool_size");
-  return gluino::call("Pooling", {x},
-                      {{"kernel", kernel},
-                       {"stride", options_.strides ? per_axis(*options_.strides, axes_, "strides") : kernel},
-                       {"pad", per_axis(options_.padding, axes_, "padding")},
-                       {"pool_type", kind_},
-                       {"pooling_convention", convention},
-                       {"count_include_pad", options_.count_include_pad}});
+  return pooling(x, {.kernel = kernel,
+                     .stride = options_.strides ? per_axis(*options_.strides, axes_, "strides") : kernel,
+                     .pad = per_axis(options_.padding, axes_, "padding"),
+                     .pool_type = kind_,
+                     .pooling_convention = convention,
+                     .count_include_pad = options_.count_include_pad});
 }
 std::string Pool::describe() const { return window_ ? fmt::format("size={}", window_->expand(axes_)) : "global"; }
 
 ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(per_axis(padding, 4, "padding")) {}
 Tensor ReflectionPad2D::forward(const Tensor& x) {
   const Shape& p = padding_;
-  return gluino::call("Pad", {x}, {{"mode", std::string("reflect")}, {"pad_width", Shape{0, 0, 0, 0, p[2], p[3], p[0], p[1]}}});
+  return pad(x, {.mode = "reflect", .pad_width = Shape{0, 0, 0, 0, p[2], p[3], p[0], p[1]}});
 }
 
 // (N, C * f1 * f2, H, W) -> (N, C, f1, f2, H, W) -> (N, C, H, f1, W, f2) -> (N, C, H * f1, W * f2)

@@ -10,7 +10,7 @@ namespace {
 Tensors run_side_by_side(const std::vector<Block::Child>& children, const Tensors& inputs, int axis) {
   Tensors parts;
   for (const Block::Child& c : children) parts.push_back((*c.block)(inputs).at(0));
-  return {call("Concat", parts, {{"dim", int64_t{axis}}, {"num_args", static_cast<int64_t>(parts.size())}})};
+  return {concat(parts, {.dim = axis})};
 }
 
 // gamma or beta of a normalisation: fixed when it is not wanted.
@@ -23,7 +23,7 @@ ParameterOptions average_options(int64_t channels, const init::InitializerPtr& i
 }
 
 Tensor leaky(const Tensor& x, const char* function, double slope = 0.25) {
-  return call("LeakyReLU", {x}, {{"act_type", std::string(function)}, {"slope", slope}});
+  return leaky_relu(x, {.act_type = function, .slope = slope})[0];
 }
 
 }  // namespace
@@ -55,9 +55,8 @@ Tensor Dense::forward(const Tensor& x) {
     if (s.ndim() == 0) throw ShapeError("Dense: a scalar has no features");
     return Shape{units_, options_.flatten ? s.elements(1, s.ndim()) : s.back()};
   });
-  Tensors inputs{x, weight->data()};
-  if (bias) inputs.push_back(bias->data());
-  const Tensor y = gluino::call("FullyConnected", inputs, {{"num_hidden", units_}, {"no_bias", !bias}, {"flatten", options_.flatten}});
+  const Tensor w = weight->data(), b = data_or_none(bias);
+  const Tensor y = fully_connected(x, w, b, {.num_hidden = units_, .no_bias = !bias, .flatten = options_.flatten});
   return activate(y, options_.activation);
 }
 std::string Dense::describe() const {
@@ -78,20 +77,20 @@ std::string LeakyReLU::describe() const { return fmt::format("{}", alpha_); }
 
 PReLU::PReLU(init::InitializerPtr alpha_initializer, int64_t in_channels)
     : alpha(add_parameter("alpha", {.shape = {in_channels}, .init = std::move(alpha_initializer)})) {}
-Tensor PReLU::forward(const Tensor& x) { return gluino::call("LeakyReLU", {x, alpha->data()}, {{"act_type", std::string("prelu")}}); }
+Tensor PReLU::forward(const Tensor& x) { return leaky_relu(x, alpha->data(), {.act_type = "prelu"})[0]; }
 
 Tensor ELU::forward(const Tensor& x) { return leaky(x, "elu", alpha_); }
 Tensor SELU::forward(const Tensor& x) { return leaky(x, "selu"); }
 Tensor GELU::forward(const Tensor& x) { return leaky(x, "gelu"); }
-Tensor Swish::forward(const Tensor& x) { return x * gluino::call("sigmoid", {x * beta_}); }
+Tensor Swish::forward(const Tensor& x) { return x * sigmoid(x * beta_); }
 
 Tensor Dropout::forward(const Tensor& x) {
   if (rate_ <= 0) return x;
-  return gluino::call("Dropout", {x}, {{"p", rate_}, {"axes", axes_}});
+  return dropout(x, {.p = rate_, .axes = axes_});
 }
 std::string Dropout::describe() const { return fmt::format("p = {}, axes={}", rate_, axes_); }
 
-Tensor Flatten::forward(const Tensor& x) { return gluino::call("Flatten", {x}); }
+Tensor Flatten::forward(const Tensor& x) { return flatten(x); }
 
 // ---- Embedding
 
@@ -103,8 +102,7 @@ Embedding::Embedding(int64_t input_dim, int64_t output_dim, DType dtype, init::I
     raise<UserError>("Embedding: {} rows of {} numbers were asked for, at least 1 is needed", input_dim, output_dim);
 }
 Tensor Embedding::forward(const Tensor& x) {
-  return gluino::call("Embedding", {x, weight->data()},
-                      {{"input_dim", input_dim_}, {"output_dim", output_dim_}, {"dtype", weight->dtype()}});
+  return embedding(x, weight->data(), {.input_dim = input_dim_, .output_dim = output_dim_, .dtype = weight->dtype()});
 }
 std::string Embedding::describe() const { return fmt::format("{} -> {}, {}", input_dim_, output_dim_, weight->dtype()); }
 
@@ -119,12 +117,13 @@ BatchNorm::BatchNorm(BatchNormOptions options)
 Tensor BatchNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta, running_mean, running_var})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
-  return gluino::call("BatchNorm", {x, gamma->data(), beta->data(), running_mean->data(), running_var->data()},
-                      {{"eps", options_.epsilon},
-                       {"momentum", options_.momentum},
-                       {"fix_gamma", !options_.scale},
-                       {"use_global_stats", options_.use_global_stats},
-                       {"axis", int64_t{options_.axis}}});
+  const Tensor scale = gamma->data(), shift = beta->data(), mean = running_mean->data(), variance = running_var->data();
+  return batch_norm(x, scale, shift, mean, variance,
+                    {.eps = options_.epsilon,
+                     .momentum = options_.momentum,
+                     .fix_gamma = !options_.scale,
+                     .use_global_stats = options_.use_global_stats,
+                     .axis = options_.axis});
 }
 // Statistics in 16 bits lose too much: they stay in float32.
 void BatchNorm::cast(DType dtype) { HybridBlock::cast(dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype); }
@@ -141,7 +140,8 @@ LayerNorm::LayerNorm(LayerNormOptions options)
 Tensor LayerNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
-  return gluino::call("LayerNorm", {x, gamma->data(), beta->data()}, {{"axis", int64_t{options_.axis}}, {"eps", options_.epsilon}});
+  const Tensor scale = gamma->data(), shift = beta->data();
+  return layer_norm(x, scale, shift, {.axis = options_.axis, .eps = options_.epsilon});
 }
 std::string LayerNorm::describe() const { return fmt::format("axis={}, eps={}", options_.axis, options_.epsilon); }
 
@@ -152,7 +152,8 @@ GroupNorm::GroupNorm(GroupNormOptions options)
 Tensor GroupNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(1, peek_shape(x))]}; });
-  return gluino::call("GroupNorm", {x, gamma->data(), beta->data()}, {{"num_groups", options_.num_groups}, {"eps", options_.epsilon}});
+  const Tensor scale = gamma->data(), shift = beta->data();
+  return group_norm(x, scale, shift, {.num_groups = options_.num_groups, .eps = options_.epsilon});
 }
 std::string GroupNorm::describe() const { return fmt::format("num_groups={}, eps={}", options_.num_groups, options_.epsilon); }
 
@@ -164,10 +165,9 @@ Tensor InstanceNorm::forward(const Tensor& in) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(in), p, [&] { return Shape{peek_shape(in)[normalize_axis(options_.axis, peek_shape(in))]}; });
   // The operator normalises everything after axis 1.
-  auto swapped = [&](const Tensor& t) {
-    return options_.axis == 1 ? t : gluino::call("SwapAxis", {t}, {{"dim1", int64_t{1}}, {"dim2", int64_t{options_.axis}}});
-  };
-  return swapped(gluino::call("InstanceNorm", {swapped(in), gamma->data(), beta->data()}, {{"eps", options_.epsilon}}));
+  auto swapped = [&](const Tensor& t) { return options_.axis == 1 ? t : swap_axis(t, {.dim1 = 1, .dim2 = options_.axis}); };
+  const Tensor x = swapped(in), scale = gamma->data(), shift = beta->data();
+  return swapped(instance_norm(x, scale, shift, {.eps = options_.epsilon}));
 }
 std::string InstanceNorm::describe() const { return fmt::format("axis={}, eps={}", options_.axis, options_.epsilon); }
 

@@ -1,13 +1,16 @@
 // What the layers' sources share.
 #pragma once
 #include "gluino/catalogue.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 
 namespace gluino {
 
 inline Tensor activate(const Tensor& x, const std::string& function) {
-  return function.empty() ? x : call("Activation", {x}, {{"act_type", function}});
+  return function.empty() ? x : activation(x, {.act_type = function});
 }
+
+// Undefined where a layer goes without the parameter.
+inline Tensor data_or_none(const ParameterPtr& p) { return p ? p->data() : Tensor(); }
 
 inline void complete_if_known(bool known, const ParameterPtr& p, const auto& shape) {
   if (known && p) p->complete(shape());

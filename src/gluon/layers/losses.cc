@@ -7,66 +7,62 @@
 namespace gluino::loss {
 namespace {
 
-Tensor relu(const Tensor& x) { return call("relu", {x}); }
-Tensor absolute(const Tensor& x) { return call("abs", {x}); }
-Tensor squared(const Tensor& x) { return call("square", {x}); }
-Tensor logarithm(const Tensor& x) { return call("log", {x}); }
-Tensor soft_relu(const Tensor& x) { return call("Activation", {x}, {{"act_type", std::string("softrelu")}}); }
-Tensor label_like(const Tensors& inputs) { return call("reshape_like", {inputs[1], inputs[0]}); }
-Tensor log_softmax(const Tensor& x, int axis) { return call("log_softmax", {x}, {{"axis", int64_t{axis}}}); }
+Tensor soft_relu(const Tensor& x) { return activation(x, {.act_type = "softrelu"}); }
+Tensor label_like(const Tensors& inputs) { return reshape_like(inputs[1], inputs[0]); }
+// Operators between a tensor and a number have no functions of their own: they are written x + 1, but there is no such sign for this one.
+Tensor at_least(const Tensor& x, double least) { return call("_maximum_scalar", {x}, {{"scalar", least}}); }
 Tensor sum_along(const Tensor& x, int64_t axis, bool keepdims, bool exclude = false) {
-  return call("sum", {x}, {{"axis", Shape{axis}}, {"keepdims", keepdims}, {"exclude", exclude}});
+  return sum(x, {.axis = Shape{axis}, .keepdims = keepdims, .exclude = exclude});
 }
 // log(1 + exp(x)) - x * label, without overflow
-Tensor logistic(const Tensor& x, const Tensor& label) { return relu(x) - x * label + soft_relu(-absolute(x)); }
+Tensor logistic(const Tensor& x, const Tensor& label) { return relu(x) - x * label + soft_relu(-abs(x)); }
 
 }  // namespace
 
 Tensors Loss::forward(const Tensors& inputs) {
   if (inputs.size() < arity()) raise<UserError>("{}: {} inputs were given, {} are needed", kind(), inputs.size(), arity());
   Tensor loss = elements(inputs);
-  if (inputs.size() > arity() && inputs[arity()].defined()) loss = gluino::call("broadcast_mul", {loss, inputs[arity()]});
+  if (inputs.size() > arity() && inputs[arity()].defined()) loss = broadcast_mul(loss, inputs[arity()]);
   return {finish(weight_ ? loss * *weight_ : loss)};
 }
-Tensor Loss::finish(const Tensor& weighted) const {
-  return gluino::call("mean", {weighted}, {{"axis", Shape{batch_axis_}}, {"exclude", true}});
-}
+Tensor Loss::finish(const Tensor& weighted) const { return mean(weighted, {.axis = Shape{batch_axis_}, .exclude = true}); }
 
-Tensor L1Loss::elements(const Tensors& in) const { return absolute(label_like(in) - in[0]); }
-Tensor L2Loss::elements(const Tensors& in) const { return squared(label_like(in) - in[0]) * 0.5; }
+Tensor L1Loss::elements(const Tensors& in) const { return abs(label_like(in) - in[0]); }
+Tensor L2Loss::elements(const Tensors& in) const { return square(label_like(in) - in[0]) * 0.5; }
 
 Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensors& in) const {
   const Tensor label = label_like(in);
   const bool is_weighted = in.size() > 3 && in[3].defined();
   if (options_.from_sigmoid) {
     const double tiny = 1e-12;
-    const Tensor positive = logarithm(in[0] + tiny) * label, negative = logarithm(1.0 - in[0] + tiny) * (1.0 - label);
-    return -((is_weighted ? gluino::call("broadcast_mul", {positive, in[3]}) : positive) + negative);
+    const Tensor positive = log(in[0] + tiny) * label, negative = log(1.0 - in[0] + tiny) * (1.0 - label);
+    return -((is_weighted ? broadcast_mul(positive, in[3]) : positive) + negative);
   }
   if (!is_weighted) return logistic(in[0], label);
   // log-weight l = 1 + (w - 1) * label: (1 - label) x + l log(1 + exp(-|x|)) + l relu(-x)
-  const Tensor l = gluino::call("broadcast_mul", {in[3] - 1.0, label}) + 1.0;
-  return in[0] - in[0] * label + l * (soft_relu(-absolute(in[0])) + relu(-in[0]));
+  const Tensor l = broadcast_mul(in[3] - 1.0, label) + 1.0;
+  return in[0] - in[0] * label + l * (soft_relu(-abs(in[0])) + relu(-in[0]));
 }
 
 Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
-  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], options_.axis);
-  if (options_.sparse_label) return -gluino::call("pick", {log_p, in[1]}, {{"axis", int64_t{options_.axis}}, {"keepdims", true}});
-  return -sum_along(log_p * gluino::call("reshape_like", {in[1], log_p}), options_.axis, true);
+  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], {.axis = options_.axis});
+  if (options_.sparse_label) return -pick(log_p, in[1], {.axis = options_.axis, .keepdims = true});
+  return -sum_along(log_p * reshape_like(in[1], log_p), options_.axis, true);
 }
 
 Tensor KLDivLoss::elements(const Tensors& in) const {
-  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], options_.axis);
-  return in[1] * (logarithm(in[1] + 1e-12) - log_p);
+  const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], {.axis = options_.axis});
+  return in[1] * (log(in[1] + 1e-12) - log_p);
 }
 
 Tensor HuberLoss::elements(const Tensors& in) const {
-  const Tensor distance = absolute(label_like(in) - in[0]);
-  return gluino::call("where", {distance > options_.rho, distance - 0.5 * options_.rho, squared(distance) * (0.5 / options_.rho)});
+  const Tensor distance = abs(label_like(in) - in[0]);
+  const Tensor is_far = distance > options_.rho, far = distance - 0.5 * options_.rho, near = square(distance) * (0.5 / options_.rho);
+  return where(is_far, far, near);
 }
 
 Tensor HingeLoss::elements(const Tensors& in) const { return relu(options_.margin - in[0] * label_like(in)); }
-Tensor SquaredHingeLoss::elements(const Tensors& in) const { return squared(relu(options_.margin - in[0] * label_like(in))); }
+Tensor SquaredHingeLoss::elements(const Tensors& in) const { return square(relu(options_.margin - in[0] * label_like(in))); }
 
 LogisticLoss::LogisticLoss(LogisticOptions o) : Loss(o.weight, o.batch_axis), options_(std::move(o)) {
   if (options_.label_format != "signed" && options_.label_format != "binary")
@@ -78,8 +74,8 @@ Tensor LogisticLoss::elements(const Tensors& in) const {
 }
 
 Tensor TripletLoss::elements(const Tensors& in) const {
-  const Tensor positive = label_like(in), negative = gluino::call("reshape_like", {in[2], in[0]});
-  return relu(sum_along(squared(positive - in[0]) - squared(negative - in[0]), batch_axis_, false, true) + options_.margin);
+  const Tensor positive = label_like(in), negative = reshape_like(in[2], in[0]);
+  return relu(sum_along(square(positive - in[0]) - square(negative - in[0]), batch_axis_, false, true) + options_.margin);
 }
 
 CTCLoss::CTCLoss(CTCOptions o) : Loss(o.weight, o.label_layout == "NT" ? 0 : 1), options_(std::move(o)) {
@@ -91,39 +87,38 @@ CTCLoss::CTCLoss(CTCOptions o) : Loss(o.weight, o.label_layout == "NT" ? 0 : 1),
 Tensors CTCLoss::forward(const Tensors& inputs) {
   if (inputs.size() == 3) throw UserError("CTCLoss: 3 inputs were given; lengths are needed of both predictions and labels, or of neither");
   Tensor loss = elements(inputs);
-  if (inputs.size() > 4) loss = gluino::call("broadcast_mul", {loss, inputs[4]});
+  if (inputs.size() > 4) loss = broadcast_mul(loss, inputs[4]);
   return {weight_ ? loss * *weight_ : loss};
 }
 Tensor CTCLoss::elements(const Tensors& in) const {
-  auto swapped = [](const Tensor& t) { return gluino::call("SwapAxis", {t}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}}); };
-  Tensors arguments{options_.layout == "NTC" ? swapped(in.at(0)) : in.at(0), options_.label_layout == "TN" ? swapped(in.at(1)) : in.at(1)};
+  auto swapped = [](const Tensor& t) { return swap_axis(t, {.dim1 = 0, .dim2 = 1}); };
+  const Tensor data = options_.layout == "NTC" ? swapped(in.at(0)) : in.at(0);
+  const Tensor label = options_.label_layout == "TN" ? swapped(in.at(1)) : in.at(1);
   const bool has_lengths = in.size() > 3;
-  if (has_lengths) arguments.insert(arguments.end(), {in[2], in[3]});
-  return gluino::call("CTCLoss", arguments,
-                      {{"use_data_lengths", has_lengths}, {"use_label_lengths", has_lengths}, {"blank_label", std::string("last")}});
+  return ctc_loss(data, label, has_lengths ? in[2] : Tensor(), has_lengths ? in[3] : Tensor(),
+                  {.use_data_lengths = has_lengths, .use_label_lengths = has_lengths, .blank_label = "last"});
 }
 
 Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
-  const Tensor a = gluino::call("reshape_like", {in[0], in[1]}), b = in[1];
-  const Tensor sizes = gluino::call("sqrt", {sum_along(squared(a), -1, true) * sum_along(squared(b), -1, true)});
-  const Tensor cosine =
-      gluino::call("broadcast_div", {sum_along(a * b, -1, true), gluino::call("_maximum_scalar", {sizes}, {{"scalar", 1e-12}})});
-  const Tensor label = gluino::call("reshape_like", {in[2], cosine});
-  const Tensor apart = gluino::call("clip", {cosine - options_.margin}, {{"a_min", 0.0}, {"a_max", 1 - options_.margin}});
-  return gluino::call("where", {label == 1.0, 1.0 - cosine, apart});
+  const Tensor a = reshape_like(in[0], in[1]), b = in[1];
+  const Tensor sizes = sqrt(sum_along(square(a), -1, true) * sum_along(square(b), -1, true));
+  const Tensor product = sum_along(a * b, -1, true), cosine = broadcast_div(product, at_least(sizes, 1e-12));
+  const Tensor label = reshape_like(in[2], cosine);
+  const Tensor apart = clip(cosine - options_.margin, {.a_min = 0, .a_max = 1 - options_.margin});
+  const Tensor is_alike = label == 1.0, together = 1.0 - cosine;
+  return where(is_alike, together, apart);
 }
 
 Tensor PoissonNLLLoss::elements(const Tensors& in) const {
   const Tensor target = label_like(in);
-  const Tensor loss =
-      options_.from_logits ? gluino::call("exp", {in[0]}) - target * in[0] : in[0] - target * logarithm(in[0] + options_.epsilon);
+  const Tensor loss = options_.from_logits ? exp(in[0]) - target * in[0] : in[0] - target * log(in[0] + options_.epsilon);
   if (!options_.compute_full) return loss;
   // n log n - n + log(2 pi n) / 2, for counts above 1
-  const Tensor safe = gluino::call("_maximum_scalar", {target}, {{"scalar", 1.0}});
-  const Tensor stirling = safe * logarithm(safe) - safe + logarithm(safe * (2 * std::numbers::pi)) * 0.5;
+  const Tensor safe = at_least(target, 1);
+  const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
   return loss + stirling * (target > 1.0);
 }
-Tensor PoissonNLLLoss::finish(const Tensor& weighted) const { return gluino::call("mean", {weighted}); }
+Tensor PoissonNLLLoss::finish(const Tensor& weighted) const { return mean(weighted); }
 
 // ---- samples
 

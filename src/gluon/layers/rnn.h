@@ -1,6 +1,6 @@
 // What recurrent layers and cells share.
 #pragma once
-#include "gluino/op.h"
+#include "gluino/ops.h"
 
 namespace gluino::nn {
 
@@ -9,8 +9,8 @@ namespace gluino::nn {
 inline Tensor zero_column(const Tensor& x, int batch_axis) {
   Tensor column = x;
   for (int axis = 0; axis < x.ndim(); ++axis)
-    if (axis != batch_axis) column = call("slice_axis", {column}, {{"axis", int64_t{axis}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
-  return call("zeros_like", {column});
+    if (axis != batch_axis) column = slice_axis(column, {.axis = axis, .begin = 0, .end = 1});
+  return zeros_like(column);
 }
 
 }  // namespace gluino::nn

@@ -7,28 +7,20 @@
 namespace gluino::nn {
 namespace {
 
-Tensor sigmoid(const Tensor& x) { return call("sigmoid", {x}); }
-Tensor hyperbolic(const Tensor& x) { return call("tanh", {x}); }
-Tensors split_gates(const Tensor& x, int64_t gates) {
-  const Tensor inputs[] = {x};
-  return call_all("SliceChannel", inputs, {{"num_outputs", gates}, {"axis", int64_t{1}}});
-}
+Tensors split_gates(const Tensor& x, int gates) { return split(x, {.num_outputs = gates, .axis = 1}); }
 Tensors states_of(const Tensors& inputs) { return Tensors(inputs.begin() + 1, inputs.end()); }
 Tensors joined(Tensor first, const Tensors& rest) {
   Tensors all{std::move(first)};
   all.insert(all.end(), rest.begin(), rest.end());
   return all;
 }
-Tensor stacked(const Tensors& steps, int64_t axis) {
-  return call("stack", steps, {{"axis", axis}, {"num_args", static_cast<int64_t>(steps.size())}});
-}
 Tensor reversed(const Tensor& x, const Tensor& lengths) {  // along axis 0
-  if (!lengths.defined()) return call("reverse", {x}, {{"axis", Shape{0}}});
-  return call("SequenceReverse", {x, lengths}, {{"use_sequence_length", true}});
+  if (!lengths.defined()) return reverse(x, {.axis = Shape{0}});
+  return sequence_reverse(x, lengths, {.use_sequence_length = true});
 }
 Tensor time_first(const Tensor& x, const std::string& layout) {
   if (layout != "NTC" && layout != "TNC") raise<UserError>("unroll: layout is '{}'; it must be NTC or TNC", layout);
-  return layout == "TNC" ? x : call("SwapAxis", {x}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}});
+  return layout == "TNC" ? x : swap_axis(x, {.dim1 = 0, .dim2 = 1});
 }
 
 }  // namespace
@@ -37,17 +29,15 @@ Tensor time_first(const Tensor& x, const std::string& layout) {
 
 Tensors RecurrentCell::begin_state(const Tensor& x) const {
   Tensors states;
-  for (const int64_t extent : state_extents())
-    states.push_back(gluino::call("broadcast_axis", {zero_column(x, 0)}, {{"axis", Shape{1}}, {"size", Shape{extent}}}));
+  for (const int64_t extent : state_extents()) states.push_back(broadcast_axis(zero_column(x, 0), {.axis = {1}, .size = {extent}}));
   return states;
 }
 
 Unrolled RecurrentCell::unroll(int64_t length, const Tensor& inputs, UnrollOptions options) {
   if (length < 1) raise<UserError>("unroll: length is {}, at least 1 is needed", length);
-  const Tensor sequence[] = {time_first(inputs, options.layout)};
+  const Tensor sequence = time_first(inputs, options.layout);
   const Tensors steps =
-      length == 1 ? Tensors{sequence[0].reshape({-3, -2})}
-                  : gluino::call_all("SliceChannel", sequence, {{"num_outputs", length}, {"axis", int64_t{0}}, {"squeeze_axis", true}});
+      length == 1 ? Tensors{sequence.reshape({-3, -2})} : split(sequence, {.num_outputs = length, .axis = 0, .squeeze_axis = true});
   Tensors states = options.begin_state.empty() ? begin_state(steps[0]) : options.begin_state, outputs;
   std::vector<Tensors> history(states.size());
   for (const Tensor& x : steps) {
@@ -56,11 +46,11 @@ Unrolled RecurrentCell::unroll(int64_t length, const Tensor& inputs, UnrollOptio
     states = states_of(result);
     for (size_t s = 0; s < states.size(); ++s) history[s].push_back(states[s]);
   }
-  Tensor all = stacked(outputs, 0);
+  Tensor all = stack(outputs);
   if (options.valid_length.defined()) {
-    all = gluino::call("SequenceMask", {all, options.valid_length}, {{"use_sequence_length", true}});
+    all = sequence_mask(all, options.valid_length, {.use_sequence_length = true});
     for (size_t s = 0; s < states.size(); ++s)
-      states[s] = gluino::call("SequenceLast", {stacked(history[s], 0), options.valid_length}, {{"use_sequence_length", true}});
+      states[s] = sequence_last(stack(history[s]), options.valid_length, {.use_sequence_length = true});
   }
   return {time_first(all, options.layout), states};
 }
@@ -86,10 +76,12 @@ Tensor GatedCell::from_input(const Tensor& x) {
     if (peek_shape(x).ndim() != 2) raise<ShapeError>("{}: the input has shape {}, but (batch, channels) is needed", kind(), peek_shape(x));
     return Shape{gates_ * hidden_size_, peek_shape(x)[1]};
   });
-  return gluino::call("FullyConnected", {x, i2h_weight->data(), i2h_bias->data()}, {{"num_hidden", gates_ * hidden_size_}});
+  const Tensor w = i2h_weight->data(), b = i2h_bias->data();
+  return fully_connected(x, w, b, {.num_hidden = gates_ * hidden_size_});
 }
 Tensor GatedCell::from_state(const Tensor& h) const {
-  return gluino::call("FullyConnected", {h, h2h_weight->data(), h2h_bias->data()}, {{"num_hidden", gates_ * hidden_size_}});
+  const Tensor w = h2h_weight->data(), b = h2h_bias->data();
+  return fully_connected(h, w, b, {.num_hidden = gates_ * hidden_size_});
 }
 std::string GatedCell::describe() const {
   const int64_t in = i2h_weight->shape()[1];
@@ -104,14 +96,14 @@ Tensors RNNCell::forward(const Tensors& inputs) {
 Tensors LSTMCell::forward(const Tensors& inputs) {
   check_inputs(inputs);
   const Tensors gate = split_gates(from_input(inputs[0]) + from_state(inputs[1]), 4);  // in, forget, candidate, out
-  const Tensor c = sigmoid(gate[1]) * inputs[2] + sigmoid(gate[0]) * hyperbolic(gate[2]);
-  const Tensor h = sigmoid(gate[3]) * hyperbolic(c);
+  const Tensor c = sigmoid(gate[1]) * inputs[2] + sigmoid(gate[0]) * tanh(gate[2]);
+  const Tensor h = sigmoid(gate[3]) * tanh(c);
   return {h, h, c};
 }
 Tensors GRUCell::forward(const Tensors& inputs) {
   check_inputs(inputs);
   const Tensors x = split_gates(from_input(inputs[0]), 3), s = split_gates(from_state(inputs[1]), 3);  // reset, update, candidate
-  const Tensor update = sigmoid(x[1] + s[1]), candidate = hyperbolic(x[2] + sigmoid(x[0] + s[0]) * s[2]);
+  const Tensor update = sigmoid(x[1] + s[1]), candidate = tanh(x[2] + sigmoid(x[0] + s[0]) * s[2]);
   const Tensor h = (1.0 - update) * candidate + update * inputs[1];
   return {h, h};
 }
@@ -169,8 +161,7 @@ Unrolled BidirectionalCell::unroll(int64_t length, const Tensor& inputs, UnrollO
     right.begin_state.assign(options.begin_state.begin() + split, options.begin_state.end());
   }
   Unrolled a = left_->unroll(length, forwards, left), b = right_->unroll(length, reversed(forwards, options.valid_length), right);
-  const Tensor both =
-      gluino::call("Concat", {a.outputs, reversed(b.outputs, options.valid_length)}, {{"dim", int64_t{2}}, {"num_args", int64_t{2}}});
+  const Tensor both = concat({a.outputs, reversed(b.outputs, options.valid_length)}, {.dim = 2});
   a.states.insert(a.states.end(), b.states.begin(), b.states.end());
   return {time_first(both, options.layout), a.states};
 }
@@ -201,7 +192,7 @@ Tensors ZoneoutCell::forward(const Tensors& inputs) {
   // Dropout of ones is 0 where the old value stays.
   auto zoned = [](const Tensor& now, const Tensor& before, double rate) {
     if (rate <= 0) return now;
-    return gluino::call("where", {gluino::call("Dropout", {gluino::call("ones_like", {now})}, {{"p", rate}}), now, before});
+    return where(dropout(ones_like(now), {.p = rate}), now, before);
   };
   for (size_t s = 1; s < result.size(); ++s) result[s] = zoned(result[s], inputs[s], zoneout_states_);
   if (zoneout_outputs_ > 0) {

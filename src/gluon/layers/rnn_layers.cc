@@ -37,6 +37,7 @@ Tensor RecurrentLayer::packed_parameters(const Tensor& x) {
   Tensors flat;
   for (const auto* group : {&weights_, &biases_})
     for (const ParameterPtr& p : *group) flat.push_back(p->data().reshape({-1}));
+  // Concat under a name of its own, which MXNet's files know; the header has no function of it.
   return gluino::call("_rnn_param_concat", flat, {{"dim", int64_t{0}}, {"num_args", static_cast<int64_t>(flat.size())}});
 }
 
@@ -45,7 +46,7 @@ Tensors RecurrentLayer::begin_state(const Tensor& x) const {
   const int64_t rows = options_.num_layers * (options_.bidirectional ? 2 : 1);
   // (1, batch, 1), whichever way the input lies
   const Tensor column = zero_column(x, batch_axis).reshape({1, -1, 1});
-  const Tensor zero = gluino::call("broadcast_axis", {column}, {{"axis", Shape{0, 2}}, {"size", Shape{rows, hidden_size_}}});
+  const Tensor zero = broadcast_axis(column, {.axis = {0, 2}, .size = {rows, hidden_size_}});
   return Tensors(num_states(), zero);
 }
 
@@ -56,22 +57,18 @@ Tensors RecurrentLayer::forward(const Tensors& inputs) {
     raise<UserError>("{}: {} inputs were given; {} are needed, or {} with the initial states", kind(), inputs.size(), 1 + lengths,
                      1 + states + lengths);
   const bool batch_first = options_.layout == "NTC";
-  auto swapped = [&](const Tensor& t) {
-    return batch_first ? gluino::call("SwapAxis", {t}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}}) : t;
-  };
-  Tensors arguments{swapped(inputs[0]), packed_parameters(inputs[0])};
+  auto swapped = [&](const Tensor& t) { return batch_first ? swap_axis(t, {.dim1 = 0, .dim2 = 1}) : t; };
+  const Tensor data = swapped(inputs[0]), parameters = packed_parameters(inputs[0]);
   const Tensors begin =
       has_states ? Tensors(inputs.begin() + 1, inputs.begin() + 1 + static_cast<ptrdiff_t>(states)) : begin_state(inputs[0]);
-  arguments.insert(arguments.end(), begin.begin(), begin.end());
-  if (lengths) arguments.push_back(inputs.back());
-  Tensors out = gluino::call_all("RNN", arguments,
-                                 {{"mode", mode_},
-                                  {"state_size", hidden_size_},
-                                  {"num_layers", options_.num_layers},
-                                  {"bidirectional", options_.bidirectional},
-                                  {"p", options_.dropout},
-                                  {"state_outputs", true},
-                                  {"use_sequence_length", options_.use_sequence_length}});
+  Tensors out = rnn(data, parameters, begin[0], states > 1 ? begin[1] : Tensor(), lengths ? inputs.back() : Tensor(),
+                    {.mode = mode_,
+                     .state_size = hidden_size_,
+                     .num_layers = options_.num_layers,
+                     .bidirectional = options_.bidirectional,
+                     .state_outputs = true,
+                     .use_sequence_length = options_.use_sequence_length,
+                     .p = options_.dropout});
   out.resize(has_states ? 1 + states : 1);
   out[0] = swapped(out[0]);
   return out;

@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "gluino/autograd.h"
 #include "gluino/metric.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 
 namespace gluino::metric {
 namespace {
@@ -23,8 +23,7 @@ double Metric::value() const { return count_ > 0 ? sum_ / count_ : std::numeric_
 void Accuracy::update(const Tensor& label, const Tensor& prediction) {
   const autograd::Scope scope(false, std::nullopt);
   const bool are_classes = prediction.shape() == label.shape();
-  const std::vector<double> want = numbers(label),
-                            got = numbers(are_classes ? prediction : call("argmax", {prediction.detach()}, {{"axis", int64_t{axis_}}}));
+  const std::vector<double> want = numbers(label), got = numbers(are_classes ? prediction : argmax(prediction.detach(), {.axis = axis_}));
   check_sizes(name_, label, prediction, static_cast<int64_t>(want.size()), static_cast<int64_t>(got.size()));
   double hits = 0;
   for (size_t i = 0; i < want.size(); ++i) hits += std::floor(want[i]) == std::floor(got[i]);
@@ -41,7 +40,7 @@ void TopKAccuracy::update(const Tensor& label, const Tensor& prediction) {
   const std::vector<double> want = numbers(label);
   check_sizes(name_, label, prediction, static_cast<int64_t>(want.size()), prediction.extent(0));
   const int64_t k = std::min(top_k_, prediction.extent(1));
-  const std::vector<double> best = numbers(call("topk", {prediction.detach()}, {{"k", k}, {"axis", int64_t{1}}}));
+  const std::vector<double> best = numbers(topk(prediction.detach(), {.axis = 1, .k = k})[0]);
   double hits = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const auto first = best.begin() + static_cast<ptrdiff_t>(i) * k;

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "gluino/autograd.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "tensor/impl.h"
 
 namespace gluino {
@@ -122,7 +122,7 @@ Tensors split_data(const Tensor& data, int64_t parts, int batch_axis, bool even_
   Tensors out;
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = extent * i / parts, end = extent * (i + 1) / parts;
-    out.push_back(call("slice_axis", {data}, {{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}}));
+    out.push_back(slice_axis(data, {.axis = axis, .begin = begin, .end = end}));
   }
   return out;
 }
@@ -136,7 +136,7 @@ double clip_global_norm(const Tensors& tensors, double max_norm, bool check_isfi
   const autograd::Scope scope(false, std::nullopt);
   double sum = 0;
   for (const Tensor& t : tensors) {
-    const double norm = call("norm", {t.astype(DType::float64)}).item<double>();
+    const double norm = gluino::norm(t.astype(DType::float64)).item<double>();
     sum += norm * norm;
   }
   const double norm = std::sqrt(sum);

@@ -1,5 +1,5 @@
 // MobileNet v1 and v2 (Howard et al., 2017; Sandler et al., 2018) and Inception v3 (Szegedy et al., 2015).
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "gluon/zoo/model_zoo.h"
 
 namespace gluino::model_zoo {
@@ -8,7 +8,7 @@ namespace {
 class ReLU6 : public HybridBlock {
  public:
   using Block::forward;
-  Tensor forward(const Tensor& x) override { return gluino::call("clip", {x}, {{"a_min", 0.0}, {"a_max", 6.0}}); }
+  Tensor forward(const Tensor& x) override { return clip(x, {.a_min = 0, .a_max = 6}); }
 };
 
 enum class Then { relu, relu6, nothing };

@@ -1,11 +1,11 @@
 // ResNet v1 and v2 (He et al., 2015 and 2016) and DenseNet (Huang et al., 2017).
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "gluon/zoo/model_zoo.h"
 
 namespace gluino::model_zoo {
 namespace {
 
-Tensor rectified(const Tensor& x) { return call("Activation", {x}, {{"act_type", std::string("relu")}}); }
+Tensor rectified(const Tensor& x) { return activation(x, {.act_type = "relu"}); }
 std::shared_ptr<nn::Conv2D> conv3x3(int64_t channels, int64_t stride) { return std::make_shared<nn::Conv2D>(channels, 3, bare(stride, 1)); }
 
 // Convolutions, then normalisation; the shortcut is added before the last activation.
