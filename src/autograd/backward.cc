@@ -100,7 +100,9 @@ class Walk {
                        node.op ? node.op->name : node.name);
     Tensors heads = std::move(heads_[&node]);
     heads_.erase(&node);
+    std::vector<bool> given;
     for (size_t i = 0; i < heads.size(); ++i) {
+      given.push_back(heads[i].defined());
       if (!heads[i].defined()) heads[i] = zeros_of(node.output_metas[i]);
       if (heads[i].dtype() != node.output_metas[i].dtype) heads[i] = heads[i].astype(node.output_metas[i].dtype);
       if (const auto it = wanted_.find({&node, static_cast<int>(i)}); it != wanted_.end())
@@ -108,13 +110,14 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
+    std::vector<bool> reached(node.inputs.size(), true);
     Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted)
-                                : node.custom({heads, wanted, destinations_for(node), options_.retain_graph});
+                                : node.custom({heads, wanted, destinations_for(node), options_.retain_graph, given, reached});
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
                                       gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!node.inputs[i]) continue;
+      if (!node.inputs[i] || !reached[i]) continue;
       if (gradients[i].defined())
         accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
       else if (wanted_.empty())
@@ -339,7 +342,10 @@ void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::b
 class DetachLink final : public ViewLink {
  public:
   using ViewLink::ViewLink;
-  Tensor project(const Tensor& base) const override { return call("BlockGrad", {base}); }
+  Tensor project(const Tensor& base) const override {
+    const autograd::Scope off_tape(false, std::nullopt);
+    return call("BlockGrad", {base});
+  }
   Tensor embed(const Tensor& base, const Tensor& value) const override { return call("_overwrite", {base, value}); }
   std::function<Tensor(const Tensor&)> replay() const override {
     return [](const Tensor& base) { return base.detach(); };
@@ -347,6 +353,7 @@ class DetachLink final : public ViewLink {
 };
 Tensor Tensor::detach() const {
   if (is_symbolic()) {
+    const autograd::Scope off_tape(false, std::nullopt);
     const Tensor detached = call("BlockGrad", {*this});
     if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this);
     return detached;

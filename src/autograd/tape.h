@@ -23,6 +23,8 @@ struct BackwardCall {
   const std::vector<bool>& wanted;  // false where the result would be thrown away
   const Tensors& destinations;      // memory that gradient i may be written to; null where there is none
   bool retain;                      // it may be asked again
+  const std::vector<bool>& given;   // false where nothing flowed into an output: its head is zeros
+  std::vector<bool>& reached;       // to be set to false for inputs that no given head depends on: they are as if they were not there
 };
 using BackwardFn = std::function<Tensors(const BackwardCall&)>;
 

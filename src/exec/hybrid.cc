@@ -92,7 +92,9 @@ HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Funct
 }
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs) {
   if (!c->program->trace.ending.write_backs.empty() && c->program->has_aliased_updates(inputs)) return function(inputs);
-  return options.verify ? verified(c, function, inputs) : run_compiled(*c, inputs);
+  // A function that puts tensors somewhere cannot be made to run again from where it was.
+  const bool is_repeatable = c->program->trace.ending.escaped.empty();
+  return options.verify && is_repeatable ? verified(c, function, inputs) : run_compiled(*c, inputs);
 }
 
 bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inputs) {

@@ -12,14 +12,22 @@ namespace {
 // A run that waits for its backward pass.
 class HeldRun {
  public:
-  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
-      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {}
+  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, Tensors updated, const Tensors& captured_sources)
+      : owner_(std::move(c)),
+        run_(*owner_->runner),
+        variables_(std::move(variables)),
+        updated_(std::move(updated)),
+        captured_sources_(captured_sources) {}
 
   Tensors forward() {
     const autograd::Scope scope(false, std::nullopt);
     first_stream_ = peek_random_stream(current_device());
     Tensors outputs = run_.forward(variables_, owner_->graph.num_outputs);
     read_later_ = run_.read_by_backward();
+    for (PlanRunner::Run::Read& r : read_later_)
+      for (size_t i = 0; i < updated_.size(); ++i)
+        if (r.tensor.is_same(variables_[variables_.size() - updated_.size() + i]))
+          r = {updated_[i], impl_of(updated_[i]).storage->writes(), r.node};
     return outputs;
   }
   Tensors backward(const autograd::BackwardCall& call) {
@@ -36,6 +44,7 @@ class HeldRun {
     Tensors out;
     size_t next = 0;
     for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
+    if (std::find(call.given.begin(), call.given.end(), false) != call.given.end()) find_reached(call);
     return out;
   }
 
@@ -46,6 +55,24 @@ class HeldRun {
     size_t next = 0;
     for (bool is_on : owner_->is_on_tape) all.push_back(is_on ? given[next++] : Tensor());
     return all;
+  }
+  // Which sources the heads that were given depend on.
+  void find_reached(const autograd::BackwardCall& call) const {
+    const Graph& g = owner_->graph.before;
+    std::vector<bool> is_behind(g.nodes.size(), false);
+    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
+      if (owner_->is_on_tape[i] && call.given[next++]) is_behind[g.outputs[i].node] = true;
+    for (size_t n = g.nodes.size(); n-- > 0;)
+      if (is_behind[n] && g.nodes[n].op && !g.nodes[n].mode.is_paused)
+        for (ValueId v : g.nodes[n].inputs) is_behind[v.node] = true;
+    const TracedProgram& p = *owner_->program;
+    const size_t inputs = p.signature.ranks.size();
+    for (size_t i = 0, source = 0, variable = 0; i < owner_->wanted.size(); ++i) {
+      const bool is_input = i < inputs;
+      const int node = is_input ? static_cast<int>(variable) : p.traced.captured_nodes[i - inputs];
+      if (is_input && p.signature.ranks[i] >= 0) ++variable;
+      if (owner_->wanted[i]) call.reached[source++] = is_behind[node];
+    }
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
   Tensors differentiable_backward(const Tensors& heads) const {
@@ -89,6 +116,7 @@ class HeldRun {
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
   PlanRunner::Run run_;
   Tensors variables_;         // handles of our own: the caller's may be updated in place
+  Tensors updated_;           // what the last variables are copies of: captured tensors that the call itself updates
   Tensors captured_sources_;  // the captured tensors whose gradients are wanted, likewise
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
@@ -104,14 +132,20 @@ Tensor handle_of_our_own(const Tensor& t) {
 
 Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   const TracedProgram& p = *c.program;
-  Tensors variables, sources, captured_sources;
+  Tensors variables, updated, sources, captured_sources;
   for (const Tensor& t : variables_of(p, inputs)) variables.push_back(handle_of_our_own(t));
+  for (size_t i = variables.size() - p.traced.updated.size(); i < variables.size(); ++i) {
+    updated.push_back(variables[i]);
+    const autograd::Scope scope(false, std::nullopt);
+    variables[i] = variables[i].detach().copy();
+    impl_of(variables[i]).autograd = impl_of(updated.back()).autograd;
+  }
   for (size_t i = 0; i < c.wanted.size(); ++i) {
     if (!c.wanted[i]) continue;
     sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());
     if (i >= inputs.size()) captured_sources.push_back(handle_of_our_own(sources.back()));
   }
-  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
+  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), std::move(updated), captured_sources);
   Tensors outputs = held->forward(), recorded;
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& o = outputs[i];

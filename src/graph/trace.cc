@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "dispatch/infer.h"
+#include "gluino/autograd.h"
 #include "graph/gradient.h"
 
 namespace gluino {
@@ -86,7 +87,7 @@ class GraphRecorder final : public TraceHook {
       request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : call("ones_like", {heads[i]}));
     const Tensors gradients = symbolic_gradients(request);
     // As on the tape: what backward has released is a value like any other.
-    for (GraphNode* n : request.nodes) n->mode.is_paused |= !retain;
+    if (!retain) release(request);
     return gradients;
   }
   Tensors tensors_with_gradients() override {
@@ -98,12 +99,22 @@ class GraphRecorder final : public TraceHook {
   // What it was computed from does not matter from now on.
   void on_attach_grad(const Tensor& symbolic) override {
     Tensor leaf = symbolic;
+    const autograd::Scope paused(false, std::nullopt);
     if (value_of(leaf).node->op) replace_value(leaf, call("BlockGrad", {leaf}));
     current_tracer->on_attach_grad(leaf);
   }
   void after_each_run(std::function<void()> action) override { current_tracer->after_each_run(std::move(action)); }
 
  private:
+  static void release(const GradientRequest& request) {
+    std::unordered_set<GraphNode*> visited;
+    for (const Value& v : request.heads) visited.insert(v.node.get());
+    for (auto n = request.nodes.rbegin(); n != request.nodes.rend(); ++n) {
+      if (!visited.contains(*n) || !(*n)->op || (*n)->mode.is_paused) continue;
+      for (const Value& v : (*n)->inputs) visited.insert(v.node.get());
+      (*n)->mode.is_paused = true;
+    }
+  }
   // As eager code does: a variable was attached a gradient, or computed from one that was while recording.
   static void check_on_tape(const GradientRequest& request) {
     std::unordered_set<const GraphNode*> on_tape;
@@ -141,7 +152,10 @@ class GraphRecorder final : public TraceHook {
     return tensors;
   }
   void on_rebind(const Tensor& target) override {
-    if (current_tracer) current_tracer->on_rebind(target);
+    if (!current_tracer) return;
+    if (current_tracer->input_for(target))
+      current_tracer->refuse("a tensor that is given to the function and also known from outside is updated in place");
+    current_tracer->on_rebind(target);
   }
 
   static Tensors outputs_after_run(const Tensors& results, const OpDef& op, const Attrs& attrs, const Ref<GraphNode>& node) {
