@@ -88,7 +88,8 @@ std::shared_ptr<TracedProgram> HybridCache::Impl::find_program(const Tensors& in
 // ---- running
 
 HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {
-  return found.compiled ? run_plan(found.compiled, function, inputs) : run_tree(*found.tree, function, inputs);
+  if (found.compiled) return run_plan(found.compiled, function, inputs);
+  return have_overlaps(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
 }
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs) {
   if (!c->program->trace.ending.write_backs.empty() && c->program->has_aliased_updates(inputs)) return function(inputs);
@@ -160,7 +161,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   }
   if (auto program = find_program(inputs, structure)) return run_program(program, function, inputs);
   Signature signature = Signature::of(inputs, structure);
-  if (!is_worth_tracing(signature)) {
+  if (have_overlaps(inputs) || !is_worth_tracing(signature)) {
     tracing.unlock();
     return function(inputs);
   }

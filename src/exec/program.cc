@@ -59,6 +59,13 @@ bool draws_random(const Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
 }
 
+bool have_overlaps(const Tensors& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (inputs[i].defined() && inputs[k].defined() && !inputs[i].is_same(inputs[k]) && overlap(inputs[i], inputs[k])) return true;
+  return false;
+}
+
 CompileRequest TracedProgram::request_for(const Tensors& inputs) const {
   CompileRequest r;
   const std::vector<std::string> names = input_names(inputs);

@@ -44,6 +44,9 @@ struct Compiled : std::enable_shared_from_this<Compiled> {
   bool serves(const Tensors& inputs, const std::string& structure) const;
 };
 
+// Whether different inputs share memory. Only eager code knows what an update of one means for the other, so nothing is traced then.
+bool have_overlaps(const Tensors& inputs);
+
 // Per input, then per captured tensor: whether a gradient flows back to it. Empty when none does.
 std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& inputs);
 

@@ -12,22 +12,14 @@ namespace {
 // A run that waits for its backward pass.
 class HeldRun {
  public:
-  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, Tensors updated, const Tensors& captured_sources)
-      : owner_(std::move(c)),
-        run_(*owner_->runner),
-        variables_(std::move(variables)),
-        updated_(std::move(updated)),
-        captured_sources_(captured_sources) {}
+  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
+      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {}
 
   Tensors forward() {
     const autograd::Scope scope(false, std::nullopt);
     first_stream_ = peek_random_stream(current_device());
     Tensors outputs = run_.forward(variables_, owner_->graph.num_outputs);
     read_later_ = run_.read_by_backward();
-    for (PlanRunner::Run::Read& r : read_later_)
-      for (size_t i = 0; i < updated_.size(); ++i)
-        if (r.tensor.is_same(variables_[variables_.size() - updated_.size() + i]))
-          r = {updated_[i], impl_of(updated_[i]).storage->writes(), r.node};
     return outputs;
   }
   Tensors backward(const autograd::BackwardCall& call) {
@@ -116,7 +108,6 @@ class HeldRun {
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
   PlanRunner::Run run_;
   Tensors variables_;         // handles of our own: the caller's may be updated in place
-  Tensors updated_;           // what the last variables are copies of: captured tensors that the call itself updates
   Tensors captured_sources_;  // the captured tensors whose gradients are wanted, likewise
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
@@ -132,20 +123,21 @@ Tensor handle_of_our_own(const Tensor& t) {
 
 Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   const TracedProgram& p = *c.program;
-  Tensors variables, updated, sources, captured_sources;
+  Tensors variables, sources, captured_sources;
   for (const Tensor& t : variables_of(p, inputs)) variables.push_back(handle_of_our_own(t));
+  // What the call itself updates is kept as it was.
   for (size_t i = variables.size() - p.traced.updated.size(); i < variables.size(); ++i) {
-    updated.push_back(variables[i]);
     const autograd::Scope scope(false, std::nullopt);
+    const Ref<AutogradEntry> entry = impl_of(variables[i]).autograd;
     variables[i] = variables[i].detach().copy();
-    impl_of(variables[i]).autograd = impl_of(updated.back()).autograd;
+    impl_of(variables[i]).autograd = entry;
   }
   for (size_t i = 0; i < c.wanted.size(); ++i) {
     if (!c.wanted[i]) continue;
     sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());
     if (i >= inputs.size()) captured_sources.push_back(handle_of_our_own(sources.back()));
   }
-  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), std::move(updated), captured_sources);
+  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
   Tensors outputs = held->forward(), recorded;
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& o = outputs[i];

@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "base/format.h"
 #include "dispatch/mode.h"
+#include "dispatch/random.h"
 #include "gluino/autograd.h"
 
 namespace gluino {
@@ -105,7 +106,6 @@ class ProgramTracer final : public Tracer {
     t.settings = settings_;
     t.ending.rest = std::move(returned.rest);
     t.ending.actions = std::move(actions_);
-    t.initialised = std::move(initialised_);
     add_results(std::move(returned.tensors), t);
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].defined() && is_first(i)) add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
@@ -118,6 +118,7 @@ class ProgramTracer final : public Tracer {
       for (const TracedValue& v : t.ending.values()) t.values.push_back(concrete(v));
       t.memo = memo_;
     }
+    t.initialised = std::move(initialised_);
     for (const auto& [tensor, value] : captured()) {
       t.captured.push_back(CapturedTensor::of(tensor));
       t.captured_names.push_back(value.node->name);
@@ -259,16 +260,30 @@ class ProgramTracer final : public Tracer {
     }
     return memo_[v.index][v.output];
   }
-  // Runs, exactly once each and in order, the calls recorded so far.
+  // Runs, exactly once each and in order, the calls recorded so far. Parameters that were initialised meanwhile are initialised again
+  // between them, so that random numbers are drawn in the order of eager code.
   void run_pending() {
     const PauseTracing pause;
+    const Device device = current_device();
+    std::optional<ReplayRandom> random;
+    const bool replays = replayed_ < initialised_.size();
+    if (replays) random.emplace(device, next_stream_);
     while (memo_.size() < calls().size()) {
+      initialise_before(memo_.size());
       const GraphNode& node = *calls()[memo_.size()].node;
       const autograd::Scope scope(!node.mode.is_paused, node.mode.training.value_or(mode_at_start().training));
       Tensors in;
       for (const Value& v : node.inputs) in.push_back(concrete(locate(v)));
       memo_.push_back(apply(*node.op, in, node.attrs));
     }
+    initialise_before(memo_.size());
+    next_stream_ = replays ? random->next() : peek_random_stream(device);
+    random.reset();
+    if (replays) advance_random_stream(device, next_stream_);
+  }
+  void initialise_before(size_t call) {
+    for (; replayed_ < initialised_.size() && initialised_[replayed_].calls_before <= static_cast<int>(call); ++replayed_)
+      initialised_[replayed_].again();
   }
 
   const Tensors& inputs_;
@@ -277,7 +292,8 @@ class ProgramTracer final : public Tracer {
   std::vector<Tensors> memo_;
   Tensors symbolic_;
   std::unordered_map<const GraphNode*, TracedValue> places_;
-  size_t indexed_ = 0, indexed_captured_ = 0;
+  size_t indexed_ = 0, indexed_captured_ = 0, replayed_ = 0;
+  RandomStream next_stream_ = peek_random_stream(current_device());  // that eager code would draw from next
   std::vector<TracedRead> reads_;
   std::vector<SettingRead> settings_;
   std::map<int, Tensor> captured_inputs_;
