@@ -352,7 +352,7 @@ class DetachLink final : public ViewLink {
   }
 };
 Tensor Tensor::detach() const {
-  if (is_symbolic()) {
+  if (is_symbolic() || mode().tracing) {
     const autograd::Scope off_tape(false, std::nullopt);
     const Tensor detached = call("BlockGrad", {*this});
     if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this);

@@ -158,7 +158,8 @@ std::optional<int64_t> contiguous_offset(const Plan& p) {
   return offset;
 }
 
-bool is_plain(const Tensor& t) { return !t.is_symbolic() && !(mode().recording && impl_of(t).autograd); }
+// Whether a part of it can be a view of its memory. In a trace all parts are values of the program.
+bool is_plain(const Tensor& t) { return !t.is_symbolic() && !mode().tracing && !(mode().recording && impl_of(t).autograd); }
 
 Tensor basic_part(const Tensor& source, const Plan& p) {
   if (!source.is_symbolic() && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());

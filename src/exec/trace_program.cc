@@ -121,6 +121,7 @@ class ProgramTracer final : public Tracer {
     t.initialised = std::move(initialised_);
     for (const auto& [tensor, value] : captured()) {
       t.captured.push_back(CapturedTensor::of(tensor));
+      t.captured.back()->follow();
       t.captured_names.push_back(value.node->name);
     }
     for (const auto& [i, tensor] : captured_inputs_) t.captured_inputs.emplace_back(i, CapturedTensor::of(tensor));
@@ -213,11 +214,10 @@ class ProgramTracer final : public Tracer {
   void add_escaped(Trace& t) {
     for (const Tensor& e : escaped()) {
       const auto own = 1 + std::count_if(symbolic_.begin(), symbolic_.end(), [&](const Tensor& s) { return s.is_same(e); });
-      if (e.is_symbolic() && e.impl()->use_count() > own)
-        t.ending.escaped.push_back({std::make_shared<const Tensor>(e), locate(value_of(e)), 0});
+      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({CapturedTensor::of(e), locate(value_of(e)), 0});
     }
     symbolic_.clear();
-    for (Ending::Escaped& e : t.ending.escaped) e.holders = e.tensor->impl()->use_count();
+    for (Ending::Escaped& e : t.ending.escaped) e.holders = e.tensor->live().impl()->use_count();
   }
 
   // ---- calls and values by their places

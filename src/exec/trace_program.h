@@ -50,10 +50,10 @@ struct Ending {
   };
   // A symbolic tensor that user code put somewhere: it gets its value after each run.
   struct Escaped {
-    std::shared_ptr<const Tensor> tensor;
+    std::shared_ptr<CapturedTensor> tensor;
     TracedValue value;
     int holders;  // at the end of the trace; with more of them it has become somebody's own
-    bool is_taken() const { return tensor->impl()->use_count() > holders; }
+    bool is_taken() const { return tensor->live().impl()->use_count() > holders; }
   };
   std::vector<Result> results;  // the first `visible` are the caller's, the rest is what aliases start from
   size_t visible = 0;
