@@ -7,6 +7,7 @@ namespace gluino {
 
 struct PassContext {
   bool training = false;
+  bool has_backward = false;  // a backward pass will read values later, when tensors from outside may hold others
 };
 
 struct Pass {

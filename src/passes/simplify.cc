@@ -5,8 +5,8 @@ namespace {
 
 class Simplifier {
  public:
-  Simplifier(const Graph& graph, bool training)
-      : graph_(graph), training_(training), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
+  Simplifier(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
     for (ValueId v : graph.outputs) is_output_[v.node] = true;
   }
   Graph run() {
@@ -30,8 +30,9 @@ class Simplifier {
     if (!node.op || node.inputs.empty() || !node.op->is_identity) return false;
     const OutputInfo &in = graph_.info(node.inputs[0]), &out = node.outputs[0];
     const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
-    if (!same_type || !node.op->is_identity(node.attrs.get(), node.mode.training.value_or(training_))) return false;
-    return !node.mode.is_paused;  // it still stops what flows back
+    if (!same_type || !node.op->is_identity(node.attrs.get(), node.mode.training.value_or(context_.training))) return false;
+    if (context_.has_backward && !graph_.node(node.inputs[0]).op) return false;  // a copy that was made so that the original may change
+    return !node.mode.is_paused;                                                 // it still stops what flows back
   }
   // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
   bool may_be_output(size_t source) const {
@@ -40,7 +41,7 @@ class Simplifier {
   }
 
   const Graph& graph_;
-  bool training_;
+  const PassContext& context_;
   Rewriter rewriter_;
   std::vector<size_t> origin_;  // the node whose results a node has after the identities on the way are gone
   std::vector<bool> is_output_;
@@ -48,6 +49,6 @@ class Simplifier {
 
 }  // namespace
 
-Graph simplify(const Graph& graph, const PassContext& context) { return Simplifier(graph, context.training).run(); }
+Graph simplify(const Graph& graph, const PassContext& context) { return Simplifier(graph, context).run(); }
 
 }  // namespace gluino
