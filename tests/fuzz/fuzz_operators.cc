@@ -91,18 +91,18 @@ class CallRun {
     if (is_recorded())
       for (Tensor& t : inputs)
         if (is_floating(t.dtype())) t.attach_grad();
-    HybridCache cache;
-    const HybridCache::Function function = [&](const Tensors& in) {
+    const auto function = [&](const Tensors& in) {
       Tensors outputs = apply(op, in, attrs);
       outputs.resize(static_cast<size_t>(op.num_visible_outputs(attrs)));
       return outputs;
     };
+    const auto compiled = hybrid(function);
     for (int i = 0; i < (is_compiled() ? 2 : 1); ++i) {
       seed(7);
       Tensors outputs;
       {
         const autograd::Scope scope(is_recorded(), call_.training);
-        outputs = is_compiled() ? cache.call(function, inputs) : function(inputs);
+        outputs = is_compiled() ? compiled(inputs) : function(inputs);
       }
       for (const Tensor& t : outputs) outcome.tensors.push_back(as_bytes(t));
       if (is_recorded()) go_back(outputs);
