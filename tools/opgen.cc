@@ -47,6 +47,11 @@ std::string camel_case(std::string_view snake) {
 
 constexpr std::string_view kImage = "_image_", kImageSpace = "image::";
 
+bool is_npi(const std::string& name) {
+  const OpDef* numpy = gluino::OpRegistry::global().find("_npi_" + name);
+  return numpy && numpy->name == "_npi_" + name;
+}
+
 // Names that C++ authors see. What starts with an underscore is for files, except contributed operators and those of images, which have
 // a namespace. A name that is spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
 std::set<std::string> public_names(const OpDef& op, bool converted) {
@@ -58,7 +63,9 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
   for (std::string name : all) {
     if (name.starts_with("_contrib_")) name = name.substr(9);
     if (name.starts_with(kImage)) name = std::string(kImageSpace) + name.substr(kImage.size());
-    if (name.starts_with("_")) continue;
+    // What differs from MXNet's operator as NumPy does is what C++ has.
+    if (name == op.name && name.starts_with("_npi_") && gluino::OpRegistry::global().find(name.substr(5))) name = name.substr(5);
+    if (name.starts_with("_") || (name == op.name && is_npi(name))) continue;
     if ((snake_case(name) != name) != converted) continue;
     name = snake_case(name);
     if (!taken.contains(name)) names.insert(name);
@@ -69,6 +76,15 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
 // How many inputs were given is no option.
 bool is_count(const OpDef& op, const AttrField& f) { return op.is_variadic && f.name == "num_args"; }
 
+// MXNet's operators clip an index that is out of range; in C++ it is an error unless the caller says otherwise. {operator, attribute}
+const std::map<std::pair<std::string, std::string>, std::string> kOtherDefaults{
+    {{"take", "mode"}, "\"raise\""}, {{"pick", "mode"}, "\"raise\""}, {{"Embedding", "__out_of_range__"}, "\"raise\""}};
+// Whole numbers are added up and multiplied as int64, as in NumPy; MXNet's operators keep the dtype.
+const std::set<std::string> kOfSummands{"sum", "prod", "nansum", "nanprod", "cumsum"};
+
+// __out_of_range__ -> out_of_range: what MXNet's files hide is an option like others.
+std::string member(const std::string& field) { return field.starts_with("__") ? field.substr(2, field.size() - 4) : field; }
+
 std::string options_struct(const OpDef& op, const std::string& type) {
   std::string text = fmt::format("struct {} {{\n", type);
   for (const AttrField& f : op.fields) {
@@ -78,10 +94,12 @@ std::string options_struct(const OpDef& op, const std::string& type) {
       doc += ": ";
       for (size_t i = 0; i < f.choices.size(); ++i) doc += (i ? ", " : "") + f.choices[i];
     }
+    const auto other = kOtherDefaults.find({op.name, f.name});
     if (f.required)
       text += fmt::format("  Required<{}> {};  // {}\n", f.type, f.name, doc);
     else
-      text += fmt::format("  {} {} = {};  // {}\n", f.type, f.name, f.default_literal, doc);
+      text += fmt::format("  {} {} = {};  // {}\n", f.type, member(f.name),
+                          other == kOtherDefaults.end() ? f.default_literal : other->second, doc);
   }
   return text + "};\n";
 }
@@ -101,7 +119,7 @@ std::string function(const OpDef& op, const std::string& name, const std::string
   for (const auto& i : op.inputs) {
     if (i.present && !with_optional) continue;
     parameters.push_back(fmt::format("const Tensor{}& {}", op.is_variadic ? "s" : "", i.name));
-    given.push_back(i.name);
+    given.push_back(kOfSummands.contains(op.name) ? fmt::format("detail::summands({})", i.name) : i.name);
   }
   std::string collect;
   if (op.is_variadic) {
@@ -121,7 +139,7 @@ std::string function(const OpDef& op, const std::string& name, const std::string
     text += "  const std::pair<std::string_view, AttrValue> attrs[] = {";
     for (const AttrField& f : op.fields) {
       const std::string value =
-          is_count(op, f) ? "static_cast<int64_t>(inputs.size())" : fmt::format("detail::attr_value(options.{})", f.name);
+          is_count(op, f) ? "static_cast<int64_t>(inputs.size())" : fmt::format("detail::attr_value(options.{})", member(f.name));
       text += fmt::format("{}{{\"{}\", {}}}", &f == op.fields.data() ? "" : ", ", f.name, value);
     }
     text += "};\n";
@@ -154,6 +172,7 @@ struct Required {
 };
 
 namespace detail {
+Tensor summands(const Tensor& t);  // whole numbers as int64
 template <class T>
 AttrValue attr_value(const T& v) {
   if constexpr (std::is_same_v<T, int>) return static_cast<int64_t>(v);

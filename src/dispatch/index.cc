@@ -16,7 +16,7 @@ struct Plan {
   Shape region;                   // extents of the slice, integers with extent 1
   Shape basic;                    // the region without integer axes, with new axes
   struct Array {
-    Tensor indices;  // int64, not negative
+    Tensor indices;  // int64; symbolic ones are checked when they are used
     int axis;        // in `basic`
   };
   std::vector<Array> arrays;
@@ -44,7 +44,7 @@ Tensors nonzero(const Tensor& mask) {
 
 Tensor normalized_indices(const Tensor& indices, int64_t extent, int axis) {
   const Tensor whole = indices.astype(DType::int64);
-  if (whole.is_symbolic()) return whole + (whole < 0) * static_cast<double>(extent);
+  if (whole.is_symbolic()) return whole;
   Tensor out = whole.copy();
   for (int64_t* p = out.mutable_data<int64_t>(); p < out.mutable_data<int64_t>() + out.size(); ++p) {
     if (*p < -extent || *p >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", *p, axis, extent);
@@ -173,7 +173,7 @@ Tensor basic_part(const Tensor& source, const Plan& p) {
 // Moves the indexed axes to the front, gathers, and puts the result where NumPy puts it.
 Tensor gather(const Tensor& data, const Plan& p) {
   if (p.arrays.size() == 1)
-    return call("take", {data, p.arrays[0].indices}, {{"axis", int64_t{p.arrays[0].axis}}, {"mode", std::string("clip")}});
+    return call("take", {data, p.arrays[0].indices}, {{"axis", int64_t{p.arrays[0].axis}}, {"mode", std::string("raise")}});
   std::vector<Shape> shapes;
   Shape order, moved;
   for (const Plan::Array& a : p.arrays) {

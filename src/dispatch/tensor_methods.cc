@@ -57,9 +57,14 @@ Tensor Tensor::reshape(const Shape& shape, bool reverse) const {
 }
 Tensor Tensor::transpose(const Shape& axes) const { return call("transpose", {*this}, {{"axes", axes}}); }
 
+namespace detail {
+Tensor summands(const Tensor& t);  // declared for C++ functions of operators, too
+Tensor summands(const Tensor& t) { return is_floating(t.dtype()) || t.dtype() == DType::int64 ? t : t.astype(DType::int64); }
+}  // namespace detail
+
 static AttrValue axis_value(const std::optional<Shape>& axis) { return axis ? AttrValue(*axis) : AttrValue(); }
 Tensor Tensor::sum(std::optional<Shape> axis, bool keepdims) const {
-  return call("sum", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+  return call("sum", {detail::summands(*this)}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
 }
 Tensor Tensor::mean(std::optional<Shape> axis, bool keepdims) const {
   return call("mean", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});

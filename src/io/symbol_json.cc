@@ -151,7 +151,7 @@ class JsonReader {
     auto has_field = [&](std::string_view k) {
       return op && std::any_of(op->fields.begin(), op->fields.end(), [&](const AttrField& f) { return f.name == k; });
     };
-    if (dunder) {
+    if (dunder && !has_field(key)) {
       node.user_attrs[key] = value;
       return;
     }

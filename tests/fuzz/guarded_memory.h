@@ -18,7 +18,7 @@ class GuardedMemory final : public MemorySource {
     unsigned char byte;
     Place place;
   };
-  static constexpr int64_t kLargestBlock = int64_t{32} << 20, kMostLive = int64_t{128} << 20;
+  static constexpr int64_t kLargestBlock = int64_t{4} << 20, kMostLive = int64_t{64} << 20;
 
   void start(Filling filling);  // for the blocks from now on
   void* allocate(int64_t bytes) override;

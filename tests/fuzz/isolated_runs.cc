@@ -44,6 +44,7 @@ struct IsolatedRuns::Shared {
   };
   volatile int64_t current;
   char call[kTextBytes];
+  int64_t results;
   size_t count;
   Report reports[kMostReports];
 };
@@ -54,7 +55,10 @@ IsolatedRuns::IsolatedRuns() {
   shared_ = static_cast<Shared*>(memory);
 }
 
-void IsolatedRuns::describe(const std::string& call) { copy_text(shared_->call, call); }
+void IsolatedRuns::describe(const std::string& call) {
+  copy_text(shared_->call, call);
+  start_timers();
+}
 
 void IsolatedRuns::fail(const std::string& what) {
   if (shared_->count == kMostReports) return;
@@ -63,6 +67,9 @@ void IsolatedRuns::fail(const std::string& what) {
   copy_text(report.what, what);
   std::memcpy(report.call, shared_->call, kTextBytes);
 }
+
+void IsolatedRuns::count_result() { ++shared_->results; }
+int64_t IsolatedRuns::results() const { return shared_->results; }
 
 // Returns the case after the last one that was begun.
 int64_t IsolatedRuns::run_in_child(int64_t first, int64_t last, const std::function<void(int64_t)>& run, std::string& death) {
@@ -75,7 +82,6 @@ int64_t IsolatedRuns::run_in_child(int64_t first, int64_t last, const std::funct
     setrlimit(RLIMIT_AS, &memory);
     for (int64_t i = first; i < last; ++i) {
       shared_->current = i;
-      start_timers();
       run(i);
     }
     _exit(0);

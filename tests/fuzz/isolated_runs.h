@@ -13,7 +13,7 @@ struct Failure {
   std::string what, call;  // `call`: as the case described itself
 };
 
-// Seconds of processor time that one case may take.
+// Seconds of processor time that may pass from one describe() to the next.
 inline constexpr int kCaseSeconds = 5;
 
 class IsolatedRuns {
@@ -21,9 +21,11 @@ class IsolatedRuns {
   IsolatedRuns();
   // Cases [first, last) of a subject. run(number) may call describe() and fail().
   void run(const std::string& subject, int64_t first, int64_t last, const std::function<void(int64_t number)>& run);
-  // Inside a case: what it is about to do, for the report if it does not come back.
+  // Inside a case: what it is about to do, for the report if it does not come back in time.
   void describe(const std::string& call);
   void fail(const std::string& what);
+  void count_result();  // a call that raised no error: most of what is fuzzed must get as far as the kernels
+  int64_t results() const;
   const std::vector<Failure>& failures() const { return failures_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace gluino::fuzz {
 namespace {
 
-constexpr int64_t kMostElements = 4096;
+constexpr int64_t kMostElements = 16384;
 
 size_t pick(Random& random, size_t n) { return n ? random() % n : 0; }
 bool chance(Random& random, unsigned one_in) { return random() % one_in == 0; }
@@ -43,8 +43,8 @@ double random_double(Random& random) {
 }
 
 int64_t random_extent(Random& random) {
-  static const int64_t extents[] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17};
-  return one_of(random, extents);
+  static const int64_t extents[] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17}, large[] = {31, 32, 33, 64, 65, 100, 128, 255};
+  return chance(random, 20) ? one_of(random, large) : one_of(random, extents);
 }
 
 template <class F>

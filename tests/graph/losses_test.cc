@@ -39,12 +39,13 @@ Tensor labels() { return random_tensor({8}, DType::float32, 3, 0, 100).astype(DT
 TEST(Losses, SoftmaxCrossEntropy) {
   EXPECT_EQ(training_plan(loss::SoftmaxCrossEntropyLoss(), {prediction(), labels()}),
             R"g(graph(data0: float32 (8, 100), data1: int32 (8,); head0: float32 (8,)) {
-  V0 = _fused_rows(data0, data1) {program="f32; log_softmax(0) 1; pick(2,1) 0; map(3) f32 x0 negative(0); -> 4,3,2"}: float32 (8, 1)
-  V1 = mean(V0[0]) {axis="(0,)", exclude=True}: float32 (8,)
-  V2 = _restore_reduced(head0, V0[1]) {axis="(0,)", exclude=True}: float32 (8, 1)
-  V3 = _divide_by_reduced(V2, V0[1]): float32 (8, 1)
-  V4 = _fused_rows(V3, data1, V0[2]) {program="f32; map(0) f32 x0 negative(0); pick_grad(3,1) 0; log_softmax_grad(4,2) 1; -> 5"}: float32 (8, 100)
-  return V1, V4
+  V0 = _check_index(data1, data0): int32 (8,)
+  V1 = _fused_rows(data0, V0) {program="f32; log_softmax(0) 1; pick(2,1) 0; map(3) f32 x0 negative(0); -> 4,3,2"}: float32 (8, 1)
+  V2 = mean(V1[0]) {axis="(0,)", exclude=True}: float32 (8,)
+  V3 = _restore_reduced(head0, V1[1]) {axis="(0,)", exclude=True}: float32 (8, 1)
+  V4 = _divide_by_reduced(V3, V1[1]): float32 (8, 1)
+  V5 = _fused_rows(V4, V0, V1[2]) {program="f32; map(0) f32 x0 negative(0); pick_grad(3,1) 0; log_softmax_grad(4,2) 1; -> 5"}: float32 (8, 100)
+  return V2, V5
 }
 )g");
   EXPECT_EQ(training_plan(loss::SoftmaxCrossEntropyLoss({.sparse_label = false}), {prediction(), target()}),

@@ -109,3 +109,39 @@ def test_what_numpy_computes_has_no_gradient_and_says_so():
         mx.hybrid(mx.np.cov)(x)
     u, s, v = mx.np.linalg.svd(x)
     np.testing.assert_allclose(((u * s) @ v).asnumpy(), A, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+def test_whole_numbers_and_indices_are_as_in_numpy(mode):
+    def check(f, *arrays):
+        want = f(np, *arrays)
+        compiled = mx.hybrid(lambda *a: f(mx.np, *a))
+        call = compiled if mode == "hybridized" else lambda *a: f(mx.np, *a)
+        got = call(*[mx.np.array(a, dtype=a.dtype) for a in arrays])
+        np.testing.assert_array_equal(got.asnumpy(), want)
+        return got
+
+    holes = np.array([[1, np.nan, 3], [4, 2, 0]], "float32")
+    assert check(lambda np, a: np.argmax(a, axis=1), holes).dtype == np.int64
+    check(lambda np, a: np.argmin(a, axis=0), holes)
+    assert check(lambda np, a: np.sum(a), np.ones(300, "uint8")).dtype == np.int64
+    assert check(lambda np, a: np.prod(a), np.full(9, 2, "int8")).dtype == np.int64
+    assert check(lambda np, a: np.cumsum(a), np.full(9, 100, "int32")).dtype == np.int64
+    check(lambda np, a, b: np.fmod(a, b), np.array([-7, 7, -7, 7.5], "float32"), np.array([3, -3, -3, 2], "float32"))
+    check(lambda np, a: np.fmod(a, 3), np.array([-7, 7], "float32"))
+    check(lambda np, a, i: np.take(a, i, axis=1), holes, np.array([2, -1]))
+
+
+def test_an_index_out_of_range_is_an_error_except_where_mxnet_clips():
+    x, far = mx.np.array([[1.0, 2, 3]]), mx.np.array([5], dtype="int64")
+    for call in (lambda a, i: mx.np.take(a, i, axis=1), lambda a, i: a[0][i]):
+        for f in (call, mx.hybrid(call)):
+            with pytest.raises(IndexError, match="index 5 is out of range"):
+                f(x, far)
+    nd, number = mx.nd.array([[1.0, 2, 3]]), mx.nd.array([5])
+    assert mx.nd.take(nd, number, axis=1).asnumpy().tolist() == [[3]]
+    assert mx.nd.pick(nd, number).asnumpy().tolist() == [3]
+    assert mx.nd.Embedding(number, nd.T, input_dim=3, output_dim=1).asnumpy().tolist() == [[3]]
+    assert mx.nd.argmax(nd, axis=1).dtype == np.float32
+    assert mx.nd.ones(300, dtype="uint8").sum().dtype == np.uint8
+    assert mx.gluon.loss.SoftmaxCrossEntropyLoss()(nd, number).shape == (1,)

@@ -21,10 +21,13 @@ def _scalar(value, a, axis, keepdims=False):
     return value._call("Reshape", shape=()) if axes == a.ndim and not keepdims else value
 
 
+_SMALL_INTEGERS = (_np.int8, _np.uint8, _np.int32)  # summed as int64, as in NumPy
+
+
 def _reduced(op, a, axis, keepdims, dtype=None):
     if dtype is not None:
         a = a.astype(dtype)
-    elif a.dtype in (_np.bool_,):
+    elif a.dtype == _np.bool_ or (op in ("sum", "prod") and a.dtype in _SMALL_INTEGERS):
         a = a.astype("int64")
     return _scalar(_op(op)(a, axis=axis, keepdims=bool(keepdims)), a, axis, keepdims)
 
@@ -90,13 +93,13 @@ def average(a, axis=None, weights=None, returned=False):
 
 def argmax(a, axis=None, out=None, keepdims=False):
     """The position of the greatest."""
-    found = _op("argmax")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims).astype("int64")
+    found = _op("_npi_argmax")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims)
     return _scalar(found, a, axis, keepdims)
 
 
 def argmin(a, axis=None, out=None, keepdims=False):
     """The position of the least."""
-    found = _op("argmin")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims).astype("int64")
+    found = _op("_npi_argmin")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims)
     return _scalar(found, a, axis, keepdims)
 
 
@@ -112,6 +115,8 @@ def sort(a, axis=-1, kind=None, order=None):
 
 def cumsum(a, axis=None, dtype=None, out=None):
     """Sums of all elements up to each."""
+    if dtype is None and a.dtype in _SMALL_INTEGERS:
+        dtype = "int64"
     return _op("cumsum")(a, axis=axis, dtype=None if dtype is None else dtype_name(dtype))
 
 
@@ -287,11 +292,11 @@ def where(condition, x=None, y=None):
     return _op("_npi_where")(condition, _as_value(x, like), _as_value(y, like))
 
 
-def take(a, indices, axis=None, mode="clip", out=None):
+def take(a, indices, axis=None, mode="raise", out=None):
     """Elements or rows by number."""
     if not isinstance(indices, (_core.Array, _core.SymbolBase)):
         indices = array(indices, dtype="int64")
-    return _op("take")(a.reshape(-1) if axis is None else a, indices, axis=0 if axis is None else axis, mode="clip" if mode == "raise" else mode)
+    return _op("take")(a.reshape(-1) if axis is None else a, indices, axis=0 if axis is None else axis, mode=mode)
 
 
 def repeat(a, repeats, axis=None):
@@ -345,8 +350,16 @@ def logical_not(x, out=None):
 # ---- elementwise
 
 less, less_equal = _core.binary_functions["lesser"], _core.binary_functions["lesser_equal"]
-mod = remainder = fmod = _core.binary_functions["modulo"]
+mod = remainder = _core.binary_functions["modulo"]
 true_divide = _core.binary_functions["divide"]
+
+
+def fmod(x1, x2, out=None):
+    """The remainder with the sign of x1."""
+    like = x1 if isinstance(x1, (_core.Array, _core.SymbolBase)) else x2
+    x1, x2 = _as_value(x1, like), _as_value(x2, like)
+    size = mod(_op("abs")(x1), _op("abs")(x2))
+    return _op("_npi_where")(x1 < 0, -size, size)
 
 
 def floor_divide(x1, x2, out=None):

@@ -46,7 +46,10 @@ Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensors& in) const {
 
 Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
   const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], {.axis = options_.axis});
-  if (options_.sparse_label) return -pick(log_p, in[1], {.axis = options_.axis, .keepdims = true});
+  if (options_.sparse_label) {
+    const Tensor label = gluino::call("_check_index", {in[1], log_p}, {{"axis", int64_t{options_.axis}}});
+    return -pick(log_p, label, {.axis = options_.axis, .keepdims = true, .mode = "clip"});
+  }
   return -sum_along(log_p * reshape_like(in[1], log_p), options_.axis, true);
 }
 

@@ -215,6 +215,7 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
         if (!(in[1] == Shape{kernels::packed_weight_elements(g, a.algorithm)}))
           raise<ShapeError>("packed_weight has the wrong shape {}", in[1]);
         if (!a.no_bias) check_bias(in[2], a.num_filter);
+        if (a.limit && !(*a.limit >= 0)) raise<AttrError>("limit = {}, but a number that is not negative is needed", *a.limit);
         if (a.add && !(in.back() == out)) raise<ShapeError>("{} cannot be added to {}", in.back(), out);
         return out;
       })

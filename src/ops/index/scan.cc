@@ -24,11 +24,19 @@ static Shape arg_shape(const ArgAttrs& a, const Shape& data) {
   if (searched == 0) raise<ShapeError>("data of shape {} has no element to find", data);
   return ReducedAxes(data, a.axis ? std::optional(Shape{*a.axis}) : std::nullopt, false).result(data, a.keepdims);
 }
-// The first place of the largest (or smallest) element, as float32; NaN is never chosen over a number that stands before it.
+// Whether v comes before the best element so far: the first NaN before all numbers, as in NumPy.
+template <class T>
+static bool is_better(T v, T best, bool largest) {
+  if constexpr (!std::is_integral_v<T>)
+    if (v != v || best != best) return best == best;
+  return largest ? v > best : v < best;
+}
+// The first place of the largest (or smallest) element: as int64, or as float32, as MXNet has it.
 static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor& out) {
   const Shape shape = a.axis ? data.shape() : Shape{data.size()};
   const AxisSplit s(shape, normalize_axis(a.axis.value_or(0), shape));
-  float* result = out.mutable_data<float>();
+  int64_t* whole = out.dtype() == DType::int64 ? out.mutable_data<int64_t>() : nullptr;
+  float* rounded = whole ? nullptr : out.mutable_data<float>();
   visit_dtype(data.dtype(), [&]<class T>(T*) {
     const T* in = data.data<T>();
     parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent)), [&](int64_t begin, int64_t end) {
@@ -38,29 +46,34 @@ static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor&
         T value = row[0];
         for (int64_t i = 1; i < s.extent; ++i) {
           const T v = row[i * s.inner];
-          if (largest ? v > value : v < value) {
+          if (is_better(v, value, largest)) {
             value = v;
             best = i;
           }
         }
-        result[r] = static_cast<float>(best);
+        if (whole)
+          whole[r] = best;
+        else
+          rounded[r] = static_cast<float>(best);
       }
     });
   });
 }
-static void define_arg(OpBuilder<ArgAttrs>& op, bool largest) {
+static void define_arg(OpBuilder<ArgAttrs>& op, bool largest, DType index) {
   op.input("data")
       .dtypes(DTypeSet::any)
       .shape([](const ArgAttrs& a, std::span<const Shape> in) { return arg_shape(a, in[0]); })
-      .dtype([](const ArgAttrs&, std::span<const DType>, DType) { return DType::float32; })
+      .dtype([index](const ArgAttrs&, std::span<const DType>, DType) { return index; })
       .kernel([largest](const ArgAttrs& a, KernelContext& k) { run_arg(a, largest, k.in(0), k.out()); })
       .not_differentiable(kIndex)
       .sample({{2, 3, 4}}, {.axis = 1})
       .sample({{3, 4}})
       .sample({{3, 4}}, {.axis = -1, .keepdims = true});
 }
-GLUINO_OP(argmax, ArgAttrs) { define_arg(op.doc("Index of the largest element along an axis, as float32."), true); }
-GLUINO_OP(argmin, ArgAttrs) { define_arg(op.doc("Index of the smallest element along an axis, as float32."), false); }
+GLUINO_OP(argmax, ArgAttrs) { define_arg(op.doc("Index of the largest element along an axis, as float32."), true, DType::float32); }
+GLUINO_OP(argmin, ArgAttrs) { define_arg(op.doc("Index of the smallest element along an axis, as float32."), false, DType::float32); }
+GLUINO_OP(_npi_argmax, ArgAttrs) { define_arg(op.doc("Index of the largest element along an axis, as int64."), true, DType::int64); }
+GLUINO_OP(_npi_argmin, ArgAttrs) { define_arg(op.doc("Index of the smallest element along an axis, as int64."), false, DType::int64); }
 GLUINO_OP(argmax_channel, NoAttrs) {
   op.doc("Index of the largest element along axis 1, as float32.")
       .input("data")

@@ -109,14 +109,19 @@ GLUINO_OP(_take_backward, TakeAttrs) {
 struct EmbeddingAttrs {
   int64_t input_dim = 0, output_dim = 0;
   DType dtype = DType::float32;
+  enum class OutOfRange : uint8_t { clip, raise } out_of_range = OutOfRange::clip;
+  IndexMode mode() const { return out_of_range == OutOfRange::clip ? IndexMode::clip : IndexMode::raise; }
   static void fields(AttrFields<EmbeddingAttrs>& f) {
     f.required("input_dim", &EmbeddingAttrs::input_dim, "number of rows of the table")
         .required("output_dim", &EmbeddingAttrs::output_dim, "length of a row")
-        .field("dtype", &EmbeddingAttrs::dtype, "dtype of the table when it is created");
+        .field("dtype", &EmbeddingAttrs::dtype, "dtype of the table when it is created")
+        // Spelled so that MXNet, which always clips, passes over it in a file.
+        .choice("__out_of_range__", &EmbeddingAttrs::out_of_range, {"clip", "raise"},
+                "what an index out of range means: the nearest row, or an error");
   }
 };
 GLUINO_OP(Embedding, EmbeddingAttrs) {
-  op.doc("Looks rows up in a table; an index out of range gives the nearest row.")
+  op.doc("Looks rows up in a table.")
       .input("data")
       .own_dtype()
       .input("weight")
@@ -133,11 +138,10 @@ GLUINO_OP(Embedding, EmbeddingAttrs) {
       .complete([](const EmbeddingAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         in[1] = Shape{a.input_dim, a.output_dim};
       })
-      .kernel(
-          [](const EmbeddingAttrs& a, KernelContext& k) { run_take(k.in(1), 0, Indices(k.in(0), a.input_dim, IndexMode::clip), k.out()); })
+      .kernel([](const EmbeddingAttrs& a, KernelContext& k) { run_take(k.in(1), 0, Indices(k.in(0), a.input_dim, a.mode()), k.out()); })
       .gradient({{0}, {}},
-                [](const Gradient& g) -> Tensors {
-                  return {Tensor(), take_backward(g.head(), g.in(0), g.like(1), 0, IndexMode::clip)};
+                [](const EmbeddingAttrs& a, const Gradient& g) -> Tensors {
+                  return {Tensor(), take_backward(g.head(), g.in(0), g.like(1), 0, a.mode())};
                 })
       .sample({index_sample({2, 3}, 5), {5, 4}}, {.input_dim = 5, .output_dim = 4});
 }
@@ -240,6 +244,30 @@ GLUINO_OP(_pick_backward, PickAttrs) {
                 })
       .sample({{3}, index_sample({3}, 4), {3, 4}});
   for_compiler(op).row_call([](const PickAttrs& a, std::span<const Shape> in) { return pick_of_rows(a, in[2], RowFunction::pick_grad); });
+}
+struct CheckIndexAttrs {
+  int axis = -1;
+  static void fields(AttrFields<CheckIndexAttrs>& f) { f.field("axis", &CheckIndexAttrs::axis, "the axis that the indices count along"); }
+};
+// Beside pick, which clips in one sweep with what surrounds it, where an index out of range is a mistake.
+GLUINO_OP(_check_index, CheckIndexAttrs) {
+  op.doc("The indices themselves; one that the axis of data does not have, or a negative one, is an error.")
+      .input("index")
+      .own_dtype()
+      .input("data")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .shape([](const CheckIndexAttrs& a, std::span<const Shape> in) { return normalize_axis(a.axis, in[1]), in[0]; })
+      .dtype([](const CheckIndexAttrs&, std::span<const DType> in, DType) { return in[0]; })
+      .kernel([](const CheckIndexAttrs& a, KernelContext& k) {
+        const int axis = normalize_axis(a.axis, k.in(1).shape());
+        const int64_t extent = k.in(1).shape()[axis];
+        for (int64_t v : integers(k.in(0)))
+          if (v < 0 || v >= extent) raise<IndexError>("index {} is out of range for axis {}, which has {} elements", v, axis, extent);
+        std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes());
+      })
+      .gradient({}, [](const Gradient& g) -> Tensors { return Tensors(static_cast<size_t>(g.num_inputs())); })
+      .sample({index_sample({3}, 4), {3, 4}});
 }
 GLUINO_OP(batch_take, NoAttrs) {
   op.doc("One element of each row of a matrix, named by an index.")
