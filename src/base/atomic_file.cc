@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "base/file.h"
 #include "base/format.h"
 
 namespace gluino {
@@ -209,9 +210,17 @@ void AtomicFile::commit_together(const std::vector<AtomicFile*>& files) {
   for (AtomicFile* f : files) f->sync_folder();
 }
 
+// Of several files those that do not change stay as they are: if only one does, nothing can come in between.
+static bool is_there(const FileContent& f) {
+  struct stat info {};
+  return lstat(f.path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) == f.bytes.size() &&
+         read_file(f.path) == f.bytes;
+}
+
 void write_files(const std::vector<FileContent>& files) {
   std::vector<AtomicFile> written;
   for (const FileContent& f : files) {
+    if (files.size() > 1 && is_there(f)) continue;
     written.emplace_back(f.path).write(f.bytes);
     written.back().finish();
   }

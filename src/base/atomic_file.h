@@ -48,7 +48,7 @@ struct FileContent {
   std::string path;
   std::string_view bytes;
 };
-// AtomicFile::commit_together of these.
+// AtomicFile::commit_together of these; of several, those that have their content already are left alone.
 void write_files(const std::vector<FileContent>& files);
 
 }  // namespace gluino

@@ -438,9 +438,10 @@ def test_killed_at_any_moment(tmp_path):
         for name in NAMES:
             try:
                 assert writers.read(name) in (1, 2), name
-            except (AssertionError, MXNetError) as error:
+            except (AssertionError, ValueError, MXNetError) as error:
                 # Between the two renames of a pair: told when it is loaded, never mixed.
-                assert name == "export" and ("do not belong together" in str(error) or "shape" in str(error)), (name, error)
+                assert name == "export" and any(text in str(error) for text in ("do not belong together", "has none of the parameters", "shape")), \
+                    (name, error)
     assert caught >= kills // 4, "the children must have been caught in the middle"
     for name in NAMES:
         writers.write(name, 2)
