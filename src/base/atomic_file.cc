@@ -220,7 +220,10 @@ static bool is_there(const FileContent& f) {
 void write_files(const std::vector<FileContent>& files) {
   std::vector<AtomicFile> written;
   for (const FileContent& f : files) {
-    if (files.size() > 1 && is_there(f)) continue;
+    if (files.size() > 1 && is_there(f)) {
+      remove_strays(folder_of(f.path));
+      continue;
+    }
     written.emplace_back(f.path).write(f.bytes);
     written.back().finish();
   }
