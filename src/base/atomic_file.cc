@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "base/file.h"
 #include "base/format.h"
 
 namespace gluino {
@@ -59,29 +60,34 @@ void remove_if_stray(const std::string& path, bool is_of_this_machine) {
   close(file);
 }
 
-void scan_for_strays(const std::string& folder) {
+// Gives the number of files there.
+int64_t scan_for_strays(const std::string& folder) {
   DIR* entries = opendir(folder.c_str());
-  if (!entries) return;
+  if (!entries) return 0;
+  int64_t count = 0;
   while (const dirent* entry = readdir(entries)) {
+    ++count;
     const std::string_view name = entry->d_name;
     if (name.starts_with(kBeginning) && name.ends_with(kEnding))
       remove_if_stray(folder + "/" + entry->d_name, name.starts_with(names_of_this_machine()));
   }
   closedir(entries);
+  return count;
 }
 
-// To look through a folder of a million files takes long: no more than a hundredth of the time goes into that.
+// Before every write. To look through a folder of a million files takes long: no more than a hundredth of the time goes into that.
 void remove_strays(const std::string& folder) {
   using Clock = std::chrono::steady_clock;
   constexpr size_t kRemembered = 64;
+  constexpr int64_t kFew = 1000;
   thread_local std::map<std::string, Clock::time_point> next_scan;
   if (next_scan.size() > kRemembered) next_scan.clear();
   const Clock::time_point begin = Clock::now();
   Clock::time_point& next = next_scan[folder];
   if (begin < next) return;
-  scan_for_strays(folder);
+  const int64_t count = scan_for_strays(folder);
   const Clock::time_point end = Clock::now();
-  next = end + 100 * (end - begin);
+  next = count <= kFew ? end : end + 100 * (end - begin);
 }
 
 // Some file systems have no fsync, which is not the writer's trouble.
@@ -159,7 +165,12 @@ void AtomicFile::write(std::string_view bytes) {
   write_through(bytes);
 }
 
+void AtomicFile::check_process() const {
+  if (process_ != getpid()) raise<SystemError>("cannot write '{}': another process has begun it", path_);
+}
+
 void AtomicFile::write_through(std::string_view bytes) {
+  check_process();
   if (file_ < 0) raise<SystemError>("cannot write '{}': an earlier write to it has failed", path_);
   while (!bytes.empty()) {
     const ssize_t n = ::write(file_, bytes.data(), bytes.size());
@@ -170,17 +181,20 @@ void AtomicFile::write_through(std::string_view bytes) {
 }
 
 void AtomicFile::finish() {
-  if (std::exchange(is_finished_, true)) return;
+  if (is_finished_) return;
   write_through(waiting_);
   if (durability_ == Durability::lasting && !sync(file_)) fail();
+  is_finished_ = true;
 }
 
-void AtomicFile::commit() {
-  if (process_ != getpid()) raise<SystemError>("cannot write '{}': another process has begun it", path_);
-  finish();
+void AtomicFile::give_name() {
+  check_process();
   if (temporary_.empty()) return;
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
   temporary_.clear();
+}
+
+void AtomicFile::sync_folder() {
   if (durability_ == Durability::passing) return;
   const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;  // one that may be written to but not read
@@ -189,13 +203,33 @@ void AtomicFile::commit() {
   if (!is_synced) fail();
 }
 
+void AtomicFile::commit() { commit_together({this}); }
+void AtomicFile::commit_together(const std::vector<AtomicFile*>& files) {
+  for (AtomicFile* f : files) f->finish();
+  for (AtomicFile* f : files) f->give_name();
+  for (AtomicFile* f : files) f->sync_folder();
+}
+
+// Of several files those that do not change stay as they are: if only one does, nothing can come in between.
+static bool is_there(const FileContent& f) {
+  struct stat info {};
+  return lstat(f.path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) == f.bytes.size() &&
+         read_file(f.path) == f.bytes;
+}
+
 void write_files(const std::vector<FileContent>& files) {
   std::vector<AtomicFile> written;
   for (const FileContent& f : files) {
+    if (files.size() > 1 && is_there(f)) {
+      remove_strays(folder_of(f.path));
+      continue;
+    }
     written.emplace_back(f.path).write(f.bytes);
     written.back().finish();
   }
-  for (AtomicFile& f : written) f.commit();
+  std::vector<AtomicFile*> all;
+  for (AtomicFile& f : written) all.push_back(&f);
+  AtomicFile::commit_together(all);
 }
 
 }  // namespace gluino

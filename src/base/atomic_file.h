@@ -24,10 +24,16 @@ class AtomicFile {
   void write(std::string_view bytes);  // after one that failed there is no commit
   void finish();                       // whatever a full disk could prevent is done after it; commit() calls it
   void commit();
+  // Files that belong together, in this order: all are complete before the first one gets its name, and get their names one right after
+  // the other.
+  static void commit_together(const std::vector<AtomicFile*>& files);
 
  private:
   void open_temporary(unsigned permissions);
   void write_through(std::string_view bytes);
+  void check_process() const;
+  void give_name();
+  void sync_folder();
   void abandon();
   [[noreturn]] void fail();
 
@@ -42,7 +48,7 @@ struct FileContent {
   std::string path;
   std::string_view bytes;
 };
-// Files that belong together: all are complete on the disk before the first one gets its name, in the order given.
+// AtomicFile::commit_together of these; of several, those that have their content already are left alone.
 void write_files(const std::vector<FileContent>& files);
 
 }  // namespace gluino

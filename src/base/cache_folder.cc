@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -22,13 +23,20 @@
 namespace gluino {
 namespace {
 
-// First in every file; the identity follows, then the content. The checksum is over both.
+// First in every file; the identity follows, then zeros up to a page of the content's own. The checksum is over all that follows.
 struct Header {
   char magic[16];
   uint64_t identity_bytes, content_bytes;
   XXH128_hash_t checksum;
 };
 constexpr char kMagic[16] = "gluino cache 2\n";
+constexpr size_t kPage = 4096;
+
+std::string with_padding(std::string_view identity) {
+  std::string text(identity);
+  text.resize((sizeof(Header) + identity.size() + kPage - 1) / kPage * kPage - sizeof(Header));
+  return text;
+}
 
 class OpenFile {
  public:
@@ -39,6 +47,7 @@ class OpenFile {
     if (file_ >= 0) close(file_);
   }
   int get() const { return file_; }
+  int release() { return std::exchange(file_, -1); }
 
  private:
   int file_;
@@ -117,32 +126,53 @@ std::string CacheFolder::name_of(std::string_view identity) const {
   return fmt::format("{:016x}{:016x}{}", h.high64, h.low64, ending_);
 }
 
-bool CacheFolder::find(std::string_view identity, const std::function<char*(size_t)>& memory) const {
-  constexpr size_t kBlock = 1 << 18;  // is still in the processor's cache when it is hashed
-  const OpenFile folder(open_folder(path_));
-  if (folder.get() < 0) return false;
-  const OpenFile file(openat(folder.get(), name_of(identity).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat info {};
-  if (file.get() < 0 || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || !doubt_about(info).empty()) return false;
-  Header header;
-  std::string same(identity.size(), '\0');
-  if (!read_all(file.get(), &header, sizeof header) || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 ||
-      header.identity_bytes != identity.size() || !read_all(file.get(), same.data(), same.size()) || same != identity)
-    return false;
-  // The length in the file is believed only as far as the file itself reaches.
-  if (header.content_bytes != static_cast<uint64_t>(info.st_size) - sizeof header - identity.size()) return false;
-  char* content = memory(static_cast<size_t>(header.content_bytes));
-  if (!content) return false;
-  Checksum checksum;
-  checksum.add(identity);
-  for (size_t at = 0; at < header.content_bytes; at += kBlock) {
-    const size_t n = std::min<size_t>(kBlock, header.content_bytes - at);
-    if (!read_all(file.get(), content + at, n)) return false;
-    checksum.add({content + at, n});
+// A file of the folder, up to its content. Not open: there is none that can be believed.
+struct CacheFolder::Piece {
+  std::unique_ptr<OpenFile> file;
+  Header header{};
+  std::string before;  // what stands between header and content
+
+  // `content` is all of it, and was read from the file.
+  bool fits(std::string_view content) const {
+    Checksum checksum;
+    checksum.add(before);
+    checksum.add(content);
+    return XXH128_isEqual(checksum.value(), header.checksum);
   }
-  if (!XXH128_isEqual(checksum.value(), header.checksum)) return false;
-  futimens(file.get(), nullptr);  // used now
-  return true;
+};
+
+CacheFolder::Piece CacheFolder::open_piece(std::string_view identity) const {
+  const OpenFile folder(open_folder(path_));
+  if (folder.get() < 0) return {};
+  Piece piece;
+  piece.file = std::make_unique<OpenFile>(openat(folder.get(), name_of(identity).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const int file = piece.file->get();
+  struct stat info {};
+  if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || !doubt_about(info).empty()) return {};
+  const std::string wanted = with_padding(identity);
+  piece.before.resize(wanted.size());
+  if (!read_all(file, &piece.header, sizeof piece.header) || std::memcmp(piece.header.magic, kMagic, sizeof kMagic) != 0 ||
+      piece.header.identity_bytes != identity.size() || !read_all(file, piece.before.data(), piece.before.size()) || piece.before != wanted)
+    return {};
+  // The length in the file is believed only as far as the file itself reaches.
+  if (piece.header.content_bytes != static_cast<uint64_t>(info.st_size) - sizeof piece.header - wanted.size()) return {};
+  futimens(file, nullptr);  // used now
+  return piece;
+}
+
+bool CacheFolder::find(std::string_view identity, const std::function<char*(size_t)>& memory) const {
+  const Piece piece = open_piece(identity);
+  if (!piece.file) return false;
+  const auto bytes = static_cast<size_t>(piece.header.content_bytes);
+  char* content = memory(bytes);
+  return content && read_all(piece.file->get(), content, bytes) && piece.fits({content, bytes});
+}
+
+std::shared_ptr<MappedFile> CacheFolder::map(std::string_view identity, size_t bytes) const {
+  const Piece piece = open_piece(identity);
+  if (!piece.file || piece.header.content_bytes != bytes) return nullptr;
+  const std::shared_ptr<MappedFile> mapped = MappedFile::map(piece.file->release(), sizeof(Header) + piece.before.size(), bytes);
+  return mapped && piece.fits({mapped->data(), bytes}) ? mapped : nullptr;
 }
 
 std::optional<std::string> CacheFolder::find(std::string_view identity) const {
@@ -158,15 +188,16 @@ void CacheFolder::put(std::string_view identity, std::string_view content) const
   make_folders(path_);
   const OpenFile folder(open_folder(path_));
   if (folder.get() < 0) return;
+  const std::string before = with_padding(identity);
   Checksum checksum;
-  checksum.add(identity);
+  checksum.add(before);
   checksum.add(content);
   Header header{.magic = {}, .identity_bytes = identity.size(), .content_bytes = content.size(), .checksum = checksum.value()};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   try {
     AtomicFile file(path_ + "/" + name_of(identity), AtomicFile::Durability::passing, 0600);
     file.write({reinterpret_cast<const char*>(&header), sizeof header});
-    file.write(identity);
+    file.write(before);
     file.write(content);
     file.commit();
   } catch (const SystemError&) {  // the next process makes it again

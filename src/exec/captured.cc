@@ -3,11 +3,13 @@
 #include <map>
 #include <mutex>
 
+#include "base/fork.h"
+
 namespace gluino {
 namespace {
 
 struct Table {
-  std::mutex mutex;
+  NoForkMutex mutex;
   std::map<const detail::TensorImpl*, std::weak_ptr<CapturedTensor>> tensors;
 };
 Table& table() {
@@ -24,10 +26,12 @@ std::shared_ptr<CapturedTensor> CapturedTensor::of(const Tensor& live) {
   std::weak_ptr<CapturedTensor>& known = table().tensors[live.impl().get()];
   if (auto found = known.lock()) return found;
   const std::shared_ptr<CapturedTensor> made(new CapturedTensor(live), [](CapturedTensor* c) {
-    const std::lock_guard inner(table().mutex);
-    const auto it = table().tensors.find(c->live().impl().get());
-    if (it != table().tensors.end() && it->second.expired()) table().tensors.erase(it);
-    delete c;
+    {
+      const std::lock_guard inner(table().mutex);
+      const auto it = table().tensors.find(c->live().impl().get());
+      if (it != table().tensors.end() && it->second.expired()) table().tensors.erase(it);
+    }
+    delete c;  // with the last of a tensor code of its owner may run
   });
   known = made;
   return made;

@@ -77,7 +77,7 @@ std::vector<std::string> records_seeds() {
     recordio::Writer writer(path);
     writer.write(recordio::pack_img({{1}, 2, 3}, picture, 90, ".jpg"));
     writer.write(recordio::pack_img({{1, 2, 3}}, picture, 90, ".png"));
-    writer.write(std::string("magic") + std::string("\x0a\x23\xd7\xce\x0a\x23\xd7\xce and no image", 24));
+    writer.write(std::string("magic") + "\x0a\x23\xd7\xce\x0a\x23\xd7\xce and no image");
     writer.close();
   })};
 }

@@ -45,6 +45,16 @@ TEST_F(Kept, OutlivesItsFile) {
   EXPECT_TRUE(same_bits(found, value));
   EXPECT_FALSE(find("a").defined());
 }
+// Whoever shortens the file waits until nobody needs it any more.
+TEST_F(Kept, OutlivesThatItsFileIsShortened) {
+  for (int i = 0; i < 20; ++i) {
+    kept.put("a", value);
+    const Tensor found = find("a");
+    if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    fs::resize_file(only_file(), 0);
+    EXPECT_TRUE(same_bits(found, value));
+  }
+}
 TEST_F(Kept, DamagedFilesAreNoFiles) {
   kept.put("a", value);
   const fs::path file = only_file();

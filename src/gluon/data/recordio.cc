@@ -131,8 +131,7 @@ void Writer::close() {
   index.finish();
   // Both are complete. A kill from here on may leave records without an index, which can be made again, but never the wrong index.
   ::unlink(index_path_.c_str());
-  records->commit();
-  index.commit();
+  AtomicFile::commit_together({records.get(), &index});
 }
 
 IndexEntries read_index(const std::string& path) {

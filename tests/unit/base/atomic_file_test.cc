@@ -154,6 +154,10 @@ TEST_F(Atomic, AFullDiskLeavesTheOldContent) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string large(5000, 'n');
   GLUINO_EXPECT_ERROR(SystemError, "cannot write '" + path_ + "': File too large", write_file(path_, large));
+  AtomicFile failed(path_);
+  failed.write(large);
+  EXPECT_THROW(failed.commit(), SystemError);
+  GLUINO_EXPECT_ERROR(SystemError, "an earlier write to it has failed", failed.commit());
   GLUINO_EXPECT_ERROR(SystemError, "second': File too large", write_files({{path_, "new"}, {folder_ + "/second", large}}));
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);

@@ -48,11 +48,12 @@ TEST_F(Cache, DamagedFilesAreAsGoodAsNone) {
   cache_.put("identity", "some object code");
   const fs::path file = only_file();
   const std::string whole = read_file(file);
-  for (size_t length = 0; length < whole.size(); ++length) {
+  const auto next = [&](size_t at) { return at + (at < 100 || at + 30 > whole.size() ? 1 : 89); };  // between them there are zeros
+  for (size_t length = 0; length < whole.size(); length = next(length)) {
     std::ofstream(file, std::ios::binary) << whole.substr(0, length);
     EXPECT_FALSE(cache_.find("identity")) << "cut to " << length;
   }
-  for (size_t i = 0; i < whole.size(); ++i) {
+  for (size_t i = 0; i < whole.size(); i = next(i)) {
     std::string turned = whole;
     turned[i] = static_cast<char>(turned[i] ^ 4);
     std::ofstream(file, std::ios::binary) << turned;

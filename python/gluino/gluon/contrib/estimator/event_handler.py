@@ -158,7 +158,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         found = []
         for name in os.listdir(self.model_dir):
             match = re.fullmatch(re.escape(self.model_prefix) + r"-epoch(\d+)batch(\d+)\.params", name)
-            if match:
+            if match and os.path.exists(os.path.join(self.model_dir, name[:-len("params")] + "states")):
                 found.append((int(match[1]), int(match[2])))
         if not found:
             return
@@ -178,8 +178,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _write(self, estimator, name):
         path = os.path.join(self.model_dir, name)
-        estimator.net.save_parameters(path + ".params")
+        # The parameters, which the handler looks for, come last: a kill leaves no checkpoint without states.
         estimator.trainer.save_states(path + ".states")
+        estimator.net.save_parameters(path + ".params")
         return path
 
     def _save(self, estimator, epoch):
