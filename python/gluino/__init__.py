@@ -27,7 +27,8 @@ from . import gluon, module, test_utils  # noqa: E402
 from .executor import Executor  # noqa: F401,E402
 from .gluon.symbol_block import load_block  # noqa: F401,E402
 from ._hybrid import hybrid  # noqa: F401,E402
-from . import contrib  # noqa: E402
+from . import _aliases, contrib  # noqa: E402
 
 init, opt, mod, kv, viz, mon, rnd, img, device = initializer, optimizer, module, kvstore, visualization, monitor, random, image, context
 __version__ = "1.9.1"
+_aliases.install()

@@ -52,6 +52,16 @@ def methods(symbolic):
     return result
 
 
+def elsewhere(package):
+    """The __getattr__ of a module whose names MXNet has here, and this package in the module around it."""
+    def __getattr__(name):
+        import importlib
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(package), name)
+    return __getattr__
+
+
 def missing(package):
     """The __getattr__ of a namespace of operators: an AttributeError with the nearest name."""
     def __getattr__(name):

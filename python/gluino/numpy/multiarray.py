@@ -1,7 +1,7 @@
 """mx.np.ndarray: arrays with NumPy's rules (zero axes, boolean comparisons), and the functions that make them."""
 import numpy as _np
 
-from .. import _core
+from .. import _core, _register
 from ..base import dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
@@ -222,3 +222,6 @@ def full_like(a, fill_value, dtype=None, order="C", ctx=None, out=None):
 
 
 empty_like = zeros_like
+
+
+__getattr__ = _register.elsewhere("gluino.numpy")  # MXNet has all functions of arrays in this module

@@ -3,7 +3,7 @@ import contextlib
 
 import numpy as _np
 
-from .. import ndarray as nd
+from .. import _register, ndarray as nd
 from ..base import MXNetError
 from . import states as states_file
 
@@ -284,3 +284,6 @@ def _may_be_same(shape, stored):
 def get_updater(optimizer):
     """An updater for this optimizer."""
     return Updater(optimizer)
+
+
+__getattr__ = _register.elsewhere("gluino.optimizer")  # MXNet has all optimizers in this module
