@@ -9,7 +9,7 @@ _ALIASES = {
     "ndarray.numpy_extension.random": "numpy_extension.random",
     "symbol.numpy": "numpy", "symbol.numpy._symbol": "numpy", "symbol.numpy.linalg": "numpy.linalg", "symbol.numpy.random": "numpy.random",
     "symbol.numpy_extension": "numpy_extension", "symbol.numpy_extension.random": "numpy_extension.random",
-    "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "kvstore_server": "kvstore.kvstore_server",
+    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib", "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "kvstore_server": "kvstore.kvstore_server",
 }
 
 
