@@ -53,7 +53,7 @@ def functions(draw, array_type):
         """Generalized negative binomial."""
         return sampled("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out)
 
-    def multinomial(data, shape=None, get_prob=False, out=None, dtype="int32", **kwargs):
+    def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, **kwargs):
         """Positions drawn with the probabilities of the last axis."""
         return draw("_sample_multinomial", dtype, None, out, {"data": data, "shape": shape, "get_prob": get_prob})
 

@@ -138,6 +138,9 @@ class Frame(_Span):
 class Event(_Span):
     """An event."""
 
+    def __init__(self, name):
+        super().__init__(Domain("event"), name)
+
 
 class Scope(_Span):
     """A `with` scope."""

@@ -96,19 +96,19 @@ def _decorated(target, scopes):
     return inside
 
 
-def use_np(target):
+def use_np(func):
     """Decorates a function or class: it runs in NumPy mode."""
-    return _decorated(target, ("shape", "array"))
+    return _decorated(func, ("shape", "array"))
 
 
-def use_np_array(target):
+def use_np_array(func):
     """Decorates a function or class: arrays are mx.np arrays inside."""
-    return _decorated(target, ("array",))
+    return _decorated(func, ("array",))
 
 
-def use_np_shape(target):
+def use_np_shape(func):
     """Decorates a function or class: NumPy shapes inside."""
-    return _decorated(target, ("shape",))
+    return _decorated(func, ("shape",))
 
 
 def set_module(module):

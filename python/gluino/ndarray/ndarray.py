@@ -225,6 +225,22 @@ class NDArray(Readable, _core.Array):
 
     # ---- what operators do not know
 
+    def expand_dims(self, axis, inplace=False):
+        """With a new axis; inplace=True gives a view."""
+        return self._call("expand_dims", axis=axis)
+
+    def squeeze(self, axis=None, inplace=False):
+        """Without axes of extent 1."""
+        return self._call("squeeze", axis=axis)
+
+    def flatten(self, inplace=False):
+        """All axes but the first as one."""
+        return self._call("Flatten")
+
+    def diag(self, k=0, **kwargs):
+        """A diagonal, or a matrix with one."""
+        return self._call("diag", k=k, **kwargs)
+
     def slice_assign(self, rhs, begin, end, step):
         """Writes `rhs` into a slice."""
         self[_slices(begin, end, step)] = rhs
@@ -413,10 +429,21 @@ def waitall():
     """Returns at once: operators have finished when they return."""
 
 
-def imdecode(buf, flag=1, to_rgb=True, **kwargs):
-    """Decodes an image; see mx.image.imdecode."""
+def imdecode(str_img, clip_rect=(0, 0, 0, 0), out=None, index=0, channels=3, mean=None, **kwargs):
+    """An image (1, channel, height, width) of float32 from the bytes of a file, a part of it where clip_rect (x0, y0, x1, y1) says so;
+    with flag or to_rgb, what mx.image.imdecode gives."""
     from .. import image
-    return image.imdecode(buf, flag=flag, to_rgb=to_rgb)
+    if kwargs:
+        return image.imdecode(str_img, **kwargs)
+    pixels = image.imdecode(str_img, flag=int(channels == 3)).as_nd_ndarray().transpose((2, 0, 1)).astype("float32")
+    left, top, right, bottom = clip_rect
+    if right and bottom:
+        pixels = pixels[:, top:bottom, left:right]
+    pixels = pixels if mean is None else pixels - mean
+    if out is None:
+        return pixels.expand_dims(axis=0)
+    out[index] = pixels
+    return out
 
 
 # ---- files and other frameworks
@@ -456,9 +483,12 @@ def load_frombuffer(buf):
 loads = load_frombuffer
 
 
-def from_numpy(ndarray, zero_copy=True):
-    """An array with the values and the dtype of a NumPy array."""
-    return array(ndarray, dtype=ndarray.dtype)
+def from_numpy(ndarray, zero_copy=True, array_cls=None):
+    """An array with the values and the dtype of a NumPy array, copied; zero_copy=True makes the source read-only, as in MXNet."""
+    made = array(ndarray, dtype=ndarray.dtype)
+    if zero_copy:
+        ndarray.flags.writeable = False
+    return made if array_cls in (None, NDArray) else made.as_np_ndarray()
 
 
 def from_dlpack(dlpack):

@@ -59,6 +59,10 @@ class Optimizer:
                               "learning rate of the optimizer only when the LRScheduler of the optimizer is undefined.")
         self.lr = lr
 
+    def set_lr_scale(self, args_lrscale):
+        """Raises: its heir is set_lr_mult."""
+        raise DeprecationWarning("set_lr_scale is deprecated; use set_lr_mult")
+
     def set_lr_mult(self, args_lr_mult):
         """Factors of the rate by name or index."""
         self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
@@ -240,6 +244,14 @@ class Updater:
                                  f"of now keeps {needed}")
         del self._loaded[index]
         self._shapes[index] = weight.shape
+
+    def sync_state_context(self, state, context):
+        """A state, or nested ones, on a context."""
+        if isinstance(state, nd.NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(part, context) for part in state)
+        return state
 
     def check_weights(self, weights, what="the states loaded", complete=False):
         """Raises where loaded states are those of other weights than these, (name, shape) by index; `complete`: there are no others."""

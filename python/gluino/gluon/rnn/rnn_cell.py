@@ -113,8 +113,10 @@ class _GatedCell(HybridRecurrentCell):
 class RNNCell(_GatedCell):
     """activation(i2h + h2h)."""
 
-    def __init__(self, hidden_size, activation="tanh", **kwargs):
-        super().__init__(hidden_size, **kwargs)
+    def __init__(self, hidden_size, activation="tanh", i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
+                 h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
+                         params)
         self._activation = activation
 
     def _alias(self):
@@ -131,8 +133,10 @@ class LSTMCell(_GatedCell):
 
     _gates = 4
 
-    def __init__(self, hidden_size, activation="tanh", recurrent_activation="sigmoid", **kwargs):
-        super().__init__(hidden_size, **kwargs)
+    def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
+                 h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None, activation="tanh", recurrent_activation="sigmoid"):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
+                         params)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def _alias(self):
@@ -202,6 +206,10 @@ class _Stack:
 class SequentialRNNCell(_Stack, RecurrentCell):
     """Cells on top of each other."""
 
+    def hybrid_forward(self, *args, **kwargs):
+        """Raises: HybridSequentialRNNCell can be compiled."""
+        raise NotImplementedError("SequentialRNNCell cannot be compiled; use HybridSequentialRNNCell")
+
     def forward(self, inputs, states):
         return self._stacked(inputs, states)
 
@@ -237,8 +245,20 @@ class ModifierCell(HybridRecurrentCell):
         super().__init__(prefix=base_cell.prefix + self._alias() + "_")
         self.base_cell = base_cell
 
+    @property
+    def params(self):
+        """The parameters of the cell inside."""
+        return self.base_cell.params
+
     def state_info(self, batch_size=0):
         return self.base_cell.state_info(batch_size)
+
+    def begin_state(self, func=nd.zeros, **kwargs):
+        return self.base_cell.begin_state(func=func, **kwargs)
+
+    def hybrid_forward(self, F, inputs, states):
+        """What the cell around does; define it."""
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward")
 
 
 class ZoneoutCell(ModifierCell):

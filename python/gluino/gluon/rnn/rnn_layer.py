@@ -25,7 +25,7 @@ class _RNNLayer(HybridBlock):
                 self._add(f"{side}{layer}_i2h_bias", (gates * hidden_size,), i2h_bias_initializer)
                 self._add(f"{side}{layer}_h2h_bias", (gates * hidden_size,), h2h_bias_initializer)
                 if projection_size:
-                    self._add(f"{side}{layer}_h2r_weight", (projection_size, hidden_size), h2h_weight_initializer)
+                    self._add(f"{side}{layer}_h2r_weight", (projection_size, hidden_size), self._h2r_weight_initializer)
             inputs = step * self._dir
 
     def _add(self, name, shape, init):
@@ -111,7 +111,10 @@ class LSTM(_RNNLayer):
 
     def __init__(self, hidden_size, num_layers=1, layout="TNC", dropout=0, bidirectional=False, input_size=0, i2h_weight_initializer=None,
                  h2h_weight_initializer=None, i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", projection_size=None,
-                 dtype="float32", **kwargs):
+                 h2r_weight_initializer=None, state_clip_min=None, state_clip_max=None, state_clip_nan=False, dtype="float32", **kwargs):
+        if state_clip_min is not None or state_clip_max is not None or state_clip_nan:
+            raise NotImplementedError("LSTM: states are not clipped; leave state_clip_min, state_clip_max and state_clip_nan out")
+        self._h2r_weight_initializer = h2r_weight_initializer
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer, h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, "lstm", 4, projection_size, dtype=dtype, **kwargs)
 

@@ -76,6 +76,11 @@ class Inception3(Features):
             self.output = nn.Dense(classes)
 
 
+def make_aux(classes):
+    """The classifier beside the network that MXNet kept for training."""
+    return sequence(nn.AvgPool2D(5, 3), _basic(128, 1), _basic(768, 5), nn.Flatten(), nn.Dense(classes))
+
+
 def inception_v3(pretrained=False, ctx=None, root=None, **kwargs):
     """Inception v3; pretrained=True reads the weights from a file in `root`."""
     return with_weights(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)
