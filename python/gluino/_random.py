@@ -2,7 +2,9 @@
 distribution (numbers as parameters, arrays as parameters)."""
 from . import _core
 
-NAMES = ["uniform", "normal", "randn", "poisson", "exponential", "gamma", "negative_binomial", "generalized_negative_binomial",
+_LIKE = {"uniform": {"low": 0, "high": 1}, "normal": {"loc": 0, "scale": 1}, "exponential": {"lam": 1}, "poisson": {"lam": 1},
+         "gamma": {"alpha": 1, "beta": 1}, "negative_binomial": {"k": 1, "p": 1}, "generalized_negative_binomial": {"mu": 1, "alpha": 1}}
+NAMES = [*(f"{name}_like" for name in _LIKE), "uniform", "normal", "randn", "poisson", "exponential", "gamma", "negative_binomial", "generalized_negative_binomial",
          "multinomial", "shuffle", "randint", "bernoulli"]
 
 
@@ -53,8 +55,8 @@ def functions(draw, array_type):
         """Generalized negative binomial."""
         return sampled("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out)
 
-    def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, **kwargs):
-        """Positions drawn with the probabilities of the last axis."""
+    def multinomial(data, shape=None, get_prob=False, out=None, dtype="int32", **kwargs):
+        """Positions drawn with the probabilities of the last axis; get_prob: with the logarithms of these."""
         return draw("_sample_multinomial", dtype, None, out, {"data": data, "shape": shape, "get_prob": get_prob})
 
     def shuffle(data, **kwargs):
@@ -70,4 +72,14 @@ def functions(draw, array_type):
         return draw("_bernoulli", dtype, None, out, {"prob": prob, "shape": (1,) if shape is None else shape})
 
     made = dict(locals())
+    made.update({f"{name}_like": _like(draw, name, parameters) for name, parameters in _LIKE.items()})
     return {name: made[name] for name in NAMES}
+
+
+def _like(draw, name, parameters):
+    def function(data, *args, out=None, **kwargs):
+        given = {**parameters, **dict(zip(parameters, args)), **kwargs}
+        return draw(f"_random_{name}_like", None, None, out, {"data": data, **given})
+    function.__name__ = function.__qualname__ = f"{name}_like"
+    function.__doc__ = f"Numbers of the distribution {name} in the shape of another array."
+    return function

@@ -237,6 +237,10 @@ class NDArray(Readable, _core.Array):
         """All axes but the first as one."""
         return self._call("Flatten")
 
+    def broadcast_like(self, other, **kwargs):
+        """Repeated to the shape of another array."""
+        return _operator("broadcast_like")(self, other, **kwargs)
+
     def diag(self, k=0, **kwargs):
         """A diagonal, or a matrix with one."""
         return self._call("diag", k=k, **kwargs)
@@ -421,7 +425,11 @@ def onehot_encode(indices, out):
     return out
 
 
-power = _core.binary_functions["power"]
+def power(base, exp):
+    """base to the power of exp, arrays or numbers."""
+    return _core.binary_functions["power"](base, exp)
+
+
 true_divide = _core.binary_functions["divide"]
 
 

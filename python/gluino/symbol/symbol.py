@@ -6,7 +6,8 @@ from ..executor import Executor
 from ..ndarray.ndarray import Readable
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace", "eye", "array",
-           "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "waitall", "moveaxis", "histogram"]
+           "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "power", "maximum", "minimum", "hypot", "waitall", "moveaxis",
+           "histogram"]
 
 _operators = {}
 
@@ -393,12 +394,31 @@ def histogram(a, bins=10, range=None, **kwargs):
     return _operator("_histogram")(a, bin_cnt=bins, range=range, **kwargs)
 
 
-pow = _core.binary_functions["power"]
+def power(base, exp):
+    """base to the power of exp, symbols or numbers."""
+    return _core.binary_functions["power"](base, exp)
+
+
+pow = power
+
+
+def maximum(left, right):
+    """The larger of two symbols or numbers."""
+    return _core.binary_functions["maximum"](left, right)
+
+
+def minimum(left, right):
+    """The smaller of two symbols or numbers."""
+    return _core.binary_functions["minimum"](left, right)
+
+
+def hypot(left, right):
+    """sqrt(left^2 + right^2)."""
+    return _core.binary_functions["hypot"](left, right)
 
 
 def waitall():
     """Returns at once."""
-
 
 
 

@@ -114,7 +114,14 @@ class _TokenEmbedding(vocab.Vocabulary):
             self._idx_to_vec[self.token_to_idx[word]] = vector
 
 
-register = registry.get_register_func(_TokenEmbedding, "token embedding")
+_register = registry.get_register_func(_TokenEmbedding, "token embedding")
+
+
+def register(embedding_cls):
+    """Makes an embedding known by the lower-case name of its class."""
+    return _register(embedding_cls)
+
+
 _create = registry.get_create_func(_TokenEmbedding, "token embedding")
 
 
