@@ -2,7 +2,7 @@
 import numpy as _np
 
 from .. import _core, _register
-from ..base import as_dtype, dtype_name
+from ..base import ShapeError, as_dtype, dtype_name
 from ..context import Context, engine_device, placed
 
 __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis", "waitall", "load",
@@ -149,6 +149,17 @@ class NDArray(Readable, _core.Array):
 
     def __dlpack_device__(self):
         return 1, self._device_id
+
+    def reshape(self, *args, **kwargs):
+        """A view of another shape; 0, -1, -2, -3, -4 as in MXNet. A smaller one, where nothing is recorded, shows the first elements."""
+        try:
+            return Readable.reshape(self, *args, **kwargs)
+        except ShapeError:
+            shape = flat_shape(args, kwargs)
+            wanted = int(_np.prod(shape)) if all(extent > 0 for extent in shape) else self.size
+            if _core.is_recording() or wanted >= self.size:
+                raise
+            return Readable.reshape(Readable.reshape(self, (-1,))[:wanted], shape)
 
     # ---- where it lives
 
@@ -376,6 +387,8 @@ def moveaxis(tensor, source, destination):
         if not -ndim <= axis < ndim:
             raise ValueError(f"axis {axis} is out of range for an array with {ndim} axes")
     sources, destinations = [s % ndim for s in sources], [d % ndim for d in destinations]
+    if len(set(sources)) < len(sources) or len(set(destinations)) < len(destinations):
+        raise ValueError(f"an axis is named twice: {source} to {destination}")
     order = [axis for axis in range(ndim) if axis not in sources]
     for place, axis in sorted(zip(destinations, sources)):
         order.insert(place, axis)

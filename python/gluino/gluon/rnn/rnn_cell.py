@@ -1,10 +1,23 @@
 """Cells: one step of a recurrent network; unroll() runs several."""
+from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
 from ..block import Block, HybridBlock
 
 __all__ = ["RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell", "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell",
            "ModifierCell", "ZoneoutCell", "ResidualCell", "BidirectionalCell"]
+
+
+class OpenState:
+    """What begin_state(batch_size=0) gives in a program that is traced: 0 stands for the batch of the input, which is not known yet."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+
+def has_open_batch(state):
+    """Whether a state waits for the batch."""
+    return isinstance(state, OpenState) or (isinstance(state, nd.NDArray) and 0 in state.shape)
 
 
 def _functions(x):
@@ -42,7 +55,9 @@ class RecurrentCell(Block):
         raise NotImplementedError()
 
     def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
-        """States to start from."""
+        """States to start from; batch_size=0 leaves the batch to the input."""
+        if batch_size == 0 and _core.is_tracing():
+            return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
 
     def _begin_like(self, step):
@@ -71,7 +86,14 @@ class RecurrentCell(Block):
 
     def forward(self, inputs, states):
         self._counter += 1
-        return super().forward(inputs, states)
+        return super().forward(inputs, self._with_batch(inputs, states))
+
+    def _with_batch(self, inputs, states):
+        """States that were begun with batch_size=0, which stands for the batch of the input, as zeros of that batch."""
+        if not any(has_open_batch(state) for state in states):
+            return states
+        zeros = self._begin_like(inputs)
+        return [zero if has_open_batch(state) else state for state, zero in zip(states, zeros)]
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):

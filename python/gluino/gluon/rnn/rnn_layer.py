@@ -1,6 +1,7 @@
 """RNN, LSTM and GRU: whole layers by the fused operator."""
 from ... import _core, ndarray as nd
 from ..block import HybridBlock
+from .rnn_cell import OpenState, has_open_batch
 
 __all__ = ["RNN", "LSTM", "GRU"]
 
@@ -56,6 +57,8 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size=0, func=None, **kwargs):
         """States to start from: zeros, or what `func` makes."""
+        if batch_size == 0 and _core.is_tracing():
+            return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         func = func or nd.zeros
         kwargs.setdefault("dtype", self._dtype)
         return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
@@ -70,7 +73,7 @@ class _RNNLayer(HybridBlock):
     def hybrid_forward(self, F, inputs, states=None, sequence_length=None, **params):
         batch_axis, time_axis = self._layout.find("N"), self._layout.find("T")
         given = states is not None
-        if not given:
+        if not given or any(has_open_batch(state) for state in states):
             # Zeros with the batch's extent, taken from the data without looking at it.
             column = F.slice_axis(F.slice_axis(inputs, axis=time_axis, begin=0, end=1), axis=2, begin=0, end=1)
             column = F.zeros_like(F.swapaxes(column, 0, 1) if batch_axis == 0 else column)
