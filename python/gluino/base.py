@@ -192,6 +192,8 @@ def add_fileline_to_docstring(module, incursive=True):
 
 
 def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
     from . import _c_types
     if name in _c_types.__all__:
         return getattr(_c_types, name)

@@ -2,7 +2,7 @@
 import collections
 import concurrent.futures
 import itertools
-import multiprocessing
+import multiprocessing.pool  # programs use it and rely on MXNet having imported it
 import os
 import threading
 
@@ -150,7 +150,8 @@ class DataLoaderV1(DataLoader):
 
 
 def __getattr__(name):  # what few programs look for
-    from . import _workers
-    if name in _workers.__all__:
-        return getattr(_workers, name)
+    if not name.startswith("__"):
+        from . import _workers
+        if name in _workers.__all__:
+            return getattr(_workers, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
