@@ -90,6 +90,7 @@ struct Given {
       node_attrs["__" + std::string(text) + "__"] = py::cast<std::string>(py::str(py::handle(o)));
       return;
     }
+    if (op().fields.empty() && !op().set_other_attr) return;  // MXNet does not look at what an operator without parameters is given
     // A copy of the name lives in the call's keyword tuple; make_attrs explains what is wrong, with the nearest name.
     attrs.emplace_back(text, to_attr(o, text));
   }

@@ -130,7 +130,6 @@ static Attrs build_attrs(const OpDef& op, auto&& assign) {
     const AttrField* field = find_field(op, name);
     if (!field) {
       if (std::find(op.ignored_attrs.begin(), op.ignored_attrs.end(), name) != op.ignored_attrs.end()) return;
-      if (!op.set_other_attr && op.fields.empty()) return;  // MXNet does not look at what an operator without parameters is given
       if (!op.set_other_attr) unknown_attr(op, name);
       op.set_other_attr(attrs.get(), std::string(name), attr_text(value));
       return;

@@ -38,7 +38,11 @@ class _Methods:
         if order != "C":
             raise NotImplementedError("reshape: only order='C' is supported")
         shape = kwargs.pop("newshape", kwargs.pop("shape", None)) if not args else args[0] if len(args) == 1 else args
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = (int(shape),) if isinstance(shape, (int, _np.integer)) else tuple(shape)
+        if 0 in shape:  # which stands for an extent to copy in the operator
+            if self.size:
+                raise ValueError(f"cannot reshape array of size {self.size} into shape {shape}")
+            return zeros(_np.empty(0).reshape(shape).shape, dtype=self.dtype)
         return self._call("Reshape", shape=shape)
 
     def transpose(self, *axes):
