@@ -148,6 +148,8 @@ def test_reductions(name):
     rng, cases = rng_of(name), []
     tuples, keeps = name not in ("argmax", "argmin", "cumsum", "cumprod"), name not in ("argmax", "argmin", "cumsum", "cumprod", "average")
     for shape in SHAPES:
+        if name == "median" and 0 in shape and len(shape) > 1:
+            continue  # NumPy's own reshape refuses some axes and takes others
         for dtype in ("float32", "int32", "bool")[:1 if name in ("ptp", "average", "nanmax") else 3]:
             x = values(rng, shape, dtype, -2, 2)
             axes = [None, *range(-len(shape), len(shape))] + ([(0, len(shape) - 1)] if tuples and len(shape) > 1 else []) + [len(shape) + 1]

@@ -33,6 +33,9 @@ _writers = {"save", "savez", "savez_compressed", "savetxt"}
 
 
 def __getattr__(name):
+    if name == "load_json":  # symbols of mx.np are loaded as all others
+        from ..symbol import load_json
+        return load_json
     function = getattr(_numpy, name, None)
     if name.startswith("_") or not callable(function):
         raise AttributeError(f"module 'mxnet.numpy' has no attribute {name!r}")
