@@ -150,6 +150,20 @@ def _fmod(x1, x2):
     return _binary["modulo"](size, by) * _sign(x1)
 
 
+def _whole(name, x):
+    if isinstance(x, (float, _np.floating)) or (isinstance(x, _ARRAYS) and _np.issubdtype(x.dtype, _np.floating)):
+        raise TypeError(f"{name}: whole numbers or truth values are needed, not real numbers")
+    return x
+
+
+def _of_whole_pair(name):
+    def computed(x1, x2):
+        x1, x2 = _whole(name, x1), _whole(name, x2)
+        like = x1 if isinstance(x1, _ARRAYS) else x2
+        return _op(f"_npi_{name}")(_array(x1, like), _array(x2, like))
+    return computed
+
+
 def _of_two(name, compute):
     reference = getattr(_np, name)
 
@@ -176,6 +190,8 @@ _BINARY.update({
     "hypot": lambda x1, x2: _binary["hypot"](_floating(x1), _floating(x2)), "float_power": lambda x1, x2: _binary["power"](_floating(x1), _floating(x2)),
 })
 
+_BINARY.update({name: _of_whole_pair(name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")})
+_UNARY.update({name: lambda x: _op("_npi_bitwise_not")(_whole("bitwise_not", x)) for name in ("bitwise_not", "invert")})
 globals().update({name: _unary(name, compute) for name, compute in _UNARY.items()})
 globals().update({name: _of_two(name, compute) for name, compute in _BINARY.items()})
 __all__ = [*_UNARY, *_BINARY]

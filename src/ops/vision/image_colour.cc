@@ -129,8 +129,9 @@ Shape same_coloured(const A&, std::span<const Shape> in) {
   return in[0];
 }
 
-float drawn(const Tensor& out, double low, double high, int64_t number = 0) {
-  ElementRandom random(next_random_stream(out.device()), number);
+float drawn(const Tensor& out, double low, double high) {
+  const RandomStream stream = next_random_stream(out.device());
+  ElementRandom random(stream, 0);
   return static_cast<float>(Uniform::draw(low, high, random));
 }
 
