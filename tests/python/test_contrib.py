@@ -173,6 +173,30 @@ def test_dynamic_unroll_is_unroll():
             np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_deformable_convolutions():
+    """Without offsets they are convolutions; trained, hybridized and exported they stay themselves."""
+    x = nd.random.normal(shape=(2, 4, 7, 6))
+    for layer in (gluon.contrib.cnn.DeformableConvolution(3, kernel_size=3, padding=1, num_deformable_group=2),
+                  gluon.contrib.cnn.ModulatedDeformableConvolution(3, kernel_size=3, padding=1)):
+        layer.initialize(mx.init.Normal(0.1))
+        out = layer(x)
+        weight = layer.deformable_conv_weight.data()
+        plain = nd.Convolution(x, weight, layer.deformable_conv_bias.data(), kernel=(3, 3), pad=(1, 1), num_filter=3)
+        inside = slice(1, -1)  # at the border the unmasked kind reads the last element where the other sees zeros
+        np.testing.assert_allclose(out.asnumpy()[:, :, inside, inside], plain.asnumpy()[:, :, inside, inside], rtol=1e-4, atol=1e-5)
+        layer.offset_weight.set_data(nd.random.normal(scale=0.1, shape=layer.offset_weight.shape))
+        expected = layer(x)
+        with autograd.record():
+            loss = (layer(x) ** 2).sum()
+        loss.backward()
+        assert all(abs(p.grad()).sum().asscalar() > 0 for p in layer.collect_params().values())
+        layer.hybridize()
+        np.testing.assert_allclose(layer(x).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+        layer.export("deformable")
+        again = gluon.SymbolBlock.imports("deformable-symbol.json", ["data"], "deformable-0000.params")
+        np.testing.assert_allclose(again(x).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
 # ---- stores
 
 def test_a_store_of_ones_own():
