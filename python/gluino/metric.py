@@ -3,7 +3,7 @@ import math
 
 import numpy as _np
 
-from . import ndarray, registry
+from . import ndarray, registry  # noqa: F401 (other libraries read mx.metric.ndarray)
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "Accuracy", "TopKAccuracy", "F1", "MCC", "Perplexity", "MAE", "MSE", "RMSE", "CrossEntropy",
            "NegativeLogLikelihood", "PearsonCorrelation", "PCC", "Loss", "Torch", "Caffe", "CustomMetric", "np", "create", "register", "check_label_shapes"]

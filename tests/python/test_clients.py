@@ -116,3 +116,18 @@ def test_pretrained_networks_are_looked_for_where_mxnet_kept_them(tmp_path, monk
     assert gluon.model_zoo.vision.get_resnet(1, 18, classes=4) and gluon.model_zoo.vision.mobilenet_v2_0_25(classes=4)
     with pytest.raises(FileNotFoundError, match="nothing is downloaded"):
         gluon.data.vision.MNIST()
+
+
+def test_statistics_of_generators():
+    from gluino.test_utils import chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check, verify_generator
+    from gluino.test_utils.statistics import chi_square_tail
+    for x, freedom, expected in ((3.841459, 1, 0.05), (18.307038, 10, 0.05), (2.0, 4, 0.7357589), (150.0, 100, 0.0009039)):
+        assert abs(chi_square_tail(x, freedom) - expected) < 1e-5
+    buckets, probs = gen_buckets_probs_with_ppf(lambda q: q, 5)
+
+    def draw(count):
+        return nd.random.uniform(shape=(count,))
+    verify_generator(draw, buckets, probs, nsamples=20000)
+    assert mean_check(draw, 0.5, (1 / 12) ** 0.5, 20000)
+    assert chi_square_check(lambda count: nd.random.uniform(shape=(count,)) ** 2, buckets, probs, 20000)[0] < 1e-6
+    assert var_check(lambda count: nd.random.normal(shape=(count,)), 1.0, 20000)

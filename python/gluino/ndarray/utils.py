@@ -1,6 +1,7 @@
 """Functions of mx.nd that serve dense and sparse arrays alike."""
 from . import sparse as _sparse
-from .ndarray import array as _dense_array, load, load_frombuffer, save, zeros as _dense_zeros  # noqa: F401
+from .files import load, load_frombuffer, save  # noqa: F401
+from .ndarray import array as _dense_array, zeros as _dense_zeros
 
 __all__ = ["zeros", "empty", "array", "load", "load_frombuffer", "save"]
 

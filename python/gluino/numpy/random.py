@@ -190,7 +190,7 @@ def multivariate_normal(mean, cov, size=None, check_valid=None, tol=None):
     front = _np.broadcast_shapes(tuple(mean.shape[:-1]), tuple(cov.shape[:-2]))
     front = ((size,) if isinstance(size, int) else tuple(size or ())) + tuple(front)
     drawn = normal(size=front + tuple(mean.shape[-1:]))
-    from .functions import matmul
+    from .products import matmul
     root = cholesky(cov)
     return matmul(root, drawn._call("expand_dims", axis=-1))._call("Reshape", shape=front + tuple(mean.shape[-1:])) + mean
 

@@ -1,4 +1,6 @@
 """Whether random numbers have the distribution that they should have."""
+import math
+
 import numpy as np
 
 __all__ = ["mean_check", "var_check", "chi_square_check", "verify_generator", "gen_buckets_probs_with_ppf"]
@@ -27,9 +29,33 @@ def gen_buckets_probs_with_ppf(ppf, nbuckets):
     return [(ppf(probability * i), ppf(probability * (i + 1))) for i in range(nbuckets)], [probability] * nbuckets
 
 
+def chi_square_tail(x, freedom):
+    """The probability of a chi-square number above x: the upper incomplete gamma function (Numerical Recipes, 6.2)."""
+    a, x = freedom / 2.0, x / 2.0
+    if x <= 0:
+        return 1.0
+    front = math.exp(-x + a * math.log(x) - math.lgamma(a))
+    if x < a + 1:  # a series of the lower function
+        term = total = 1.0 / a
+        for n in range(1, 10000):
+            term *= x / (a + n)
+            total += term
+            if term < total * 1e-15:
+                break
+        return 1.0 - front * total
+    b, c, d = x + 1.0 - a, 1e300, 1.0 / (x + 1.0 - a)  # a continued fraction of the upper one (Lentz)
+    result = d
+    for n in range(1, 10000):
+        b, step = b + 2.0, -n * (n - a)
+        d, c = 1.0 / (step * d + b), b + step / c
+        result *= d * c
+        if abs(d * c - 1.0) < 1e-15:
+            break
+    return front * result
+
+
 def chi_square_check(generator, buckets, probs, nsamples=1000000):
     """(probability of a deviation of this size, counts, expected counts) of samples in buckets: pairs of bounds, or single values."""
-    import scipy.stats
     samples = _numpy(generator(nsamples)).reshape(-1)
     if isinstance(buckets[0], (list, tuple)):
         edges = np.array([buckets[0][0], *[high for _, high in buckets]])
@@ -39,7 +65,7 @@ def chi_square_check(generator, buckets, probs, nsamples=1000000):
         counts = np.array([(samples == value).sum() for value in buckets])
     expected = nsamples * np.asarray(probs)
     statistic = ((counts - expected) ** 2 / expected).sum()
-    return float(scipy.stats.chi2.sf(statistic, len(buckets) - 1)), counts, expected
+    return chi_square_tail(float(statistic), len(buckets) - 1), counts, expected
 
 
 def verify_generator(generator, buckets, probs, nsamples=1000000, nrepeat=5, success_rate=0.2, alpha=0.05):
