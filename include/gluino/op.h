@@ -185,7 +185,9 @@ struct OpDef {
 class OpRegistry {
  public:
   static OpRegistry& global();
-  void add(OpDef def);                            // raises InternalError on a duplicate name or an incomplete definition
+  void add(OpDef def);  // raises InternalError on a duplicate name or an incomplete definition
+  // Further names of an operator, whether it is defined already or will be.
+  void add_spellings(const std::string& op, const std::vector<std::string>& names);
   const OpDef& get(std::string_view name) const;  // raises UserError with the nearest name
   const OpDef* find(std::string_view name) const;
   const std::vector<std::unique_ptr<OpDef>>& all() const { return ops_; }
@@ -194,6 +196,7 @@ class OpRegistry {
  private:
   std::vector<std::unique_ptr<OpDef>> ops_;
   std::map<std::string, const OpDef*, std::less<>> by_name_;
+  std::map<std::string, std::vector<std::string>> spellings_to_come_;
 };
 
 // The one dispatch point. Concrete inputs run the kernel now and are recorded when autograd records; symbolic inputs

@@ -9,6 +9,7 @@ from .base import ERRORS as _errors, MXNetError, dtype_name as _dtype_name  # no
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus  # noqa: F401
 from . import attribute, executor, operator
 from .attribute import AttrScope  # noqa: F401
+from .util import is_np_array, is_np_shape, np_array, np_shape, set_np, set_np_shape, reset_np, use_np  # noqa: F401
 from . import ndarray, symbol, numpy, numpy_extension
 
 nd, sym, np, npx = ndarray, symbol, numpy, numpy_extension
@@ -22,12 +23,22 @@ from . import autograd, random  # noqa: E402
 from .ndarray import NDArray, waitall  # noqa: F401,E402
 from .symbol import Symbol  # noqa: F401,E402
 from . import initializer, lr_scheduler, optimizer, metric  # noqa: E402
-from . import callback, engine, image, io, kvstore, model, monitor, profiler, recordio, runtime, visualization  # noqa: E402
-from . import gluon, module, test_utils  # noqa: E402
+from . import callback, engine, error, image, io, kvstore, log, model, monitor, profiler, recordio, registry, runtime, visualization  # noqa: E402
+from . import gluon, module  # noqa: E402
 from .executor import Executor  # noqa: F401,E402
 from .gluon.symbol_block import load_block  # noqa: F401,E402
 from ._hybrid import hybrid  # noqa: F401,E402
-from . import contrib  # noqa: E402
+from . import _aliases, contrib  # noqa: E402
 
 init, opt, mod, kv, viz, mon, rnd, img, device = initializer, optimizer, module, kvstore, visualization, monitor, random, image, context
 __version__ = "1.9.1"
+_aliases.install()
+
+_LAZY = ("library", "misc", "numpy_dispatch_protocol", "onnx", "rnn", "rtc", "test_utils")  # what few programs need
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        import importlib
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

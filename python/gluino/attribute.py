@@ -6,7 +6,11 @@ from . import _core
 __all__ = ["AttrScope"]
 
 
-class AttrScope:
+class _CurrentScope(type):
+    current = property(lambda cls: current())
+
+
+class AttrScope(metaclass=_CurrentScope):
     """Symbols made inside carry these attributes; names get underscores as MXNet's files have them: __ctx_group__."""
 
     _local = threading.local()

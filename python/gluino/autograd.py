@@ -89,7 +89,7 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
     head_grads = [None] * len(heads) if head_grads is None else _listed(head_grads)
     retain = create_graph if retain_graph is None else retain_graph
     found = _core.grad(heads, wanted, head_grads, retain, create_graph, train_mode, isinstance(wanted[0], ndarray))
-    return found if isinstance(variables, (list, tuple)) else found[0]
+    return found
 
 
 def get_symbol(x):

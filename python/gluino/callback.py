@@ -33,7 +33,7 @@ def log_train_metric(period, auto_reset=False):
         if param.nbatch % period == 0 and param.eval_metric is not None:
             logging.info("Iter[%d] Batch[%d] Train-%s", param.epoch, param.nbatch, _values(param.eval_metric))
             if auto_reset:
-                param.eval_metric.reset()
+                param.eval_metric.reset_local()
     return callback
 
 
@@ -52,7 +52,7 @@ class Speedometer:
             text = "" if param.eval_metric is None else "\t" + _values(param.eval_metric)
             logging.info("Epoch[%d] Batch [%d]\tSpeed: %.2f samples/sec%s", param.epoch, param.nbatch, speed, text)
             if param.eval_metric is not None and self.auto_reset:
-                param.eval_metric.reset()
+                param.eval_metric.reset_local()
             self._since = time.time()
         self._last = param.nbatch
 

@@ -7,7 +7,11 @@ from .base import MXNetError
 __all__ = ["Context", "Device", "cpu", "gpu", "cpu_pinned", "num_gpus", "current_context", "current_device", "gpu_memory_info"]
 
 
-class Context:
+class _DefaultContext(type):
+    default_ctx = property(lambda cls: current_context())
+
+
+class Context(metaclass=_DefaultContext):
     """Where arrays live. Used with `with`, it is where new arrays are made."""
 
     devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}

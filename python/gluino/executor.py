@@ -18,12 +18,12 @@ class Executor:
         gradients = self._by_name(names, args_grad, "args_grad")
         auxiliary = self._by_name(states, aux_states, "aux_states")
         requests = self._requests(names, grad_req)
-        self.arg_dict = {name: arguments[name] for name in names}
-        self.grad_dict = {name: gradients.get(name) if requests[name] != "null" else None for name in names}
-        self.aux_dict = auxiliary
+        self._arg_dict = {name: arguments[name] for name in names}
+        self._grad_dict = {name: gradients.get(name) if requests[name] != "null" else None for name in names}
+        self._aux_dict = auxiliary
         self._bound = _core.sym_bind(symbol, self.arg_dict, {k: v for k, v in self.grad_dict.items() if v is not None},
                                      {k: v for k, v in requests.items() if self.grad_dict[k] is not None}, auxiliary)
-        self.outputs = []
+        self.outputs, self._monitor, self._monitor_all = [], None, False
 
     @staticmethod
     def _by_name(names, given, what):
@@ -62,6 +62,21 @@ class Executor:
         return cls(symbol, ctx, args, grads, requests, aux)
 
     @property
+    def arg_dict(self):
+        """Arguments by name."""
+        return self._arg_dict
+
+    @property
+    def grad_dict(self):
+        """Gradients by the names of their arguments; None where none is wanted."""
+        return self._grad_dict
+
+    @property
+    def aux_dict(self):
+        """Auxiliary states by name."""
+        return self._aux_dict
+
+    @property
     def arg_arrays(self):
         """Arguments in order."""
         return list(self.arg_dict.values())
@@ -87,9 +102,33 @@ class Executor:
             if name not in self.arg_dict:
                 raise TypeError(f"Unknown argument {name}")
             self.arg_dict[name][:] = value
+        if self._monitor is not None:
+            self._tell_monitor(bool(is_train))
         self._bound.forward(bool(is_train))
         self.outputs = list(self._bound.outputs)
         return self.outputs
+
+    def set_monitor_callback(self, callback, monitor_all=False):
+        """Calls callback(name, array) for the outputs of all operators at every forward, and for what goes in with monitor_all."""
+        self._monitor, self._monitor_all = callback, monitor_all
+
+    def _tell_monitor(self, is_train):
+        # A compiled graph keeps no values inside: they are computed beside it, on copies of the states that operators change.
+        internals = self._symbol.get_internals()
+        inside = _core.sym_bind(internals, self.arg_dict, {}, {}, {name: state.copy() for name, state in self.aux_dict.items()})
+        inside.forward(is_train)
+        inputs = {*self.arg_dict, *self.aux_dict}
+        for name, value in zip(internals.list_outputs(), inside.outputs):
+            if self._monitor_all or name not in inputs:
+                self._monitor(name, value)
+
+    def get_optimized_symbol(self):
+        """The symbol: graphs are optimised inside the engine."""
+        return self._symbol
+
+    def debug_str(self):
+        """The graph as text, one node per line."""
+        return self._symbol.debug_str()
 
     def backward(self, out_grads=None, is_train=True):
         """Writes the gradients."""

@@ -1,12 +1,13 @@
 """Initialisers: how parameters get their first values."""
 import json
+import logging
 import math
 import re
 
 import numpy as _np
 
 __all__ = ["InitDesc", "Initializer", "Load", "Mixed", "Zero", "One", "Constant", "Uniform", "Normal", "Orthogonal", "Xavier", "MSRAPrelu",
-           "Bilinear", "LSTMBias", "register", "create"]
+           "Bilinear", "LSTMBias", "FusedRNN", "register", "create"]
 
 _registry = {}
 
@@ -52,6 +53,14 @@ class Initializer:
     def __init__(self, **kwargs):
         self._kwargs = kwargs
 
+    def set_verbosity(self, verbose=False, print_func=None):
+        """Tells about every array that was filled, through print_func(array) or the norm over the root of the size."""
+        self._verbose = verbose
+        self._print_func = print_func or (lambda array: str((float((array * array).sum().asscalar()) / array.size) ** 0.5))
+        return self
+
+    _verbose = False
+
     def dumps(self):
         """Name and arguments as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
@@ -66,12 +75,13 @@ class Initializer:
 
     def __call__(self, desc, arr):
         own = getattr(desc, "attrs", {}).get("__init__", "")
+        method = next((method for ending, method in self._by_ending if desc.endswith(ending)), "_init_default")
         if own:
-            return create(own)._init_weight(desc, arr)
-        for ending, method in self._by_ending:
-            if desc.endswith(ending):
-                return getattr(self, method)(desc, arr)
-        return self._init_default(desc, arr)
+            create(own)._init_weight(desc, arr)
+        else:
+            getattr(self, method)(desc, arr)
+        if self._verbose:
+            logging.info("Initialized %s as %s: %s", desc, own or method[len("_init_"):], self._print_func(arr))
 
     def init_weight(self, name, arr):
         """Fills `arr` whatever its name says: what a parameter's own initialiser does."""
@@ -241,6 +251,32 @@ class LSTMBias(Initializer):
         arr[:] = values
 
     _init_bias = _init_weight
+
+
+@register
+class FusedRNN(Initializer):
+    """The vector of weights of FusedRNNCell: each part by another initialiser, the bias of the forget gate by itself."""
+
+    def __init__(self, init, num_hidden, num_layers, mode, bidirectional=False, forget_bias=1.0):
+        init = create(init)
+        super().__init__(init=None if init is None else init.dumps(), num_hidden=num_hidden, num_layers=num_layers, mode=mode,
+                         bidirectional=bidirectional, forget_bias=forget_bias)
+        self._init = init
+
+    def _init_weight(self, desc, arr):
+        from .rnn import FusedRNNCell
+        kwargs = {name: value for name, value in self._kwargs.items() if name != "init"}
+        cell = FusedRNNCell(**kwargs, prefix="")
+        parts = cell.unpack_weights({"parameters": arr})
+        fill = self._init or getattr(desc, "global_init", None)
+        if fill is None:
+            raise ValueError(f"FusedRNN: no initialiser is known for {desc}; give one in place of None")
+        for name, part in parts.items():
+            if self._kwargs["mode"] == "lstm" and name.endswith("_f_bias"):
+                part[:] = self._kwargs["forget_bias"]
+            else:
+                fill(InitDesc(name, global_init=getattr(desc, "global_init", None)), part)
+        arr[:] = cell.pack_weights(parts)["parameters"]
 
 
 class Mixed:

@@ -3,28 +3,13 @@ import math
 
 import numpy as _np
 
+from . import ndarray, registry  # noqa: F401 (other libraries read mx.metric.ndarray)
+
 __all__ = ["EvalMetric", "CompositeEvalMetric", "Accuracy", "TopKAccuracy", "F1", "MCC", "Perplexity", "MAE", "MSE", "RMSE", "CrossEntropy",
            "NegativeLogLikelihood", "PearsonCorrelation", "PCC", "Loss", "Torch", "Caffe", "CustomMetric", "np", "create", "register", "check_label_shapes"]
 
-_registry = {}
-
-
-def register(klass):
-    """Makes a metric known by the lower-case name of its class."""
-    _registry[klass.__name__.lower()] = klass
-    return klass
-
-
-def alias(*names):
-    """Further names of a metric."""
-    def decorate(klass):
-        _registry.update({name: klass for name in names})
-        return klass
-    return decorate
-
-
 def create(metric, *args, **kwargs):
-    """A metric from its name, a function, a list of them, or itself."""
+    """A metric from its name, what get_config() gave, its JSON, a function, a list of them, or itself."""
     if isinstance(metric, EvalMetric):
         return metric
     if callable(metric):
@@ -35,9 +20,9 @@ def create(metric, *args, **kwargs):
             composite.add(create(item, *args, **kwargs))
         return composite
     try:
-        return _registry[metric.lower()](*args, **kwargs)
-    except KeyError:
-        raise ValueError(f"Cannot find metric {metric}; there are {', '.join(sorted(_registry))}") from None
+        return _create(metric, *args, **kwargs)
+    except AssertionError as error:
+        raise ValueError(f"Cannot find metric {metric}: {error}") from None
 
 
 def check_label_shapes(labels, preds, wrap=False, shape=False):
@@ -60,6 +45,8 @@ class EvalMetric:
 
     def __init__(self, name, output_names=None, label_names=None, **kwargs):
         self.name, self.output_names, self.label_names = str(name), output_names, label_names
+        # Metrics that a user derives keep sum_metric and num_inst themselves, and no sums beside those.
+        self._has_global_stats = kwargs.pop("has_global_stats", False)
         self._kwargs = kwargs
         self.reset()
 
@@ -72,9 +59,11 @@ class EvalMetric:
 
     def reset(self):
         """Starts again."""
-        self.num_inst, self.sum_metric = 0, 0.0
+        self.num_inst, self.sum_metric, self.global_num_inst, self.global_sum_metric = 0, 0.0, 0, 0.0
 
-    reset_local = reset
+    def reset_local(self):
+        """Starts again, but for the global value."""
+        self.num_inst, self.sum_metric = 0, 0.0
 
     def update(self, labels, preds):
         """Takes in a batch."""
@@ -87,25 +76,39 @@ class EvalMetric:
         labels = [label[name] for name in self.label_names] if self.label_names is not None else list(label.values())
         self.update(labels, preds)
 
-    def _value(self):
-        return self.sum_metric / self.num_inst
+    def _value(self, total, count):
+        return total / count
 
     def get(self):
-        """(name, value)."""
-        return self.name, self._value() if self.num_inst else float("nan")
+        """(name, value since the last reset_local)."""
+        return self.name, self._value(self.sum_metric, self.num_inst) if self.num_inst else float("nan")
 
-    get_global = get
+    def get_global(self):
+        """(name, value since the last reset)."""
+        if not self._has_global_stats:
+            return self.get()
+        return self.name, self._value(self.global_sum_metric, self.global_num_inst) if self.global_num_inst else float("nan")
 
     def get_name_value(self):
         """[(name, value)]."""
         names, values = self.get()
         return list(zip(names, values)) if isinstance(names, list) else [(names, values)]
 
-    get_global_name_value = get_name_value
+    def get_global_name_value(self):
+        """[(name, value since the last reset)]."""
+        names, values = self.get_global()
+        return list(zip(names, values)) if isinstance(names, list) else [(names, values)]
 
     def _add(self, total, count):
         self.sum_metric += float(total)
         self.num_inst += count
+        self.global_sum_metric += float(total)
+        self.global_num_inst += count
+
+
+register = registry.get_register_func(EvalMetric, "metric")
+alias = registry.get_alias_func(EvalMetric, "metric")
+_create = registry.get_create_func(EvalMetric, "metric")
 
 
 @register
@@ -129,17 +132,32 @@ class CompositeEvalMetric(EvalMetric):
         for metric in getattr(self, "metrics", []):
             metric.reset()
 
+    def reset_local(self):
+        for metric in self.metrics:
+            metric.reset_local()
+
     def update(self, labels, preds):
         for metric in self.metrics:
             metric.update(labels, preds)
 
-    def update_dict(self, label, pred):
+    def update_dict(self, labels, preds):
+        if self.label_names is not None:
+            labels = {name: label for name, label in labels.items() if name in self.label_names}
+        if self.output_names is not None:
+            preds = {name: pred for name, pred in preds.items() if name in self.output_names}
         for metric in self.metrics:
-            metric.update_dict(label, pred)
+            metric.update_dict(labels, preds)
 
     def get(self):
         pairs = [pair for metric in self.metrics for pair in metric.get_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]
+
+    def get_global(self):
+        pairs = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
+        return [name for name, _ in pairs], [value for _, value in pairs]
+
+    def get_config(self):
+        return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}
 
 
 @register
@@ -148,7 +166,7 @@ class Accuracy(EvalMetric):
     """The share of right classes."""
 
     def __init__(self, axis=1, name="accuracy", output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names, axis=axis)
+        super().__init__(name, output_names, label_names, axis=axis, has_global_stats=True)
         self.axis = axis
 
     def update_one(self, label, pred):
@@ -167,8 +185,12 @@ class TopKAccuracy(EvalMetric):
     def __init__(self, top_k=1, name="top_k_accuracy", output_names=None, label_names=None):
         if top_k <= 1:
             raise AssertionError("Please use Accuracy if top_k is no more than 1")
-        super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k)
-        self.top_k = top_k
+        super().__init__(name, output_names, label_names, top_k=top_k, has_global_stats=True)
+        self.name += f"_{top_k}"
+        self.top_k, self._plain_name = top_k, name
+
+    def get_config(self):
+        return {**super().get_config(), "name": self._plain_name}
 
     def update_one(self, label, pred):
         best = _np.argpartition(pred.astype("float32"), -min(self.top_k, pred.shape[-1]))[..., -self.top_k:]
@@ -180,10 +202,14 @@ class _Binary(EvalMetric):
 
     def __init__(self, name, output_names=None, label_names=None, average="macro"):
         self.average = average
-        super().__init__(name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
     def reset(self):
         super().reset()
+        self._counts, self._global_counts = _np.zeros(4), _np.zeros(4)
+
+    def reset_local(self):
+        super().reset_local()
         self._counts = _np.zeros(4)
 
     def update_one(self, label, pred):
@@ -195,7 +221,9 @@ class _Binary(EvalMetric):
             self._add(self._score(now), 1)
         else:
             self._counts += now
+            self._global_counts += now
             self.sum_metric, self.num_inst = self._score(self._counts) * self._counts.sum(), int(self._counts.sum())
+            self.global_sum_metric, self.global_num_inst = self._score(self._global_counts) * self._global_counts.sum(), int(self._global_counts.sum())
 
 
 @register
@@ -230,7 +258,7 @@ class Perplexity(EvalMetric):
     """exp of the mean negative log likelihood."""
 
     def __init__(self, ignore_label=None, axis=-1, name="perplexity", output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis)
+        super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis, has_global_stats=True)
         self.ignore_label, self.axis = ignore_label, axis
 
     def update_one(self, label, pred):
@@ -239,29 +267,27 @@ class Perplexity(EvalMetric):
         keep = _np.ones(len(label), bool) if self.ignore_label is None else label != self.ignore_label
         self._add(-_np.log(_np.maximum(1e-10, probs[keep])).sum(), int(keep.sum()))
 
-    def _value(self):
-        return math.exp(self.sum_metric / self.num_inst)
+    def _value(self, total, count):
+        return math.exp(total / count)
 
 
 class _Difference(EvalMetric):
     """Means of a function of label - prediction, batch by batch."""
 
     def __init__(self, name, output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def update_one(self, label, pred):
         label, pred = (x.reshape(len(x), 1) if x.ndim == 1 else x for x in (label, pred))
         self._add(self._of(label - pred), 1)
 
 
-def _difference(name, function, doc, value=None):
+def _difference(name, function, doc):
     class Metric(_Difference):
         def __init__(self, name=name.lower(), output_names=None, label_names=None):
             super().__init__(name, output_names, label_names)
 
         _of = staticmethod(function)
-    if value:
-        Metric._value = value
     Metric.__name__ = Metric.__qualname__ = name
     Metric.__doc__ = doc
     return register(Metric)
@@ -278,7 +304,7 @@ class CrossEntropy(EvalMetric):
     """Of probabilities and class numbers."""
 
     def __init__(self, eps=1e-12, name="cross-entropy", output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names, eps=eps)
+        super().__init__(name, output_names, label_names, eps=eps, has_global_stats=True)
         self.eps = eps
 
     def update_one(self, label, pred):
@@ -300,37 +326,96 @@ class NegativeLogLikelihood(CrossEntropy):
 @register
 @alias("pearsonr")
 class PearsonCorrelation(EvalMetric):
-    """The mean of the batches' correlations."""
+    """The mean of the batches' correlations ("macro"), or the correlation of all that was seen ("micro")."""
 
     def __init__(self, name="pearsonr", output_names=None, label_names=None, average="macro"):
-        super().__init__(name, output_names, label_names)
+        self.average = average
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
+        if average == "micro":
+            self.reset_micro()
+
+    def reset(self):
+        super().reset()
+        if self.average == "micro":
+            self.reset_micro()
+
+    def reset_micro(self):
+        """Forgets the sums of "micro": (count, mean, squared deviations) of labels and predictions, and their products."""
+        self._label_sums = self._pred_sums = (0, 0.0, 0.0)
+        self._products = 0.0
+
+    def update_variance(self, new_values, *aggregate):
+        """(count, mean, squared deviations) with further values (Chan et al., 1979)."""
+        count, mean, squares = aggregate
+        new, total, distance = len(new_values), count + len(new_values), new_values.mean() - mean
+        return total, mean + distance * new / total, squares + _np.sum((new_values - new_values.mean()) ** 2) + distance ** 2 * count * new / total
+
+    def update_cov(self, label, pred):
+        """Adds products of deviations; comes before update_variance, whose means it needs as they were."""
+        seen, new, means = self._label_sums[0], len(label), (label.mean(), pred.mean())
+        between = (means[0] - self._label_sums[1]) * (means[1] - self._pred_sums[1]) * seen * new / (seen + new)
+        self._products += _np.sum((label - means[0]) * (pred - means[1])) + between
 
     def update_one(self, label, pred):
-        self._add(_np.corrcoef(pred.ravel(), label.ravel())[0, 1], 1)
+        check_label_shapes(label, pred, shape=True)
+        label, pred = label.ravel().astype("float64"), pred.ravel().astype("float64")
+        if self.average == "macro":
+            self._add(_np.corrcoef(pred, label)[0, 1], 1)
+            return
+        self.update_cov(label, pred)
+        self._label_sums, self._pred_sums = self.update_variance(label, *self._label_sums), self.update_variance(pred, *self._pred_sums)
+        self.num_inst = self.global_num_inst = self._label_sums[0]
+
+    def get(self):
+        if self.average == "macro" or not self.num_inst:
+            return super().get()
+        return self.name, self._products / math.sqrt(self._label_sums[2] * self._pred_sums[2])
+
+    def get_global(self):
+        return super().get_global() if self.average == "macro" else self.get()
 
 
 @register
 class PCC(EvalMetric):
     """The correlation of classes, from the confusion matrix."""
 
-    def __init__(self, name="pcc", output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names)
+    def __init__(self, name="pcc", output_names=None, label_names=None, has_global_stats=True):
+        super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def reset(self):
-        super().reset()
-        self._matrix = _np.zeros((2, 2))
+        self.num_inst = self.global_num_inst = 0
+        self._matrix, self._global_matrix = _np.zeros((2, 2)), _np.zeros((2, 2))
+
+    def reset_local(self):
+        self.num_inst, self._matrix = 0, _np.zeros((2, 2))
 
     def update_one(self, label, pred):
         label, guess = label.astype(int).ravel(), pred.argmax(axis=1).ravel()
-        size = max(len(self._matrix), label.max() + 1, guess.max() + 1)
-        self._matrix = _np.pad(self._matrix, (0, size - len(self._matrix)))
-        _np.add.at(self._matrix, (guess, label), 1)
-        self.num_inst = int(self._matrix.sum())
+        size = max(label.max() + 1, guess.max() + 1)
+        self._matrix, self._global_matrix = (self._counted(matrix, size, guess, label) for matrix in (self._matrix, self._global_matrix))
+        self.num_inst, self.global_num_inst = int(self._matrix.sum()), int(self._global_matrix.sum())
 
-    def _value(self):
-        n, x, y = self._matrix.sum(), self._matrix.sum(axis=1), self._matrix.sum(axis=0)
+    @staticmethod
+    def _counted(matrix, size, guess, label):
+        matrix = _np.pad(matrix, (0, max(0, size - len(matrix))))
+        _np.add.at(matrix, (guess, label), 1)
+        return matrix
+
+    @staticmethod
+    def _correlation(matrix):
+        n, x, y = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
         spread = (n * n - x @ x) * (n * n - y @ y)
-        return (n * _np.trace(self._matrix) - x @ y) / math.sqrt(spread) if spread else float("nan")
+        return (n * _np.trace(matrix) - x @ y) / math.sqrt(spread) if spread else float("nan")
+
+    @property
+    def sum_metric(self):
+        """The correlation times the count."""
+        return self._correlation(self._matrix) * self.num_inst
+
+    @property
+    def global_sum_metric(self):
+        """The same since the last reset."""
+        return self._correlation(self._global_matrix) * self.global_num_inst
 
 
 @register
@@ -338,7 +423,7 @@ class Loss(EvalMetric):
     """The mean of what the network gives."""
 
     def __init__(self, name="loss", output_names=None, label_names=None):
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def update(self, _, preds):
         for pred in preds if isinstance(preds, (list, tuple)) else [preds]:
@@ -349,10 +434,16 @@ class Loss(EvalMetric):
 class Torch(Loss):
     """Loss by an old name."""
 
+    def __init__(self, name="torch", output_names=None, label_names=None):
+        super().__init__(name, output_names, label_names)
+
 
 @register
 class Caffe(Loss):
     """Loss by an old name."""
+
+    def __init__(self, name="caffe", output_names=None, label_names=None):
+        super().__init__(name, output_names, label_names)
 
 
 @register
@@ -361,8 +452,11 @@ class CustomMetric(EvalMetric):
 
     def __init__(self, feval, name=None, allow_extra_outputs=False, output_names=None, label_names=None):
         name = name or f"custom({getattr(feval, '__name__', 'metric')})"
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
         self._feval, self._allow_extra_outputs = feval, allow_extra_outputs
+
+    def get_config(self):
+        raise NotImplementedError("CustomMetric cannot be serialized")
 
     def update(self, labels, preds):
         if not self._allow_extra_outputs:

@@ -4,7 +4,11 @@ import threading
 __all__ = ["NameManager", "Prefix"]
 
 
-class NameManager:
+class _CurrentManager(type):
+    current = property(lambda cls: current())
+
+
+class NameManager(metaclass=_CurrentManager):
     """Numbers operators of the same kind. Used with `with`."""
 
     _local = threading.local()

@@ -5,7 +5,7 @@ from .context import current_context
 from .name import NameManager, current as _names
 from .util import is_np_array
 
-__all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered_operators"]
+__all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered_operators", "get_operator_arguments", "PythonOp", "NumpyOp", "NDArrayOp"]
 
 _registry = {}
 
@@ -53,6 +53,20 @@ class CustomOpProp:
         """(types of arguments, of outputs, of auxiliary states) from those of the arguments."""
         return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
 
+    def infer_storage_type(self, in_stype):
+        """(kinds of storage of arguments, of outputs, of auxiliary states): arrays come dense."""
+        for i, stype in enumerate(in_stype):
+            if stype not in ("default", "undefined"):
+                raise AssertionError(f"Default infer_storage_type implementation doesnt allow non default stypes: found {stype} for argument {i}")
+        return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
+
+    def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype):
+        """The same for backward: gradients come dense."""
+        for i, stype in enumerate(ograd_stype):
+            if stype not in ("default", "undefined"):
+                raise AssertionError(f"Default infer_storage_type_backward implementation doesnt allow non default stypes: found {stype} for gradient {i}")
+        return [["default"] * len(kinds) for kinds in (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)]
+
     def declare_backward_dependency(self, out_grad, in_data, out_data):
         """What backward reads; everything is kept here."""
         return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
@@ -75,6 +89,127 @@ def register(reg_name):
 def get_all_registered_operators():
     """Names of all operators, those of the engine too."""
     return sorted({op for _, op in _core.operator_names()} | set(_registry))
+
+
+class OperatorArguments:
+    """What an operator takes: names and types of inputs and parameters."""
+
+    def __init__(self, names, types):
+        self.names, self.types, self.narg = names, types, len(names)
+
+
+def get_operator_arguments(op_name):
+    """The arguments of an operator of the engine."""
+    about = _core.describe_operator(op_name)
+    inputs = [(name, "NDArray-or-Symbol[]" if about["variadic"] else "NDArray-or-Symbol") for name, _, _ in about["inputs"]]
+    parameters = [(name, f"{kind}, {'required' if needed else 'optional'}") for name, kind, needed, _, _ in about["fields"]]
+    return OperatorArguments([name for name, _ in inputs + parameters], [kind for _, kind in inputs + parameters])
+
+
+class PythonOp:
+    """An operator of the oldest kind: one object that describes and computes. Call it with symbols."""
+
+    _kept = []  # symbols run after the caller has forgotten the object
+
+    def __init__(self, need_top_grad=True):
+        self.need_top_grad_ = need_top_grad
+
+    def __call__(self, *args, **kwargs):
+        return self.get_symbol(*args, **kwargs)
+
+    def get_symbol(self, *args, **kwargs):
+        """The symbol of a call."""
+        from .symbol import Custom
+        kind = f"_python_op_{len(PythonOp._kept)}"
+        PythonOp._kept.append(self)
+        register(kind)(self._prop_class())
+        return Custom(*args, op_type=kind, **kwargs)
+
+    def _prop_class(self):
+        op = self
+
+        class Prop(CustomOpProp):
+            """Asks the object."""
+
+            def __init__(self):
+                super().__init__(op.need_top_grad())
+
+            list_arguments = staticmethod(op.list_arguments)
+            list_outputs = staticmethod(op.list_outputs)
+
+            def infer_shape(self, in_shape):
+                return (*op.infer_shape(in_shape), [])
+
+            def create_operator(self, ctx, in_shapes, in_dtypes):
+                return op._runner()
+        return Prop
+
+    def _runner(self):
+        raise NotImplementedError("derive from NumpyOp or NDArrayOp")
+
+    def forward(self, in_data, out_data):
+        """Writes the outputs; as it is, copies the first input."""
+        out_data[0][:] = in_data[0]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        """Writes the gradients of the inputs; as it is, 1."""
+        in_grad[0][:] = 1.0
+
+    def infer_shape(self, in_shape):
+        """(shapes of arguments, of outputs)."""
+        return in_shape, [in_shape[0]]
+
+    def list_outputs(self):
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_arguments(self):
+        """Names of the inputs."""
+        return ["data"]
+
+    def need_top_grad(self):
+        """Whether backward reads out_grad."""
+        return self.need_top_grad_
+
+
+class _PythonRunner(CustomOp):
+    """Runs a PythonOp: over arrays, or over NumPy's copies of them that are written back."""
+
+    def __init__(self, op, numpy):
+        self._op, self._numpy = op, numpy
+
+    def _run(self, function, given, written):
+        if not self._numpy:
+            return function(*given, written)
+        results = [array.asnumpy().copy() for array in written]
+        function(*[[array.asnumpy() for array in arrays] for arrays in given], results)
+        for target, result in zip(written, results):
+            target[:] = result
+        return None
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self._run(self._op.forward, [in_data], out_data)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self._run(self._op.backward, [out_grad, in_data, out_data], in_grad)
+
+
+class NumpyOp(PythonOp):
+    """forward and backward get NumPy arrays."""
+
+    def _runner(self):
+        return _PythonRunner(self, numpy=True)
+
+
+class NDArrayOp(PythonOp):
+    """forward and backward get arrays of mx.nd."""
+
+    def _runner(self):
+        return _PythonRunner(self, numpy=False)
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        """What backward reads; everything is kept here."""
+        return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
 
 def _make_prop(op_type, attrs):

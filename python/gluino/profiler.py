@@ -39,6 +39,11 @@ def resume(profile_process="worker"):
     set_state("run")
 
 
+def set_kvstore_handle(handle):
+    """Raises: there are no servers to profile."""
+    raise NotImplementedError("set_kvstore_handle: there are no servers to profile; this build trains in one process")
+
+
 def _note(name, category, begin, end, phase="X", **more):
     if _state["running"]:
         event = {"name": name, "cat": category, "ph": phase, "ts": (begin - _start) * 1e6, "pid": 0, "tid": threading.get_ident(), **more}
@@ -137,6 +142,9 @@ class Frame(_Span):
 
 class Event(_Span):
     """An event."""
+
+    def __init__(self, name):
+        super().__init__(Domain("event"), name)
 
 
 class Scope(_Span):

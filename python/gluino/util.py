@@ -5,7 +5,8 @@ import threading
 
 __all__ = ["set_np", "reset_np", "is_np_array", "is_np_shape", "np_array", "np_shape", "use_np", "use_np_array", "use_np_shape",
            "set_np_shape", "makedirs", "getenv", "setenv", "get_gpu_count", "default_array", "is_np_default_dtype", "wraps_safely",
-           "set_module", "np_default_dtype"]
+           "set_module", "np_default_dtype", "get_gpu_memory", "get_cuda_compute_capability", "np_ufunc_legal_option",
+           "wrap_np_unary_func", "wrap_np_binary_func", "wrap_data_api_statical_func"]
 
 _state = threading.local()
 _global = {"array": False, "shape": False}
@@ -95,19 +96,19 @@ def _decorated(target, scopes):
     return inside
 
 
-def use_np(target):
+def use_np(func):
     """Decorates a function or class: it runs in NumPy mode."""
-    return _decorated(target, ("shape", "array"))
+    return _decorated(func, ("shape", "array"))
 
 
-def use_np_array(target):
+def use_np_array(func):
     """Decorates a function or class: arrays are mx.np arrays inside."""
-    return _decorated(target, ("array",))
+    return _decorated(func, ("array",))
 
 
-def use_np_shape(target):
+def use_np_shape(func):
     """Decorates a function or class: NumPy shapes inside."""
-    return _decorated(target, ("shape",))
+    return _decorated(func, ("shape",))
 
 
 def set_module(module):
@@ -148,3 +149,64 @@ def setenv(name, value):
 def get_gpu_count():
     """0."""
     return 0
+
+
+def get_gpu_memory(gpu_dev_id):
+    """Raises: there is no GPU."""
+    from .context import gpu_memory_info
+    return gpu_memory_info(gpu_dev_id)
+
+
+def get_cuda_compute_capability(ctx):
+    """Raises: there is no GPU."""
+    from .base import MXNetError
+    raise MXNetError(f"{ctx}: this build computes on the CPU; there is no compute capability")
+
+
+# What a ufunc of NumPy takes beside its inputs, and the values that mean nothing other than their absence.
+_UFUNC_OPTIONS = {"where": (True,), "subok": (True,), "order": ("C", "K"), "casting": ("same_kind",), "dtype": None}
+
+
+def np_ufunc_legal_option(key, value):
+    """Whether a keyword of NumPy's elementwise functions may have this value here."""
+    import numpy
+    if key not in _UFUNC_OPTIONS:
+        return False
+    if key == "dtype":
+        return value in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64", numpy.int8, numpy.uint8, numpy.int32, numpy.int64,
+                         numpy.float16, numpy.float32, numpy.float64)
+    return any(value is allowed or (isinstance(value, str) and value == allowed) for allowed in _UFUNC_OPTIONS[key])
+
+
+def check_ufunc_options(name, kwargs):
+    """Raises where a keyword of NumPy's elementwise functions asks for what is not done here."""
+    for key, value in kwargs.items():
+        if key not in _UFUNC_OPTIONS:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+        if key == "dtype" or not np_ufunc_legal_option(key, value):
+            raise NotImplementedError(f"{name}: {key}={value!r} is not supported")
+
+
+def _wrapped(func, inputs):
+    @functools.wraps(func)
+    def checked(*args, out=None, **kwargs):
+        if len(args) == inputs + 1:
+            *args, out = args
+        check_ufunc_options(func.__name__, kwargs)
+        return func(*args, out=out)
+    return checked
+
+
+def wrap_np_unary_func(func):
+    """A function of (x, out) that refuses options of NumPy's which it would ignore."""
+    return _wrapped(func, 1)
+
+
+def wrap_np_binary_func(func):
+    """The same of (x1, x2, out)."""
+    return _wrapped(func, 2)
+
+
+def wrap_data_api_statical_func(func):
+    """The function itself: its result depends on NumPy mode by itself."""
+    return func

@@ -48,7 +48,8 @@ struct Given {
     } else if (next_field == 0 && i < inputs.size()) {
       // A value that is no array where only an optional input could stand is the first attribute.
       const bool optional = static_cast<bool>(op().inputs[i].present);
-      if (is_input(o) || (o == Py_None && optional)) {
+      if (o == Py_None && (optional || self.symbolic)) return;  // absent
+      if (is_input(o)) {
         inputs[i] = o;
         return;
       }
@@ -89,6 +90,7 @@ struct Given {
       node_attrs["__" + std::string(text) + "__"] = py::cast<std::string>(py::str(py::handle(o)));
       return;
     }
+    if (op().fields.empty() && !op().set_other_attr) return;  // MXNet does not look at what an operator without parameters is given
     // A copy of the name lives in the call's keyword tuple; make_attrs explains what is wrong, with the nearest name.
     attrs.emplace_back(text, to_attr(o, text));
   }
@@ -206,6 +208,14 @@ PyObject* call_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs
   return Py_NewRef(out);
 }
 
+// A function of real numbers, of whole ones: NumPy answers in float32, mx.nd in the dtype that it was given.
+PyObject* call_with_whole_numbers(const OpDef& op, const Tensor& x, const Attrs& attrs, Flavour flavour) {
+  const bool numpy = flavour == kNumpy;
+  const Tensor real = x.astype(numpy ? DType::float32 : DType::float64);
+  const Tensor result = apply_one(op, {&real, 1}, attrs);
+  return wrap(numpy ? result : result.astype(x.dtype()), flavour);
+}
+
 PyObject* run(const Given& g, Flavour flavour) {
   const OpDef& op = g.op();
   std::vector<std::pair<std::string_view, AttrValue>> given = g.attrs;
@@ -230,6 +240,8 @@ PyObject* run(const Given& g, Flavour flavour) {
   }
   if (is_tracing()) name_next_call(call_name(g.name, g.self));
   if (g.out) return call_into(op, inputs, attrs, g.out);
+  if (op.dtypes == DTypeSet::floating && op.is_elementwise() && inputs.size() == 1 && !is_floating(inputs[0].dtype()))
+    return call_with_whole_numbers(op, inputs[0], attrs, flavour);
   return call_operator(op, inputs, attrs, flavour);
 }
 

@@ -30,6 +30,10 @@ void OpRegistry::add(OpDef def) {
   def.has_optional_inputs =
       std::any_of(def.inputs.begin(), def.inputs.end(), [](const InputSpec& i) { return static_cast<bool>(i.present); });
   check_complete(def);
+  if (const auto waiting = spellings_to_come_.find(def.name); waiting != spellings_to_come_.end()) {
+    def.aliases.insert(def.aliases.end(), waiting->second.begin(), waiting->second.end());
+    spellings_to_come_.erase(waiting);
+  }
   auto owned = std::make_unique<OpDef>(std::move(def));
   const OpDef* op = owned.get();
   auto insert = [&](const std::string& name) {
@@ -38,6 +42,19 @@ void OpRegistry::add(OpDef def) {
   insert(op->name);
   for (const std::string& alias : op->aliases) insert(alias);
   ops_.push_back(std::move(owned));
+}
+
+void OpRegistry::add_spellings(const std::string& op, const std::vector<std::string>& names) {
+  const auto defined = std::find_if(ops_.begin(), ops_.end(), [&](const auto& each) { return each->name == op; });
+  if (defined == ops_.end()) {
+    std::vector<std::string>& waiting = spellings_to_come_[op];
+    waiting.insert(waiting.end(), names.begin(), names.end());
+    return;
+  }
+  for (const std::string& name : names) {
+    if (!by_name_.emplace(name, defined->get()).second) throw InternalError(fmt::format("two operators are named '{}'", name));
+    (*defined)->aliases.push_back(name);
+  }
 }
 
 const OpDef* OpRegistry::find(std::string_view name) const {

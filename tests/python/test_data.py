@@ -43,7 +43,17 @@ def test_changes_of_colours_keep_what_they_should():
     assert np.allclose(gray[:, :, 0], gray[:, :, 2]) and np.allclose(gray[:, :, 0], IMAGE @ [0.299, 0.587, 0.114], rtol=1e-4)
     assert np.allclose(transforms.RandomHue(0.0)(x).asnumpy(), IMAGE, atol=1.0), "no turn of the colours"
     hue = transforms.RandomHue(0.5)(x).asnumpy()
-    assert np.allclose(hue @ [0.299, 0.587, 0.114], IMAGE @ [0.299, 0.587, 0.114], atol=1.0), "the brightness stays"
+    assert np.allclose(hue.max(axis=2) + hue.min(axis=2), IMAGE.max(axis=2) * 1.0 + IMAGE.min(axis=2), atol=1.0), "the lightness stays"
+    bright = nd.array(np.full((2, 2, 3), 250), dtype="uint8")
+    for change in (transforms.RandomBrightness(0.5), transforms.RandomContrast(0.5), transforms.RandomSaturation(0.5), transforms.RandomHue(0.5),
+                   transforms.RandomLighting(0.1), transforms.RandomColorJitter(0.5, 0.5, 0.5, 0.5), transforms.RandomFlipLeftRight()):
+        change.hybridize()
+        for _ in range(20):
+            out = change(bright)
+            assert out.dtype == np.uint8 and out.asnumpy().min() >= 60, "colours do not wrap around"
+    rows = nd.arange(12).reshape((2, 2, 3))
+    flips = [int(transforms.RandomFlipTopBottom(0.25)(rows)[0, 0, 0].asscalar() != 0) for _ in range(400)]
+    assert 60 < sum(flips) < 140
 
 
 def test_rotation():

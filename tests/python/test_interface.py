@@ -111,9 +111,9 @@ def test_autograd():
     assert x.grad.asnumpy().tolist() == [2, 4, 6]
     with autograd.record():
         z = x ** 3
-        first = autograd.grad(z, x, create_graph=True)
+        first, = autograd.grad(z, x, create_graph=True)
         total = first.sum()
-    assert autograd.grad(total, x).asnumpy().tolist() == [6, 12, 18]
+    assert autograd.grad(total, x)[0].asnumpy().tolist() == [6, 12, 18]
 
     class Sigmoid(autograd.Function):
         def forward(self, x):

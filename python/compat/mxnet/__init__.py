@@ -34,3 +34,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 sys.meta_path.insert(0, _Alias())
 sys.modules["mxnet"] = gluino
+# What is loaded needs no loading: that would write over attributes of the same name, as in vision.alexnet, a module and a function.
+for _name, _module in list(sys.modules.items()):
+    if _name.startswith("gluino."):
+        sys.modules["mxnet" + _name[len("gluino"):]] = _module

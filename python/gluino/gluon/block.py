@@ -584,3 +584,13 @@ def _replaced(args, values):
 
 def _all_contexts(params):
     return {array._device_id for p in params.values() for array in p._data or ()}
+
+
+def __getattr__(name):  # MXNet has these in this module
+    if name == "SymbolBlock":
+        from .symbol_block import SymbolBlock
+        return SymbolBlock
+    if name in ("_flatten", "_regroup"):
+        from . import _structure
+        return getattr(_structure, name[1:])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ __all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "Sigmoid
            "CTCLoss", "HuberLoss", "HingeLoss", "SquaredHingeLoss", "LogisticLoss", "TripletLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "SDMLLoss"]
 
 
-def _weighted(F, loss, weight=None, sample_weight=None):
+def _apply_weighting(F, loss, weight=None, sample_weight=None):
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -18,6 +18,11 @@ def _weighted(F, loss, weight=None, sample_weight=None):
             raise AssertionError("weight must be a number")
         loss = loss * weight
     return loss
+
+
+def _reshape_like(F, x, y):
+    """x in the shape of y."""
+    return F.reshape_like(x, y)
 
 
 class Loss(HybridBlock):
@@ -41,8 +46,8 @@ class L2Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = F.square(F.reshape_like(label, pred) - pred)
-        return self._per_sample(F, _weighted(F, loss, self._weight / 2, sample_weight))
+        loss = F.square(_reshape_like(F, label, pred) - pred)
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight / 2, sample_weight))
 
 
 class L1Loss(Loss):
@@ -52,7 +57,7 @@ class L1Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        return self._per_sample(F, _weighted(F, F.abs(F.reshape_like(label, pred) - pred), self._weight, sample_weight))
+        return self._per_sample(F, _apply_weighting(F, F.abs(_reshape_like(F, label, pred) - pred), self._weight, sample_weight))
 
 
 def _softplus(F, x):
@@ -67,7 +72,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         self._from_sigmoid = from_sigmoid
 
     def hybrid_forward(self, F, pred, label, sample_weight=None, pos_weight=None):
-        label = F.reshape_like(label, pred)
+        label = _reshape_like(F, label, pred)
         if not self._from_sigmoid:
             if pos_weight is None:
                 loss = F.relu(pred) - pred * label + _softplus(F, -F.abs(pred))
@@ -78,7 +83,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             eps = 1e-12
             yes = F.log(pred + eps) * label
             loss = -((yes if pos_weight is None else F.broadcast_mul(yes, pos_weight)) + F.log(1.0 - pred + eps) * (1.0 - label))
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
@@ -97,8 +102,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         if self._sparse_label:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
         else:
-            loss = -F.sum(pred * F.reshape_like(label, pred), axis=self._axis, keepdims=True)
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+            loss = -F.sum(pred * _reshape_like(F, label, pred), axis=self._axis, keepdims=True)
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -115,7 +120,7 @@ class KLDivLoss(Loss):
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         loss = label * (F.log(label + 1e-12) - pred)
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class CTCLoss(Loss):
@@ -134,7 +139,7 @@ class CTCLoss(Loss):
             label = F.swapaxes(label, 0, 1)
         lengths = {key: value for key, value in (("data_lengths", pred_lengths), ("label_lengths", label_lengths)) if value is not None}
         loss = F.CTCLoss(pred, label, use_data_lengths=pred_lengths is not None, use_label_lengths=label_lengths is not None, blank_label="last", **lengths)
-        return _weighted(F, loss, self._weight, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class HuberLoss(Loss):
@@ -145,9 +150,9 @@ class HuberLoss(Loss):
         self._rho = rho
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = F.abs(F.reshape_like(label, pred) - pred)
+        loss = F.abs(_reshape_like(F, label, pred) - pred)
         loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class HingeLoss(Loss):
@@ -161,8 +166,8 @@ class HingeLoss(Loss):
         return loss
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = self._shaped(F, F.relu(self._margin - pred * F.reshape_like(label, pred)))
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = self._shaped(F, F.relu(self._margin - pred * _reshape_like(F, label, pred)))
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class SquaredHingeLoss(HingeLoss):
@@ -182,11 +187,11 @@ class LogisticLoss(Loss):
         self._label_format = label_format
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        label = F.reshape_like(label, pred)
+        label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = F.relu(pred) - pred * label + _softplus(F, -F.abs(pred))
-        return self._per_sample(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class TripletLoss(Loss):
@@ -199,7 +204,7 @@ class TripletLoss(Loss):
     def hybrid_forward(self, F, pred, positive, negative, sample_weight=None):
         positive, negative = F.reshape_like(positive, pred), F.reshape_like(negative, pred)
         loss = F.sum(F.square(positive - pred) - F.square(negative - pred), axis=self._batch_axis, exclude=True)
-        return _weighted(F, F.relu(loss + self._margin), self._weight, sample_weight)
+        return _apply_weighting(F, F.relu(loss + self._margin), self._weight, sample_weight)
 
 
 class PoissonNLLLoss(Loss):
@@ -215,7 +220,7 @@ class PoissonNLLLoss(Loss):
         if self._compute_full:
             stirling = target * F.log(target + 1e-12) - target + 0.5 * F.log(2 * target * math.pi + 1e-12)
             loss = loss + stirling * (target > 1)
-        return F.mean(_weighted(F, loss, self._weight, sample_weight))
+        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class CosineEmbeddingLoss(Loss):
@@ -231,7 +236,7 @@ class CosineEmbeddingLoss(Loss):
         norms = F.norm(input1, axis=-1, keepdims=True) * F.norm(input2, axis=-1, keepdims=True)
         cosine = F.reshape_like(product / F.broadcast_maximum(norms, F.full((1, 1), 1e-12)), label)
         loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
-        return _weighted(F, loss, self._weight, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class SDMLLoss(Loss):

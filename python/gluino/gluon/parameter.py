@@ -32,17 +32,17 @@ class Parameter:
                  allow_deferred_init=False, differentiable=True, stype="default", grad_stype="default"):
         self.name = name
         self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(max(0, e) for e in shape)
-        self.dtype = as_dtype(dtype_name(dtype))
+        self._dtype = as_dtype(dtype_name(dtype))
         self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
         self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
         for kind in (stype, grad_stype):
             if kind not in ("default", "row_sparse", "csr"):
                 raise AssertionError(f"stype of Parameter '{name}' is 'default', 'row_sparse' or 'csr', not {kind!r}")
-        self._grad_stype = grad_stype
+        self._stype, self._grad_stype = stype, grad_stype
         self._grad_req = None
         self._data = None       # one array per context
         self._deferred = None   # (init, contexts, default_init, data)
-        self._var = None
+        self._var = self._trainer = None
         self.attributes = {}
         self.grad_req = grad_req if differentiable else "null"
 
@@ -63,6 +63,25 @@ class Parameter:
         if self._shape is not None and (len(self._shape) != len(new) or any(a not in (0, b) and b > 0 for a, b in zip(self._shape, new))):
             raise AssertionError(f"Expected shape {tuple(new)} is incompatible with given shape {self._shape} of Parameter {self.name}.")
         self._shape = tuple(b if b > 0 else a for a, b in zip(self._shape, new)) if self._shape is not None else tuple(new)
+
+    @property
+    def dtype(self):
+        """The element type."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype):
+        self.cast(dtype)
+
+    @property
+    def stype(self):
+        """The kind of storage."""
+        return self._stype
+
+    @property
+    def grad_stype(self):
+        """The kind of storage of the gradient."""
+        return self._grad_stype
 
     @property
     def grad_req(self):
@@ -158,6 +177,43 @@ class Parameter:
         raise RuntimeError(f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
                            f"{', '.join(str(a.context) for a in self._data)}.")
 
+    # ---- by the names under which other libraries look
+
+    @property
+    def _deferred_init(self):
+        """What initialization waits with: (init, contexts, default_init, data), or nothing."""
+        return self._deferred or ()
+
+    @property
+    def _ctx_list(self):
+        return None if self._data is None else self.list_ctx()
+
+    @property
+    def _ctx_map(self):
+        """By the kind of device, then by its number: which of the arrays it is."""
+        table = [[] for _ in range(max(Context.devtype2str) + 1)]
+        for i, context in enumerate(self._ctx_list or ()):
+            row = table[context.device_typeid & 1]
+            row.extend([None] * (context.device_id + 1 - len(row)))
+            row[context.device_id] = i
+        return table
+
+    def _check_and_get(self, arr_list, ctx):
+        """One of arrays by context; all of them for ctx=list."""
+        self._check() if arr_list is None else None
+        return arr_list if ctx is list else arr_list[self._on(ctx)]
+
+    def _check_initialized(self, ctx=None):
+        self._check()
+        self._on(ctx)
+
+    def _set_trainer(self, trainer):
+        """The trainer that changes this parameter; a row_sparse one has no more than one."""
+        if self._stype != "default" and self._trainer is not None and trainer is not None and self._trainer is not trainer:
+            raise RuntimeError(f"Failed to set the trainer for Parameter '{self.name}' because it was already set. More than one trainers for a "
+                               "row_sparse Parameter is not supported.")
+        self._trainer = trainer
+
     def data(self, ctx=None):
         """The array, on one context."""
         if self._data is None:
@@ -238,7 +294,7 @@ class Parameter:
 
     def cast(self, dtype):
         """Changes the element type."""
-        self.dtype = as_dtype(dtype_name(dtype))
+        self._dtype = as_dtype(dtype_name(dtype))
         self._var = None
         if self._data is not None:
             with autograd.pause():
@@ -409,7 +465,12 @@ class ParameterDict:
 
     def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="", cast_dtype=False, dtype_source="current"):
         """Reads values by name."""
-        loaded = nd.load(filename)
+        self.load_dict(nd.load(filename), ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
+
+    def load_dict(self, param_dict, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="", filename=None, cast_dtype=False,
+                  dtype_source="current"):
+        """Takes values by name from a dictionary."""
+        loaded, filename = param_dict, filename or "param_dict"
         values = {restore_prefix + (n[4:] if n.startswith(("arg:", "aux:")) else n): v for n, v in loaded.items()}
         load_by_name(self, values, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 

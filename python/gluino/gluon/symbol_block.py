@@ -25,10 +25,10 @@ class SymbolBlock(HybridBlock):
         for symbol in inputs:
             if symbol.get_children() is not None:
                 raise ValueError(f"Input symbols must be variable, but {symbol.name} is an output of operators")
-        states, types = set(outputs.list_auxiliary_states()), self._types(outputs, inputs)
+        states, types, all_attrs = set(outputs.list_auxiliary_states()), self._types(outputs, inputs), outputs.attr_dict()
         for name in outputs.list_inputs():
             if name not in self._input_names:
-                attrs = outputs.attr_dict().get(name, {})
+                attrs = all_attrs.get(name, {})
                 is_state = name in states
                 self._reg_params[name] = self.params.get(name, allow_deferred_init=True, grad_req="null" if is_state else "write",
                                                          **({"dtype": types[name]} if name in types else {}),

@@ -2,6 +2,8 @@
 import copy
 
 from .. import _core, autograd, ndarray as nd, optimizer as opt
+from ..context import current_context
+from ..kvstore import KVStore, KVStoreBase, create as create_store
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
@@ -30,6 +32,30 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
         self._optimizer.idx2name = {i: p.name for i, p in enumerate(self._params)}
         self._updaters = []
+        for parameter in self._params:
+            parameter._set_trainer(self)
+        self._compression_params, self._kvstore_type, self._update_on_kvstore = compression_params, kvstore, update_on_kvstore
+        self._kvstore = self._given_store(kvstore)
+        if compression_params is not None:
+            raise NotImplementedError("Trainer: compression_params are for several machines; this build trains in one process")
+        if update_on_kvstore and self._kvstore is not None and not self._kvstore.is_capable(KVStoreBase.OPTIMIZER):
+            raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._kvstore)}: it runs no optimizer")
+        self._shared_start = False  # whether a store of the user's has given all workers the same values
+
+    @staticmethod
+    def _given_store(kvstore):
+        """A store of the user's; the built-in ones have nothing to do in one process."""
+        if isinstance(kvstore, str) and kvstore.lower() in KVStoreBase.kv_registry:
+            return create_store(kvstore)
+        if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore):
+            return kvstore
+        if isinstance(kvstore, str) and kvstore.startswith("dist"):
+            return create_store(kvstore)  # says that this build trains in one process
+        return None
+
+    @property
+    def _contexts(self):
+        return self._params[0].list_ctx() if self._params else [current_context()]
 
     @property
     def learning_rate(self):
@@ -46,12 +72,15 @@ class Trainer:
 
     def step(self, batch_size, ignore_stale_grad=False):
         """One update; gradients are divided by batch_size."""
-        self._optimizer.rescale_grad = self._scale / batch_size
+        self._optimizer.rescale_grad = self._scale / float(batch_size)
         self.allreduce_grads()
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self):
-        """Sums the gradients of all contexts."""
+        """Sums the gradients of all contexts, and of all workers of a store of the user's."""
+        if self._kvstore is not None:
+            self._allreduce_by_store()
+            return
         for parameter in self._params:
             if parameter.grad_req == "null" or len(parameter.list_ctx()) < 2:
                 continue
@@ -62,9 +91,18 @@ class Trainer:
             for grad in grads:
                 grad[:] = total.as_in_context(grad.context)
 
+    def _allreduce_by_store(self):
+        learnt = [(i, parameter) for i, parameter in enumerate(self._params) if parameter.grad_req != "null"]
+        if not self._shared_start:
+            for i, parameter in learnt:
+                self._kvstore.broadcast(i, parameter.list_data()[0], parameter.list_data(), priority=-i)
+            self._shared_start = True
+        for i, parameter in learnt:
+            self._kvstore.pushpull(i, parameter.list_grad(), priority=-i)
+
     def update(self, batch_size, ignore_stale_grad=False):
         """One update of gradients that are summed already."""
-        self._optimizer.rescale_grad = self._scale / batch_size
+        self._optimizer.rescale_grad = self._scale / float(batch_size)
         self._update(ignore_stale_grad)
 
     def _update(self, ignore_stale_grad=False):

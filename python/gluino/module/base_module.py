@@ -18,13 +18,112 @@ class BaseModule:
     """The training loop over forward, backward and update."""
 
     def __init__(self, logger=logging):
-        self.logger, self.symbol = logger, None
-        self.binded = self.params_initialized = self.optimizer_initialized = self.for_training = False
+        self.logger, self._symbol = logger, None
+        self.binded = self.params_initialized = self.optimizer_initialized = self.for_training = self.inputs_need_grad = False
+
+    # ---- what a module must define
+
+    @property
+    def symbol(self):
+        """The symbol; None for modules that have none."""
+        return self._symbol
+
+    @property
+    def data_names(self):
+        """Names of the inputs."""
+        raise NotImplementedError
+
+    @property
+    def output_names(self):
+        """Names of the outputs."""
+        raise NotImplementedError
+
+    @property
+    def data_shapes(self):
+        """Descriptions of the inputs."""
+        raise NotImplementedError
+
+    @property
+    def label_shapes(self):
+        """Descriptions of the labels."""
+        raise NotImplementedError
+
+    @property
+    def output_shapes(self):
+        """[(name, shape)] of the outputs."""
+        raise NotImplementedError
+
+    def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False, shared_module=None, grad_req="write"):
+        """Makes arrays for these input shapes."""
+        raise NotImplementedError
+
+    def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None, allow_missing=False, force_init=False, allow_extra=False):
+        """First values of the parameters."""
+        raise NotImplementedError
+
+    def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),), force_init=False):
+        """Gets ready to update."""
+        raise NotImplementedError
+
+    def get_params(self):
+        """(arguments, auxiliary states)."""
+        raise NotImplementedError
+
+    def forward(self, data_batch, is_train=None):
+        """Runs a batch."""
+        raise NotImplementedError
+
+    def backward(self, out_grads=None):
+        """Gradients of the last forward."""
+        raise NotImplementedError
+
+    def update(self):
+        """Updates the parameters."""
+        raise NotImplementedError
+
+    def get_outputs(self, merge_multi_context=True):
+        """Outputs of the last forward."""
+        raise NotImplementedError
+
+    def get_input_grads(self, merge_multi_context=True):
+        """Gradients of the inputs."""
+        raise NotImplementedError
+
+    def update_metric(self, eval_metric, labels, pre_sliced=False):
+        """Adds the last batch to a metric."""
+        raise NotImplementedError
+
+    def install_monitor(self, mon):
+        """Watches the executors."""
+        raise NotImplementedError
+
+    def get_states(self, merge_multi_context=True):
+        """No states."""
+        self._need(bind=True, params=True)
+        return []
+
+    def set_states(self, states=None, value=None):
+        """No states."""
+        self._need(bind=True, params=True)
+        if states or value:
+            raise AssertionError(f"{type(self).__name__} has no states")
+
+    def prepare(self, data_batch, sparse_row_id_fn=None):
+        """Before a batch: nothing to do."""
+
+    # ---- what follows from it
 
     def forward_backward(self, data_batch):
         """Both passes."""
         self.forward(data_batch, is_train=True)
         self.backward()
+
+    def _add_to_metric(self, eval_metric, batch):
+        """A list of batches has one for each context."""
+        if isinstance(batch, list):
+            self.update_metric(eval_metric, [each.label for each in batch], pre_sliced=True)
+        else:
+            self.update_metric(eval_metric, batch.label)
 
     def _trimmed(self, outputs, pad):
         return [out[:out.shape[0] - pad] if pad else out for out in outputs]
@@ -39,9 +138,9 @@ class BaseModule:
         for number, batch in enumerate(eval_data):
             if number == num_batch:
                 break
+            self.prepare(batch, sparse_row_id_fn)
             self.forward(batch, is_train=False)
-            pad = batch.pad or 0
-            eval_metric.update(self._trimmed(batch.label, pad), self._trimmed(self.get_outputs(), pad))
+            self._add_to_metric(eval_metric, batch)
             self._tell(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
         self._tell(score_end_callback, BatchEndParam(epoch, 0, eval_metric, locals()))
         return eval_metric.get_name_value()
@@ -54,8 +153,9 @@ class BaseModule:
         for number, batch in enumerate(eval_data):
             if number == num_batch:
                 break
+            self.prepare(batch, sparse_row_id_fn)
             self.forward(batch, is_train=False)
-            yield self._trimmed(self.get_outputs(), batch.pad or 0), number, batch
+            yield self._trimmed(self.get_outputs(), getattr(batch, "pad", 0) or 0), number, batch
 
     def predict(self, eval_data, num_batch=None, merge_batches=True, reset=True, always_output_list=False, sparse_row_id_fn=None):
         """Outputs over a data iterator or an array."""
@@ -90,16 +190,18 @@ class BaseModule:
             for number, batch in enumerate(train_data):
                 if monitor is not None:
                     monitor.tic()
+                self.prepare(batch, sparse_row_id_fn)
                 self.forward_backward(batch)
                 self.update()
-                self.update_metric(eval_metric, batch.label)
+                self._add_to_metric(eval_metric, batch)
                 if monitor is not None:
                     monitor.toc_print()
                 self._tell(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
-            for name, value in eval_metric.get_name_value():
+            for name, value in eval_metric.get_global_name_value():
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
             args, states = self.get_params()
+            self.set_params(args, states)  # the contexts agree about auxiliary states again
             for callback in _listed(epoch_end_callback or []):
                 callback(epoch, self.symbol, args, states)
             if eval_data is not None:

@@ -1,39 +1,45 @@
 """Module: one symbol, bound and trained."""
 import logging
 
-from .. import _core, context as ctx_module, initializer as init_module, io as mx_io, optimizer as opt
-from ..executor import Executor
+from .. import _core, context as ctx_module, initializer as init_module, optimizer as opt
 from ..model import load_checkpoint, save_checkpoint
 from .base_module import BaseModule
+from .executor_group import DataParallelExecutorGroup, described
 
 __all__ = ["Module"]
 
 
-def _described(items):
-    return [item if isinstance(item, mx_io.DataDesc) else mx_io.DataDesc(*item) for item in items or []]
-
-
 class Module(BaseModule):
-    """A symbol with parameters, on one context."""
+    """A symbol with parameters, on one context or several."""
 
     def __init__(self, symbol, data_names=("data",), label_names=("softmax_label",), logger=logging, context=None, work_load_list=None,
                  fixed_param_names=None, state_names=None, group2ctxs=None, compression_params=None):
         super().__init__(logger)
-        if isinstance(context, (list, tuple)):
-            context = context[0]
-        self.symbol, self._context = symbol, context or ctx_module.current_context()
-        self._context.engine_id
+        if compression_params is not None:
+            raise NotImplementedError("Module: compression_params are for several machines; this build trains in one process")
+        self._context = list(context) if isinstance(context, (list, tuple)) else [context or ctx_module.current_context()]
+        for each in self._context:
+            each.engine_id
+        if work_load_list is not None and len(work_load_list) != len(self._context):
+            raise AssertionError(f"work_load_list has {len(work_load_list)} numbers for {len(self._context)} contexts")
+        self._work_load_list, self._symbol = work_load_list, symbol
         inputs = symbol.list_arguments()
-        self._data_names = list(data_names or [])
+        self._data_names, self._state_names = list(data_names or []), list(state_names or [])
         self._label_names = [name for name in label_names or [] if name in inputs]
-        for name in self._data_names:
+        for what, names in (("data_names", self._data_names), ("state_names", self._state_names)):
+            self._check_names(what, names, inputs)
+        self._fixed_param_names = list(fixed_param_names or [])
+        self._param_names = [name for name in inputs if name not in self._data_names + self._label_names + self._state_names]
+        self._aux_names, self._output_names = symbol.list_auxiliary_states(), symbol.list_outputs()
+        self._exec_group = self._updater = self._optimizer = self._preloaded = self._preload_opt_states = None
+        self._data_shapes = self._label_shapes = None
+
+    @staticmethod
+    def _check_names(what, names, inputs):
+        for name in names:
             if name not in inputs:
-                raise ValueError(f"You created Module with Module(..., data_names={self._data_names}) but input with name '{name}' is not found in "
+                raise ValueError(f"You created Module with Module(..., {what}={names}) but input with name '{name}' is not found in "
                                  f"symbol.list_arguments(). Did you mean one of:\n\t" + "\n\t".join(inputs))
-        self._fixed = list(fixed_param_names or [])
-        self._param_names = [name for name in inputs if name not in self._data_names + self._label_names]
-        self._aux_names, self.output_names = symbol.list_auxiliary_states(), symbol.list_outputs()
-        self._exec, self._updater, self._preloaded = None, None, None
 
     @staticmethod
     def load(prefix, epoch, load_optimizer_states=False, **kwargs):
@@ -41,7 +47,7 @@ class Module(BaseModule):
         symbol, args, states = load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         module._preloaded = args, states
-        module._states_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
+        module._preload_opt_states = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
         return module
 
     def save_checkpoint(self, prefix, epoch, save_optimizer_states=False, remove_amp_cast=True):
@@ -55,44 +61,75 @@ class Module(BaseModule):
         if not allow_missing:
             return super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
         self._need(bind=True)
-        self._exec.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
+        self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         self.params_initialized = True
 
-    _symbol = property(lambda self: self.symbol)
-    data_names = property(lambda self: self._data_names)
-    label_names = property(lambda self: self._label_names)
-    data_shapes = property(lambda self: self._data_shapes)
-    label_shapes = property(lambda self: self._label_shapes)
-    output_shapes = property(lambda self: [(n, o.shape) for n, o in zip(self.output_names, self.get_outputs())])
+    # ---- what it takes and gives
+
+    @property
+    def data_names(self):
+        """Names of the inputs."""
+        return self._data_names
+
+    @property
+    def label_names(self):
+        """Names of the labels."""
+        return self._label_names
+
+    @property
+    def output_names(self):
+        """Names of the outputs."""
+        return self._output_names
+
+    @property
+    def data_shapes(self):
+        """Descriptions of the inputs."""
+        self._need(bind=True)
+        return self._data_shapes
+
+    @property
+    def label_shapes(self):
+        """Descriptions of the labels."""
+        self._need(bind=True)
+        return self._label_shapes
+
+    @property
+    def output_shapes(self):
+        """[(name, shape)] of the outputs."""
+        self._need(bind=True)
+        return self._exec_group.get_output_shapes()
+
+    # ---- binding
 
     def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False, shared_module=None, grad_req="write"):
         """Makes arrays for these input shapes."""
         if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
             return
-        kept = self.get_params() if self.params_initialized and self._exec is not None else None
-        self._data_shapes, self._label_shapes = _described(data_shapes), _described(label_shapes)
-        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
-        requests = {name: grad_req if for_training and name not in self._fixed else "null" for name in self._param_names}
-        requests.update({name: grad_req if inputs_need_grad else "null" for name in self._data_names})
-        shapes = {d.name: d.shape for d in self._data_shapes + self._label_shapes if d.name in self.symbol.list_arguments()}
-        types = {d.name: d.dtype for d in self._data_shapes if d.dtype is not None}
-        self._exec = Executor.allocate(self.symbol, self._context, requests, types, shapes)
-        if shared_module is not None:
-            self._share(shared_module)
+        kept = self.get_params() if self.params_initialized and self._exec_group is not None else None
+        self._data_shapes, self._label_shapes = described(data_shapes), described(label_shapes)
+        self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
+        shared = shared_module._exec_group if shared_module is not None else None
+        self._exec_group = DataParallelExecutorGroup(
+            self.symbol, self._context, self._work_load_list, self._data_shapes, self._label_shapes, self._param_names, for_training, inputs_need_grad,
+            shared, self.logger, self._fixed_param_names, grad_req, self._state_names)
         self.binded = True
+        if shared_module is not None:
+            self.params_initialized = shared_module.params_initialized
+            if shared_module.optimizer_initialized:
+                self.borrow_optimizer(shared_module)
         if kept is not None:
-            self._exec.copy_params_from(*kept, allow_extra_params=True)
+            self._exec_group.set_params(*kept, allow_extra=True)
         elif self._preloaded:
             self.init_params(None)
 
-    def _share(self, other):
-        """Uses the arrays of another module's parameters."""
-        own, theirs = self._exec, other._exec
-        self._exec = Executor(self.symbol, self._context, {**own.arg_dict, **{n: theirs.arg_dict[n] for n in self._param_names if n in theirs.arg_dict}},
-                              {**own.grad_dict, **{n: theirs.grad_dict[n] for n in self._param_names if n in theirs.grad_dict}},
-                              {n: "write" if g is not None else "null" for n, g in own.grad_dict.items()},
-                              {**own.aux_dict, **{n: a for n, a in theirs.aux_dict.items() if n in own.aux_dict}})
-        self.params_initialized = other.params_initialized
+    def reshape(self, data_shapes, label_shapes=None):
+        """Other input shapes, with the same parameters."""
+        self._need(bind=True)
+        self._data_shapes, self._label_shapes = described(data_shapes), described(label_shapes)
+        self._exec_group.reshape(self._data_shapes, self._label_shapes)
+
+    # ---- parameters
 
     def init_params(self, initializer=init_module.Uniform(0.01), arg_params=None, aux_params=None, allow_missing=False, force_init=False, allow_extra=False):
         """First values: given ones, else the initialiser's."""
@@ -101,23 +138,29 @@ class Module(BaseModule):
         self._need(bind=True)
         if self._preloaded and arg_params is None:
             arg_params, aux_params = self._preloaded
-        attrs = self.symbol.attr_dict()
-        for names, arrays, given in ((self._param_names, self._exec.arg_dict, arg_params), (self._aux_names, self._exec.aux_dict, aux_params)):
-            for name in names:
+        attrs, group = self.symbol.attr_dict(), self._exec_group
+        for names, arrays, given in ((self._param_names, group.param_arrays, arg_params), (self._aux_names, group.aux_arrays, aux_params)):
+            for name, copies in zip(names, arrays):
                 if given is not None and name in given:
-                    if given[name].shape != arrays[name].shape:
-                        raise ValueError(f"parameter '{name}' has shape {given[name].shape}, but {arrays[name].shape} is needed")
-                    arrays[name][:] = given[name]
+                    if given[name].shape != copies[0].shape:
+                        raise ValueError(f"parameter '{name}' has shape {given[name].shape}, but {copies[0].shape} is needed")
+                    copies[0][:] = given[name].as_in_context(copies[0].context)
                 elif given and not allow_missing:
                     raise RuntimeError(f"{name} is not presented")
                 elif initializer is not None:
-                    initializer(init_module.InitDesc(name, attrs.get(name)), arrays[name])
+                    initializer(init_module.InitDesc(name, attrs.get(name), global_init=initializer), copies[0])
+                for copy in copies[1:]:
+                    copies[0].copyto(copy)
         self.params_initialized = True
 
     def get_params(self):
         """(arguments, auxiliary states), copied."""
         self._need(bind=True, params=True)
-        return {n: self._exec.arg_dict[n].copy() for n in self._param_names}, {n: a.copy() for n, a in self._exec.aux_dict.items()}
+        args, states = {}, {}
+        self._exec_group.get_params(args, states)
+        return args, states
+
+    # ---- training
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),), force_init=False):
         """Gets ready to update."""
@@ -126,63 +169,97 @@ class Module(BaseModule):
             return
         if isinstance(optimizer, str):
             params = dict(optimizer_params)
-            params.setdefault("rescale_grad", 1.0 / self._data_shapes[0].shape[0])
+            params.setdefault("rescale_grad", 1.0 / self._exec_group.batch_size)
             optimizer = opt.create(optimizer, sym=self.symbol, param_idx2name=dict(enumerate(self._param_names)), **params)
         self._optimizer, self._updater = optimizer, opt.get_updater(optimizer)
         self.optimizer_initialized = True
-        if getattr(self, "_states_file", None):
-            self.load_optimizer_states(self._states_file)
+        if self._preload_opt_states:
+            self.load_optimizer_states(self._preload_opt_states)
+            self._preload_opt_states = None
+
+    def borrow_optimizer(self, shared_module):
+        """Updates with another module's optimizer and states."""
+        if not shared_module.optimizer_initialized:
+            raise AssertionError("the other module has no optimizer: call its init_optimizer() first")
+        self._optimizer, self._updater, self.optimizer_initialized = shared_module._optimizer, shared_module._updater, True
 
     def forward(self, data_batch, is_train=None):
         """Runs a batch; other shapes bind again with the same parameters."""
         self._need(bind=True, params=True)
-        inputs = dict(zip(self._data_names, data_batch.data))
-        labels = data_batch.label or []
-        inputs.update({name: value for name, value in zip([d.name for d in self._label_shapes] or self._label_names, labels) if name in self._exec.arg_dict})
-        if any(value.shape != self._exec.arg_dict[name].shape for name, value in inputs.items()):
-            self._exec = self._exec.reshape(**{name: value.shape for name, value in inputs.items()})
-        self._exec.forward(self.for_training if is_train is None else is_train, **{n: v.as_in_context(self._context) for n, v in inputs.items()})
+        now = [item.shape for item in self._data_shapes]
+        given = [value.shape for value in data_batch.data]
+        if now != given:
+            data = getattr(data_batch, "provide_data", None) or [_reshaped(item, shape) for item, shape in zip(self._data_shapes, given)]
+            labels = getattr(data_batch, "provide_label", None) or \
+                [_reshaped(item, value.shape) for item, value in zip(self._label_shapes, getattr(data_batch, "label", None) or [])]
+            if [item.shape for item in described(data)] != given:
+                data = [_reshaped(item, shape) for item, shape in zip(self._data_shapes, given)]
+            self.reshape(data, labels)
+        self._exec_group.forward(data_batch, is_train)
 
     def backward(self, out_grads=None):
         """Gradients of the last forward."""
         self._need(bind=True, params=True)
-        self._exec.backward(out_grads)
+        self._exec_group.backward(out_grads)
 
     def update(self):
-        """Updates parameters with their gradients."""
+        """Updates parameters with their gradients, summed over the contexts."""
         self._need(True, True, True)
-        reached = [(i, name) for i, name in enumerate(self._param_names) if self._exec.grad_dict.get(name) is not None]
-        self._updater([i for i, _ in reached], [self._exec.grad_dict[name] for _, name in reached], [self._exec.arg_dict[name] for _, name in reached])
+        group, reached = self._exec_group, []
+        for i, (weights, grads) in enumerate(zip(group.param_arrays, group.grad_arrays)):
+            if grads[0] is not None:
+                total = grads[0] if len(grads) == 1 else sum((g.as_in_context(grads[0].context) for g in grads[1:]), grads[0])
+                reached.append((i, total, weights))
+        self._updater([i for i, _, _ in reached], [grad for _, grad, _ in reached], [weights[0] for _, _, weights in reached])
+        for _, _, weights in reached:
+            for copy in weights[1:]:
+                weights[0].copyto(copy)
 
     def get_outputs(self, merge_multi_context=True):
         """Outputs of the last forward."""
-        return self._exec.outputs
+        self._need(bind=True, params=True)
+        return self._exec_group.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context=True):
         """Gradients of the inputs."""
-        if not self.inputs_need_grad:
-            raise AssertionError("bind with inputs_need_grad=True first")
-        return [self._exec.grad_dict[name] for name in self._data_names]
+        self._need(bind=True, params=True)
+        return self._exec_group.get_input_grads(merge_multi_context)
+
+    def get_states(self, merge_multi_context=True):
+        """Values of the inputs in state_names."""
+        self._need(bind=True, params=True)
+        return self._exec_group.get_states(merge_multi_context)
+
+    def set_states(self, states=None, value=None):
+        """Writes the inputs in state_names."""
+        self._need(bind=True, params=True)
+        self._exec_group.set_states(states, value)
 
     def update_metric(self, eval_metric, labels, pre_sliced=False):
         """Adds the last batch to a metric."""
-        eval_metric.update(labels, self.get_outputs())
+        self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon):
-        """Watches the executor."""
-        mon.install(self._exec)
+        """Watches the executors."""
+        self._need(bind=True)
+        self._exec_group.install_monitor(mon)
+
+    def prepare(self, data_batch, sparse_row_id_fn=None):
+        """Before a batch: nothing is to be fetched, parameters are here."""
+        self._need(bind=True)
 
     def save_optimizer_states(self, fname):
         """Writes the optimizer's states."""
+        self._need(optimizer=True)
         _core.write_files([(str(fname), self._updater.get_states())])
 
     def load_optimizer_states(self, fname, allow_pickle=False):
         """Reads the optimizer's states; a pickle, which runs the code that is in it, only with allow_pickle."""
+        self._need(optimizer=True)
         self._updater.set_states(_core.read_file(str(fname)), allow_pickle, str(fname))
-        self._updater.check_weights({i: (name, self._exec.arg_dict[name].shape) for i, name in enumerate(self._param_names)}, str(fname))
-
-    def reshape(self, data_shapes, label_shapes=None):
-        """Other input shapes."""
-        self.bind(data_shapes, label_shapes, self.for_training, self.inputs_need_grad, force_rebind=True)
+        weights = {i: (name, copies[0].shape) for i, (name, copies) in enumerate(zip(self._param_names, self._exec_group.param_arrays))}
+        self._updater.check_weights(weights, str(fname))
 
 
+def _reshaped(item, shape):
+    return type(item)(item.name, shape, item.dtype, item.layout)

@@ -4,12 +4,14 @@ import sys as _sys
 from .. import _core
 from . import _internal, contrib, image, linalg, random, sparse
 from .ndarray import *  # noqa: F401,F403
-from .ndarray import NDArray, __all__ as _made_here
+from .ndarray import NDArray, __all__ as _made_in_ndarray
+from .files import *  # noqa: F401,F403
+from .files import __all__ as _made_in_files
 from .sparse import CSRNDArray, RowSparseNDArray, cast_storage  # noqa: F401
 from ..operator import custom_function as _custom_function
 from .._register import fill as _fill, methods as _methods, missing as _missing
 
-__all__ = [*_made_here, *_core.binary_functions]
+__all__ = [*_made_in_ndarray, *_made_in_files, *_core.binary_functions]
 globals().update({name: function for name, function in _core.binary_functions.items() if name not in globals()})
 _package = _sys.modules[__name__]
 __getattr__ = _missing(_package)

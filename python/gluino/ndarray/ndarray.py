@@ -1,13 +1,13 @@
 """NDArray: the array of mx.nd, and the functions that make arrays."""
 import numpy as _np
 
-from .. import _core
-from ..base import as_dtype, dtype_name
+from .. import _core, _register
+from ..base import ShapeError, as_dtype, dtype_name
 from ..context import Context, engine_device, placed
 
-__all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis", "waitall", "load",
-           "save", "loads", "load_frombuffer", "imdecode", "onehot_encode", "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "histogram",
-           "split_v2", "true_divide", "power", "zeros_like", "ones_like", "shape_array", "fill_element_0index", "CachedOp"]
+__all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis", "waitall", "imdecode",
+           "onehot_encode", "histogram", "split_v2", "true_divide", "power", "zeros_like", "ones_like", "shape_array", "fill_element_0index",
+           "CachedOp"]
 
 
 def flat_shape(args, kwargs):
@@ -150,6 +150,17 @@ class NDArray(Readable, _core.Array):
     def __dlpack_device__(self):
         return 1, self._device_id
 
+    def reshape(self, *args, **kwargs):
+        """A view of another shape; 0, -1, -2, -3, -4 as in MXNet. A smaller one, where nothing is recorded, shows the first elements."""
+        try:
+            return Readable.reshape(self, *args, **kwargs)
+        except ShapeError:
+            shape = flat_shape(args, kwargs)
+            wanted = int(_np.prod(shape)) if all(extent > 0 for extent in shape) else self.size
+            if _core.is_recording() or wanted >= self.size:
+                raise
+            return Readable.reshape(Readable.reshape(self, (-1,))[:wanted], shape)
+
     # ---- where it lives
 
     def as_in_context(self, context):
@@ -224,6 +235,26 @@ class NDArray(Readable, _core.Array):
         _core.backward([self], [] if out_grad is None else [out_grad], retain_graph, train_mode)
 
     # ---- what operators do not know
+
+    def expand_dims(self, axis, inplace=False):
+        """With a new axis; inplace=True gives a view."""
+        return self._call("expand_dims", axis=axis)
+
+    def squeeze(self, axis=None, inplace=False):
+        """Without axes of extent 1."""
+        return self._call("squeeze", axis=axis)
+
+    def flatten(self, inplace=False):
+        """All axes but the first as one."""
+        return self._call("Flatten")
+
+    def broadcast_like(self, other, **kwargs):
+        """Repeated to the shape of another array."""
+        return _operator("broadcast_like")(self, other, **kwargs)
+
+    def diag(self, k=0, **kwargs):
+        """A diagonal, or a matrix with one."""
+        return self._call("diag", k=k, **kwargs)
 
     def slice_assign(self, rhs, begin, end, step):
         """Writes `rhs` into a slice."""
@@ -356,6 +387,8 @@ def moveaxis(tensor, source, destination):
         if not -ndim <= axis < ndim:
             raise ValueError(f"axis {axis} is out of range for an array with {ndim} axes")
     sources, destinations = [s % ndim for s in sources], [d % ndim for d in destinations]
+    if len(set(sources)) < len(sources) or len(set(destinations)) < len(destinations):
+        raise ValueError(f"an axis is named twice: {source} to {destination}")
     order = [axis for axis in range(ndim) if axis not in sources]
     for place, axis in sorted(zip(destinations, sources)):
         order.insert(place, axis)
@@ -405,7 +438,11 @@ def onehot_encode(indices, out):
     return out
 
 
-power = _core.binary_functions["power"]
+def power(base, exp):
+    """base to the power of exp, arrays or numbers."""
+    return _core.binary_functions["power"](base, exp)
+
+
 true_divide = _core.binary_functions["divide"]
 
 
@@ -413,62 +450,21 @@ def waitall():
     """Returns at once: operators have finished when they return."""
 
 
-def imdecode(buf, flag=1, to_rgb=True, **kwargs):
-    """Decodes an image; see mx.image.imdecode."""
+def imdecode(str_img, clip_rect=(0, 0, 0, 0), out=None, index=0, channels=3, mean=None, **kwargs):
+    """An image (1, channel, height, width) of float32 from the bytes of a file, a part of it where clip_rect (x0, y0, x1, y1) says so;
+    with flag or to_rgb, what mx.image.imdecode gives."""
     from .. import image
-    return image.imdecode(buf, flag=flag, to_rgb=to_rgb)
+    if kwargs:
+        return image.imdecode(str_img, **kwargs)
+    pixels = image.imdecode(str_img, flag=int(channels == 3)).as_nd_ndarray().transpose((2, 0, 1)).astype("float32")
+    left, top, right, bottom = clip_rect
+    if right and bottom:
+        pixels = pixels[:, top:bottom, left:right]
+    pixels = pixels if mean is None else pixels - mean
+    if out is None:
+        return pixels.expand_dims(axis=0)
+    out[index] = pixels
+    return out
 
 
-# ---- files and other frameworks
-
-def save(fname, data):
-    """Writes an array, a list or a dictionary of arrays, as MXNet 1.9 reads it (.npz and .npy by their endings)."""
-    if isinstance(data, NDArray):
-        data = [data]
-    if isinstance(data, dict):
-        items = [(str(key), value) for key, value in data.items()]
-    elif isinstance(data, (list, tuple)):
-        items = [("", value) for value in data]
-    else:
-        raise ValueError(f"data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays, not {type(data)}")
-    for _, value in items:
-        if not isinstance(value, NDArray):
-            raise TypeError(f"save only accepts dict str->NDArray or list of NDArray, not a {type(value)} inside")
-    _core.save_tensors(str(fname), [(name, value, value._sparse_parts) for name, value in items])
-
-
-def _collected(items):
-    from .sparse import from_parts
-    arrays = [(name, value if parts is None else from_parts(value, *parts)) for name, value, parts in items]
-    return dict(arrays) if any(name for name, _ in arrays) else [value for _, value in arrays]
-
-
-def load(fname):
-    """Reads what save() or any MXNet wrote: a dictionary when the arrays have names, else a list."""
-    return _collected(_core.load_tensors(str(fname)))
-
-
-def load_frombuffer(buf):
-    """Reads the bytes of such a file."""
-    return _collected(_core.read_tensors(bytes(buf)))
-
-
-loads = load_frombuffer
-
-
-def from_numpy(ndarray, zero_copy=True):
-    """An array with the values and the dtype of a NumPy array."""
-    return array(ndarray, dtype=ndarray.dtype)
-
-
-def from_dlpack(dlpack):
-    """An array that shares memory with another framework's."""
-    return _core.from_dlpack(dlpack.__dlpack__() if hasattr(dlpack, "__dlpack__") else dlpack)
-
-
-def to_dlpack_for_read(data):
-    """A DLPack capsule of the array."""
-    return _core.to_dlpack(data)
-
-
-to_dlpack_for_write = to_dlpack_for_read
+__getattr__ = _register.elsewhere("gluino.ndarray")  # add, maximum and their like are made there

@@ -233,8 +233,13 @@ def csr_matrix(arg1, shape=None, ctx=None, dtype=None):
             raise ValueError(f"{len(data)} values, {len(indices)} indices and {len(indptr)} row pointers do not make a csr matrix of shape {shape}")
         if indices.size and not 0 <= indices.min() <= indices.max() < shape[1]:
             raise ValueError(f"column {indices.max()} of a csr matrix of shape {shape}")
+        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))
         values = np.zeros(shape, data.dtype)
-        values[np.repeat(np.arange(shape[0]), np.diff(indptr)), indices] = data
+        np.add.at(values, (rows, indices), data)  # a column that comes twice counts twice
+        if len(np.unique(rows * shape[1] + indices)) < len(indices):
+            places = np.unique(rows * shape[1] + indices)
+            rows, indices = places // shape[1], places % shape[1]
+            indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
         return _made(CSRNDArray, _dense(values, ctx, dtype or _dtype_of(arg1[0])), _indices=indices, _indptr=indptr)
     if hasattr(arg1, "tocsr"):
         matrix = arg1.tocsr()

@@ -2,12 +2,15 @@
 import numpy as _numpy
 
 from .. import _core, _register
-from . import arranging as _arranging, functions as _functions, linalg, measures as _measures, multiarray as _multiarray, random
+from . import arranging as _arranging, elementwise as _elementwise, functions as _functions, linalg, measures as _measures
+from . import multiarray as _multiarray, products as _products, random
 from .multiarray import *  # noqa: F401,F403
 from .multiarray import _Symbol, array, ndarray
 from .functions import *  # noqa: F401,F403
 from .arranging import *  # noqa: F401,F403
+from .products import *  # noqa: F401,F403
 from .measures import *  # noqa: F401,F403
+from .elementwise import *  # noqa: F401,F403
 from .fallback import by_numpy, whole_files as _whole_files
 
 pi, e, inf, nan, newaxis, euler_gamma = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None, _numpy.euler_gamma
@@ -16,7 +19,7 @@ uint8, int8, int16, int32, int64, bool_, bool = (_numpy.uint8, _numpy.int8, _num
                                                  _numpy.bool_)
 dtype, integer, floating, generic = _numpy.dtype, _numpy.integer, _numpy.floating, _numpy.generic
 
-_own = {_name for _module in (_functions, _multiarray, _arranging, _measures) for _name in _module.__all__}
+_own = {_name for _module in (_functions, _multiarray, _arranging, _measures, _elementwise, _products) for _name in _module.__all__}
 for _name, _function in _core.binary_functions.items():
     if _name not in _own and (hasattr(_numpy, _name) or _name in ("modulo",)):
         globals()[_name] = _function
@@ -31,6 +34,9 @@ _writers = {"save", "savez", "savez_compressed", "savetxt"}
 
 
 def __getattr__(name):
+    if name == "load_json":  # symbols of mx.np are loaded as all others
+        from ..symbol import load_json
+        return load_json
     function = getattr(_numpy, name, None)
     if name.startswith("_") or not callable(function):
         raise AttributeError(f"module 'mxnet.numpy' has no attribute {name!r}")

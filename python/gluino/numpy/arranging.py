@@ -23,7 +23,7 @@ def roll(a, shift, axis=None):
         return _op("reshape_like")(roll(a.reshape(-1), shift, 0), a)
     axes = _listed(axis, 1 if isinstance(shift, int) else len(shift))
     for amount, along in zip(_listed(shift, len(axes)), axes):
-        amount %= a.shape[along]
+        amount %= max(a.shape[along], 1)
         if amount:
             a = concatenate([_part(a, along, -amount, None), _part(a, along, 0, -amount)], along)
     return a
@@ -86,7 +86,7 @@ _BORDERS = {"constant": _constant, "edge": _edge, "reflect": _mirror(1), "symmet
             "minimum": _extremes("min"), "mean": _extremes("mean")}
 
 
-def pad(x, pad_width, mode="constant", **kwargs):
+def pad(x, pad_width=None, mode="constant", **kwargs):
     """With values around: constant, edge, reflect, symmetric, maximum, minimum or mean."""
     if mode not in _BORDERS:
         raise ValueError(f"pad: mode is one of {', '.join(_BORDERS)}, not {mode!r}")
@@ -246,9 +246,9 @@ def dsplit(ary, indices_or_sections):
     return split(ary, indices_or_sections, 2)
 
 
-def column_stack(arrays):
+def column_stack(tup):
     """Vectors as columns, side by side."""
-    return concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in arrays], 1)
+    return concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in tup], 1)
 
 
 def row_stack(arrays):

@@ -1,62 +1,96 @@
 """Functions of mx.np whose NumPy signature differs from the operator's."""
+import builtins
+
 import numpy as _np
 
 from .. import _core
-from ..base import dtype_name
 from ..ndarray.ndarray import NDArray
+from ..util import check_ufunc_options
+from .elementwise import refuse, rint, written
 from .fallback import by_numpy
-from .multiarray import _op, array
+from .multiarray import _op, array, full, zeros
 
 __all__ = ["sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "argmax", "argmin", "argsort", "sort", "cumsum", "clip", "reshape",
            "transpose", "swapaxes", "moveaxis", "squeeze", "expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "dstack",
-           "split", "array_split", "dot", "matmul", "tensordot", "inner", "outer", "vdot", "where", "take", "repeat", "tile", "flip", "all",
-           "any", "nonzero", "round", "around", "floor_divide", "true_divide", "mod", "remainder", "fmod", "less", "less_equal", "square",
-           "isnan", "isinf", "isfinite", "logical_not", "ravel", "append", "tril", "triu", "average", "shape",
-           "ndim", "size", "absolute", "fabs", "arccosh", "diff", "einsum", "may_share_memory", "shares_memory", "atleast_1d"]
+           "split", "array_split", "where", "take", "repeat", "tile", "flip", "all", "any", "nonzero", "round", "around", "ravel", "append",
+           "tril", "triu", "average", "shape", "ndim", "size", "diff", "may_share_memory", "shares_memory", "atleast_1d"]
 
 
-def _scalar(value, a, axis, keepdims=False):
-    """The engine leaves one axis when all are reduced; NumPy leaves none."""
-    axes = a.ndim if axis is None else 1 if isinstance(axis, int) else len(axis)
-    return value._call("Reshape", shape=()) if axes == a.ndim and not keepdims else value
+def _axes(a, axis, name):
+    """The axes of a reduction, counted from the front; raises where there is no such axis."""
+    given = range(a.ndim) if axis is None else [axis] if isinstance(axis, (int, _np.integer)) else list(axis)
+    for one in given:
+        if not -a.ndim <= one < a.ndim:
+            raise ValueError(f"{name}: axis {one} is out of bounds for an array with {a.ndim} axes")
+    axes = [one % a.ndim for one in given]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{name}: an axis is named twice in {tuple(axis)}")
+    return axes
 
 
-_SMALL_INTEGERS = (_np.int8, _np.uint8, _np.int32)  # summed as int64, as in NumPy
+def _without(a, axes, keepdims):
+    return tuple(1 if i in axes else extent for i, extent in enumerate(a.shape) if keepdims or i not in axes)
 
 
-def _reduced(op, a, axis, keepdims, dtype=None):
+def _reduced(op, a, axis, keepdims, dtype=None, name=None, empty=None):
+    """A reduction by an operator; `empty` is the value over no elements, without which there must be some."""
     if dtype is not None:
         a = a.astype(dtype)
-    elif a.dtype == _np.bool_ or (op in ("sum", "prod") and a.dtype in _SMALL_INTEGERS):
+    elif a.dtype == _np.bool_:
         a = a.astype("int64")
-    return _scalar(_op(op)(a, axis=axis, keepdims=bool(keepdims)), a, axis, keepdims)
+    elif op in ("sum", "prod") and a.dtype in (_np.int8, _np.uint8, _np.int16, _np.int32):
+        a = a.astype("int64")
+    axes = _axes(a, axis, name or op)
+    if not axes:
+        return a.copy()
+    shape = _without(a, axes, keepdims)
+    if 0 in a.shape:
+        if empty is None and builtins.any(a.shape[i] == 0 for i in axes):
+            raise ValueError(f"zero-size array to reduction operation {name or op} which has no identity")
+        return full(shape, 0 if empty is None else empty, dtype=a.dtype, ctx=None)
+    found = _op(op)(a, axis=tuple(axes), keepdims=bool(keepdims))
+    return found._call("Reshape", shape=()) if len(axes) == a.ndim and not keepdims else found
+
+
+def _with_initial(found, initial, combine):
+    return found if initial is None else combine(found, initial)
 
 
 def sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None):
     """The sum along axes."""
-    return _reduced("sum", a, axis, keepdims, dtype)
+    refuse("sum", where=where)
+    return written(_with_initial(_reduced("sum", a, axis, keepdims, dtype, empty=0), initial, _core.binary_functions["add"]), out)
 
 
 def mean(a, axis=None, dtype=None, out=None, keepdims=False):
     """The mean along axes."""
     if dtype is None and a.dtype not in (_np.float32, _np.float64, _np.float16):
         dtype = "float32"
-    return _reduced("mean", a, axis, keepdims, dtype)
+    return written(_reduced("mean", a, axis, keepdims, dtype, empty=_np.nan), out)
 
 
-def prod(a, axis=None, dtype=None, out=None, keepdims=False):
+def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None):
     """The product along axes."""
-    return _reduced("prod", a, axis, keepdims, dtype)
+    refuse("prod", where=where)
+    return written(_with_initial(_reduced("prod", a, axis, keepdims, dtype, empty=1), initial, _core.binary_functions["multiply"]), out)
 
 
-def max(a, axis=None, out=None, keepdims=False):
+def _extreme(op, combine, a, axis, out, keepdims, initial):
+    truth = a.dtype == _np.bool_
+    found = _with_initial(_reduced(op, a, axis, keepdims, name=op, empty=initial), initial, _core.binary_functions[combine])
+    return written(found.astype("bool") if truth else found, out)
+
+
+def max(a, axis=None, out=None, keepdims=False, initial=None, where=None):
     """The greatest along axes."""
-    return _reduced("max", a, axis, keepdims)
+    refuse("max", where=where)
+    return _extreme("max", "maximum", a, axis, out, keepdims, initial)
 
 
-def min(a, axis=None, out=None, keepdims=False):
+def min(a, axis=None, out=None, keepdims=False, initial=None, where=None):
     """The least along axes."""
-    return _reduced("min", a, axis, keepdims)
+    refuse("min", where=where)
+    return _extreme("min", "minimum", a, axis, out, keepdims, initial)
 
 
 amax, amin = max, min
@@ -64,65 +98,109 @@ amax, amin = max, min
 
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The variance along axes."""
+    if dtype is not None or not _np.issubdtype(a.dtype, _np.floating):
+        a = a.astype(dtype or "float32")
+    axes = _axes(a, axis, "var")
     centred = a - mean(a, axis, keepdims=True)
     squares = mean(centred * centred, axis, keepdims=keepdims)
-    if not ddof:
-        return squares
-    axes = range(a.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-    count = 1
-    for i in axes:
-        count *= a.shape[i]
-    return squares * (count / (count - ddof))
+    count = int(_np.prod([a.shape[i] for i in axes], dtype=int))
+    return written(squares * (count / (count - ddof)) if ddof else squares, out)
 
 
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The standard deviation along axes."""
-    return _op("sqrt")(var(a, axis, dtype, out, ddof, keepdims))
+    return written(_op("sqrt")(var(a, axis, dtype, None, ddof, keepdims)), out)
 
 
-def average(a, axis=None, weights=None, returned=False):
+def average(a, axis=None, weights=None, returned=False, out=None):
     """The weighted mean."""
     if weights is None:
-        return mean(a, axis)
-    if weights.ndim != a.ndim:
-        weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
-    total = sum(weights * _op("ones_like")(a), axis)
-    result = sum(a * weights, axis) / total
+        result = mean(a, axis)
+        if result.size == 0:
+            raise ZeroDivisionError("average: there are no elements")
+        total = full(result.shape, a.size / result.size, dtype=result.dtype)
+    else:
+        if weights.shape != a.shape:
+            if not isinstance(axis, int):
+                raise TypeError("average: weights of another shape than the array's need one axis")
+            if weights.ndim != 1 or weights.shape[0] != a.shape[axis]:
+                raise ValueError(f"average: {weights.shape[0]} weights for an axis of extent {a.shape[axis]}")
+            weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
+        total = sum(weights * _op("ones_like")(a), axis)
+        result = sum(a * weights, axis) / total
+    result = written(result, out)
     return (result, total) if returned else result
+
+
+def _place(op, a, axis, out, keepdims):
+    """The position of an extreme along one axis, or in all elements."""
+    if axis is not None:
+        _axes(a, axis, op)
+    if a.ndim == 0:
+        a, axis = a.reshape(1), None
+    if (a.size if axis is None else a.shape[axis]) == 0:
+        raise ValueError(f"attempt to get {op} of an empty sequence")
+    whole = a.astype("int32") if a.dtype == _np.bool_ else a
+    ndim = a.ndim
+    if 0 in a.shape:
+        return written(zeros(_without(a, [axis % ndim], keepdims), dtype="int64"), out)
+    found = _op("_npi_" + op)(whole.reshape(-1) if axis is None else whole, axis=0 if axis is None else axis, keepdims=keepdims and axis is not None)
+    if axis is None:
+        found = found._call("Reshape", shape=(1,) * ndim if keepdims else ())
+    elif ndim == 1 and not keepdims:
+        found = found._call("Reshape", shape=())
+    return written(found, out)
 
 
 def argmax(a, axis=None, out=None, keepdims=False):
     """The position of the greatest."""
-    found = _op("_npi_argmax")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims)
-    return _scalar(found, a, axis, keepdims)
+    return _place("argmax", a, axis, out, keepdims)
 
 
 def argmin(a, axis=None, out=None, keepdims=False):
     """The position of the least."""
-    found = _op("_npi_argmin")(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis, keepdims=keepdims)
-    return _scalar(found, a, axis, keepdims)
+    return _place("argmin", a, axis, out, keepdims)
 
 
 def argsort(a, axis=-1, kind=None, order=None):
     """Positions in ascending order."""
+    refuse("argsort", order=order)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
     return _op("argsort")(a, axis=axis, dtype="int64")
 
 
 def sort(a, axis=-1, kind=None, order=None):
     """Values in ascending order."""
+    refuse("sort", order=order)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
     return _op("sort")(a, axis=axis)
 
 
 def cumsum(a, axis=None, dtype=None, out=None):
     """Sums of all elements up to each."""
-    if dtype is None and a.dtype in _SMALL_INTEGERS:
-        dtype = "int64"
-    return _op("cumsum")(a, axis=axis, dtype=None if dtype is None else dtype_name(dtype))
+    if axis is not None:
+        _axes(a, axis, "cumsum")
+    if dtype is not None or a.dtype in (_np.bool_, _np.int8, _np.uint8, _np.int16, _np.int32):
+        a = a.astype(dtype or "int64")
+    if a.ndim == 0 or axis is None:
+        a, axis = a.reshape(-1), 0
+    return written(a.copy() if a.size == 0 else _op("cumsum")(a, axis=axis), out)
 
 
-def clip(a, a_min, a_max, out=None):
-    """Values kept within bounds."""
-    return _op("clip")(a, a_min=-_np.inf if a_min is None else a_min, a_max=_np.inf if a_max is None else a_max, out=out)
+def clip(a, a_min=None, a_max=None, out=None, **kwargs):
+    """Values kept within bounds, which may be arrays; min= and max= are other names of the bounds."""
+    low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
+    if kwargs:
+        raise TypeError(f"clip() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if low is None and high is None:
+        raise ValueError("clip: one of the bounds is needed")
+    if builtins.any(isinstance(bound, (_core.Array, _core.SymbolBase)) and bound.ndim for bound in (low, high)):
+        result = a if low is None else _core.binary_functions["maximum"](a, low)
+        return written(result if high is None else _core.binary_functions["minimum"](result, high), out)
+    low, high = (bound.item() if isinstance(bound, _core.Array) else bound for bound in (low, high))
+    return written(_op("clip")(a, a_min=-_np.inf if low is None else low, a_max=_np.inf if high is None else high), out)
 
 
 def reshape(a, newshape, order="C"):
@@ -148,9 +226,11 @@ def moveaxis(a, source, destination):
 
 def squeeze(a, axis=None):
     """Without axes of extent 1."""
-    result = _op("squeeze")(a, axis=axis)
-    axes = a.ndim if axis is None else 1 if isinstance(axis, int) else len(axis)
-    return result._call("Reshape", shape=()) if a.size == 1 and axes == a.ndim else result
+    axes = [i for i, extent in enumerate(a.shape) if extent == 1] if axis is None else _axes(a, axis, "squeeze")
+    for i in axes:
+        if a.shape[i] != 1:
+            raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one: axis {i} has {a.shape[i]}")
+    return a._call("Reshape", shape=_without(a, axes, False)) if 0 not in a.shape else a.reshape(_without(a, axes, False))
 
 
 def expand_dims(a, axis):
@@ -160,19 +240,19 @@ def expand_dims(a, axis):
 
 def broadcast_to(array, shape):
     """Repeated along axes of extent 1 and new ones in front."""
-    return array.broadcast_to(shape)
+    return array.broadcast_to((shape,) if isinstance(shape, int) else tuple(shape))
 
 
 def concatenate(seq, axis=0, out=None):
     """Arrays joined along an axis."""
     if axis is None:
         seq, axis = [a.reshape(-1) for a in seq], 0
-    return _op("Concat")(*seq, dim=axis)
+    return written(_op("Concat")(*seq, dim=axis), out)
 
 
 def stack(arrays, axis=0, out=None):
     """Arrays joined along a new axis."""
-    return _op("stack")(*arrays, axis=axis)
+    return written(_op("stack")(*arrays, axis=axis), out)
 
 
 def atleast_1d(*arys):
@@ -181,14 +261,15 @@ def atleast_1d(*arys):
     return made[0] if len(made) == 1 else made
 
 
-def vstack(arrays):
+def vstack(arrays, out=None):
     """Rows on top of each other."""
-    return concatenate([a.reshape(1, -1) if a.ndim < 2 else a for a in arrays], 0)
+    return concatenate([a.reshape(1, -1) if a.ndim < 2 else a for a in arrays], 0, out)
 
 
 def hstack(arrays):
     """Columns side by side."""
-    return concatenate(list(arrays), 0 if arrays[0].ndim == 1 else 1)
+    arrays = [a.reshape(1) if a.ndim == 0 else a for a in arrays]
+    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 def dstack(arrays):
@@ -221,63 +302,6 @@ def array_split(ary, indices_or_sections, axis=0):
     return split(ary, [int(e) for e in ends], axis)
 
 
-# ---- products
-
-def dot(a, b, out=None):
-    """The product over the last axis of `a` and the last but one of `b`."""
-    if not isinstance(a, (_core.Array, _core.SymbolBase)) or not isinstance(b, (_core.Array, _core.SymbolBase)) or a.ndim == 0 or b.ndim == 0:
-        return a * b
-    if b.ndim > 2:
-        return tensordot(a, b, ([a.ndim - 1], [b.ndim - 2]))
-    product = _op("dot")(a, b)
-    return product._call("Reshape", shape=()) if a.ndim == b.ndim == 1 else product
-
-
-def matmul(a, b, out=None):
-    """The matrix product, with NumPy's broadcasting of the axes in front."""
-    if a.ndim <= 2 and b.ndim <= 2:
-        return dot(a, b)
-    left, right = (a.reshape(1, -1) if a.ndim == 1 else a), (b.reshape(-1, 1) if b.ndim == 1 else b)
-    front = _np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    left3 = left.broadcast_to(front + left.shape[-2:]).reshape(-1, *left.shape[-2:])
-    right3 = right.broadcast_to(front + right.shape[-2:]).reshape(-1, *right.shape[-2:])
-    product = _op("batch_dot")(left3, right3)
-    shape = front + (() if a.ndim == 1 else (left.shape[-2],)) + (() if b.ndim == 1 else (right.shape[-1],))
-    return product.reshape(shape)
-
-
-def tensordot(a, b, axes=2):
-    """The sum of products over pairs of axes."""
-    if isinstance(axes, int):
-        axes = list(range(a.ndim - axes, a.ndim)), list(range(axes))
-    left, right = ([x] if isinstance(x, int) else list(x) for x in axes)
-    left, right = [x % a.ndim for x in left], [x % b.ndim for x in right]
-    keep_a, keep_b = [i for i in range(a.ndim) if i not in left], [i for i in range(b.ndim) if i not in right]
-    inner_size = int(_np.prod([a.shape[i] for i in left], dtype=int))
-    product = _op("dot")(a.transpose(keep_a + left).reshape(-1, inner_size), b.transpose(right + keep_b).reshape(inner_size, -1))
-    return product.reshape([a.shape[i] for i in keep_a] + [b.shape[i] for i in keep_b])
-
-
-def inner(a, b):
-    """The product over the last axes."""
-    return tensordot(a, b, ([a.ndim - 1], [b.ndim - 1]))
-
-
-def outer(a, b):
-    """All products of two elements."""
-    return a.reshape(-1, 1) * b.reshape(1, -1)
-
-
-def vdot(a, b):
-    """The sum of all products."""
-    return sum(a.reshape(-1) * b.reshape(-1))
-
-
-def einsum(subscripts, *operands, out=None, optimize=False):
-    """Einstein's summation."""
-    return _op("_npi_einsum")(*operands, subscripts=subscripts)
-
-
 # ---- choosing
 
 def _as_value(x, like):
@@ -293,10 +317,14 @@ def where(condition, x=None, y=None):
 
 
 def take(a, indices, axis=None, mode="raise", out=None):
-    """Elements or rows by number."""
+    """Elements or rows by number; out of range: an error ("raise"), the nearest ("clip") or the remainder ("wrap")."""
+    if mode not in ("raise", "clip", "wrap"):
+        raise ValueError(f"take: mode is 'raise', 'clip' or 'wrap', not {mode!r}")
     if not isinstance(indices, (_core.Array, _core.SymbolBase)):
         indices = array(indices, dtype="int64")
-    return _op("take")(a.reshape(-1) if axis is None else a, indices, axis=0 if axis is None else axis, mode=mode)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    return written(_op("take")(a, indices, axis=axis, mode=mode), out)
 
 
 def repeat(a, repeats, axis=None):
@@ -319,76 +347,26 @@ nonzero = by_numpy(_np.nonzero, "nonzero")
 
 def all(a, axis=None, out=None, keepdims=False):
     """Whether no element is 0."""
-    return _reduced("min", (a != 0).astype("int32"), axis, keepdims).astype("bool")
+    return written(_reduced("min", (a != 0).astype("int32"), axis, keepdims, name="all", empty=1).astype("bool"), out)
 
 
 def any(a, axis=None, out=None, keepdims=False):
     """Whether an element is not 0."""
-    return _reduced("max", (a != 0).astype("int32"), axis, keepdims).astype("bool")
-
-
-def isnan(x, out=None):
-    """Whether it is NaN."""
-    return x != x
-
-
-def isinf(x, out=None):
-    """Whether it is infinite."""
-    return _op("abs")(x) == float("inf")
-
-
-def isfinite(x, out=None):
-    """Whether it is neither."""
-    return _core.binary_functions["logical_and"](x == x, _op("abs")(x) != float("inf"))
-
-
-def logical_not(x, out=None):
-    """Whether it is 0."""
-    return x == 0
+    return written(_reduced("max", (a != 0).astype("int32"), axis, keepdims, name="any", empty=0).astype("bool"), out)
 
 
 # ---- elementwise
 
-less, less_equal = _core.binary_functions["lesser"], _core.binary_functions["lesser_equal"]
-mod = remainder = _core.binary_functions["modulo"]
-true_divide = _core.binary_functions["divide"]
 
-
-def fmod(x1, x2, out=None):
-    """The remainder with the sign of x1."""
-    like = x1 if isinstance(x1, (_core.Array, _core.SymbolBase)) else x2
-    x1, x2 = _as_value(x1, like), _as_value(x2, like)
-    size = mod(_op("abs")(x1), _op("abs")(x2))
-    return _op("_npi_where")(x1 < 0, -size, size)
-
-
-def floor_divide(x1, x2, out=None):
-    """The quotient rounded down."""
-    return _op("floor")(x1 / x2)
-
-
-def square(x, out=None):
-    """x * x."""
-    return x * x
-
-
-def absolute(x, out=None):
-    """Without the sign."""
-    return abs(x)
-
-
-fabs = absolute
-
-
-def arccosh(x, out=None):
-    """The inverse of cosh."""
-    return _op("arccosh")(x, out=out)
-
-
-def round(x, decimals=0, out=None):
+def round(x, decimals=0, out=None, **kwargs):
     """Rounded to so many decimals, halves to even."""
+    check_ufunc_options("round", kwargs)
+    if not isinstance(x, (_core.Array, _core.SymbolBase)):
+        return _np.round(x, decimals)
+    if not _np.issubdtype(x.dtype, _np.floating):
+        return written(x.copy() if decimals >= 0 else (rint(x.astype("float32") / 10.0 ** -decimals) * 10.0 ** -decimals).astype(x.dtype), out)
     scale = 10.0 ** decimals
-    return _op("rint")(x) if decimals == 0 else _op("rint")(x * scale) / scale
+    return written(rint(x) if decimals == 0 else rint(x * scale) / scale, out)
 
 
 around = round
@@ -399,21 +377,37 @@ def ravel(x, order="C"):
     return x.reshape(-1)
 
 
+def _matrix(m):
+    """A vector as a matrix of equal rows, as NumPy's triangles take it."""
+    return m.broadcast_to((m.shape[0], m.shape[0])) if m.ndim == 1 else m
+
+
 def tril(m, k=0):
     """The lower triangle."""
-    return _op("_triangle")(m, lower=True, k=k)
+    return m.copy() if m.size == 0 else _op("_triangle")(_matrix(m), lower=True, k=k)
 
 
 def triu(m, k=0):
     """The upper triangle."""
-    return _op("_triangle")(m, lower=False, k=k)
+    return m.copy() if m.size == 0 else _op("_triangle")(_matrix(m), lower=False, k=k)
 
 
-def diff(a, n=1, axis=-1):
-    """Differences of neighbours."""
+def diff(a, n=1, axis=-1, prepend=None, append=None):
+    """Differences of neighbours, with values before and after on demand."""
+    if n < 0:
+        raise ValueError(f"diff: order must be non-negative, not {n}")
+    around = [None if x is None else _beside(x, a, axis) for x in (prepend, append)]
+    parts = [x for x in (around[0], a, around[1]) if x is not None]
+    a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
         a = _op("slice_axis")(a, axis=axis, begin=1, end=None) - _op("slice_axis")(a, axis=axis, begin=0, end=-1)
     return a
+
+
+def _beside(x, a, axis):
+    """A value that is joined to an array along an axis: a number stands for one element."""
+    x = x if isinstance(x, (_core.Array, _core.SymbolBase)) else array(x, dtype=a.dtype)
+    return x if x.ndim else x.broadcast_to([1 if i == axis % a.ndim else extent for i, extent in enumerate(a.shape)])
 
 
 def shape(a):

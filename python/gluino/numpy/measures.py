@@ -4,11 +4,13 @@ import math
 import numpy as _np
 
 from .. import _core
-from .functions import concatenate, max as _max, mean, min as _min, moveaxis, sort, square, sum as _sum, where
+from ..util import check_ufunc_options
+from .elementwise import refuse, square, written
+from .functions import _axes, concatenate, max as _max, mean, min as _min, moveaxis, sort, sum as _sum, where
 from .multiarray import _op, array
 
-__all__ = ["median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod", "polyval", "logaddexp", "copysign",
-           "heaviside", "exp2", "float_power", "fmax", "fmin", "nan_to_num", "isposinf", "isneginf", "positive", "rad2deg", "deg2rad", "sinc", "round_"]
+__all__ = ["histogram", "nansum", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod", "polyval", "nan_to_num", "sinc",
+           "round_"]
 
 
 # ---- order
@@ -33,6 +35,11 @@ def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="lin
     parts = _np.asarray(q.asnumpy() if hasattr(q, "asnumpy") else q, dtype="float64")
     if parts.size and not (parts.min() >= 0 and parts.max() <= 1):
         raise ValueError("Quantiles must be in the range [0, 1]")
+    if not _np.issubdtype(a.dtype, _np.floating):
+        a = a.astype("float32")
+    _axes(a, axis, "quantile")
+    if a.size == 0:
+        raise IndexError("quantile: there are no elements")
     ordered = sort(_as_last_axis(a, axis), -1)
     positions = parts.reshape(-1) * (ordered.shape[-1] - 1)
     positions = _ROUNDINGS[interpolation](positions) if _ROUNDINGS[interpolation] else positions
@@ -43,7 +50,7 @@ def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="lin
     if keepdims:
         axes = range(a.ndim) if axis is None else [x % a.ndim for x in ([axis] if isinstance(axis, int) else axis)]
         left = tuple(1 if i in axes else extent for i, extent in enumerate(a.shape))
-    return moveaxis(found, -1, 0).reshape(parts.shape + left)
+    return written(moveaxis(found, -1, 0).reshape(parts.shape + left), out)
 
 
 def percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
@@ -53,13 +60,28 @@ def percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="l
 
 
 def median(a, axis=None, out=None, overwrite_input=None, keepdims=False):
-    """The value in the middle."""
-    return quantile(a, 0.5, axis, keepdims=keepdims)
+    """The value in the middle; NaN where there is none."""
+    if a.size == 0:
+        return mean(a, axis, out=out, keepdims=keepdims)
+    return quantile(a, 0.5, axis, out, keepdims=keepdims)
 
 
 def ptp(a, axis=None, out=None, keepdims=False):
     """The distance of the greatest from the least."""
-    return _max(a, axis, keepdims=keepdims) - _min(a, axis, keepdims=keepdims)
+    return written(_max(a, axis, keepdims=keepdims) - _min(a, axis, keepdims=keepdims), out)
+
+
+def histogram(a, bins=10, range=None, normed=None, weights=None, density=None):
+    """(counts per bin, edges of the bins); edges may be given in place of their number."""
+    refuse("histogram", normed=normed, weights=weights, density=density)
+    if isinstance(bins, (list, tuple, _np.ndarray)):
+        bins = array(bins, dtype="float32")
+    if hasattr(bins, "asnumpy"):
+        return tuple(_op("_histogram")(a, bins))
+    if range is None:
+        range = (float(a.min().item()), float(a.max().item())) if a.size else (0.0, 1.0)
+        range = (range[0] - 0.5, range[1] + 0.5) if range[0] == range[1] else range
+    return tuple(_op("_histogram")(a, bin_cnt=bins, range=tuple(float(x) for x in range)))
 
 
 # ---- without what is not a number
@@ -68,38 +90,55 @@ def _counted(a, axis, keepdims):
     return _sum((a == a).astype(a.dtype), axis, keepdims=keepdims)
 
 
+def _real(a, dtype):
+    return a if dtype is None and _np.issubdtype(a.dtype, _np.floating) else a.astype(dtype or "float32")
+
+
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=False):
     """The mean of those that are numbers."""
-    return _sum(where(a == a, a, 0.0), axis, keepdims=keepdims) / _counted(a, axis, keepdims)
+    a = _real(a, dtype)
+    return written(_sum(where(a == a, a, 0.0), axis, keepdims=keepdims) / _counted(a, axis, keepdims), out)
 
 
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The variance of those that are numbers."""
+    a = _real(a, dtype)
     squares = square(where(a == a, a - nanmean(a, axis, keepdims=True), 0.0))
-    return _sum(squares, axis, keepdims=keepdims) / (_counted(a, axis, keepdims) - ddof)
+    return written(_sum(squares, axis, keepdims=keepdims) / (_counted(a, axis, keepdims) - ddof), out)
 
 
 def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The standard deviation of those that are numbers."""
-    return _op("sqrt")(nanvar(a, axis, ddof=ddof, keepdims=keepdims))
+    return written(_op("sqrt")(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims)), out)
 
 
 def nanmax(a, axis=None, out=None, keepdims=False):
     """The greatest of those that are numbers."""
-    return _max(where(a == a, a, -math.inf), axis, keepdims=keepdims)
+    return _max(where(a == a, a, -math.inf), axis, out, keepdims)
 
 
 def nanmin(a, axis=None, out=None, keepdims=False):
     """The least of those that are numbers."""
-    return _min(where(a == a, a, math.inf), axis, keepdims=keepdims)
+    return _min(where(a == a, a, math.inf), axis, out, keepdims)
 
 
-def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    """Numbers in place of NaN and infinities."""
+def nansum(a, axis=None, dtype=None, out=None, keepdims=False):
+    """The sum of those that are numbers."""
+    return _sum(where(a == a, a, 0.0) if _np.issubdtype(a.dtype, _np.floating) else a, axis, dtype, out, keepdims)
+
+
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **kwargs):
+    """Numbers in place of NaN and infinities; copy=False writes them into x."""
+    check_ufunc_options("nan_to_num", kwargs)
+    if not hasattr(x, "dtype") or isinstance(x, _np.generic):
+        return _np.nan_to_num(x, copy, nan, posinf, neginf)
+    if not _np.issubdtype(x.dtype, _np.floating):
+        return x.copy() if copy else x
     most = float(_np.finfo(x.dtype).max)
     finite = where(x == x, x, float(nan))
     finite = where(finite == math.inf, most if posinf is None else float(posinf), finite)
-    return where(finite == -math.inf, -most if neginf is None else float(neginf), finite)
+    finite = where(finite == -math.inf, -most if neginf is None else float(neginf), finite)
+    return finite if copy else written(finite, x)
 
 
 # ---- products and polynomials
@@ -108,12 +147,18 @@ def cumprod(a, axis=None, dtype=None, out=None):
     """Products of all elements up to each."""
     if axis is None:
         a, axis = a.reshape(-1), 0
-    if dtype is not None:
-        a = a.astype(dtype)
+    if dtype is not None or a.dtype in (_np.bool_, _np.int32):
+        a = a.astype(dtype or "int64")
+    if a.ndim == 0:
+        a = a.reshape(1)
+    if not -a.ndim <= axis < a.ndim:
+        raise ValueError(f"cumprod: axis {axis} is out of bounds for an array with {a.ndim} axes")
+    if a.size == 0:
+        return written(a.copy(), out)
     products = [_op("slice_axis")(a, axis=axis, begin=0, end=1)]
     for i in range(1, a.shape[axis]):
         products.append(products[-1] * _op("slice_axis")(a, axis=axis, begin=i, end=i + 1))
-    return concatenate(products, axis)
+    return written(concatenate(products, axis), out)
 
 
 def polyval(p, x):
@@ -126,72 +171,15 @@ def polyval(p, x):
 
 # ---- elementwise
 
-def logaddexp(x1, x2, out=None):
-    """log(exp(x1) + exp(x2)), without overflow."""
-    difference = x1 - x2
-    return _core.binary_functions["maximum"](x1, x2) + _op("log1p")(_op("exp")(-_op("abs")(difference)))
-
-
-def copysign(x1, x2, out=None):
-    """x1 with the sign of x2."""
-    return abs(x1) * where(x2 < 0, -1.0, 1.0)
-
-
-def heaviside(x1, x2, out=None):
-    """0 below zero, 1 above, x2 at it."""
-    return where(x1 == 0, x2, (x1 > 0).astype(x1.dtype))
-
-
-def exp2(x, out=None):
-    """2 to the power of x."""
-    return _op("exp")(x * math.log(2))
-
-
-def fmax(x1, x2, out=None):
-    """The greater one, or the one that is a number."""
-    return where(x1 != x1, x2, where(x2 != x2, x1, _core.binary_functions["maximum"](x1, x2)))
-
-
-def fmin(x1, x2, out=None):
-    """The lesser one, or the one that is a number."""
-    return where(x1 != x1, x2, where(x2 != x2, x1, _core.binary_functions["minimum"](x1, x2)))
-
-
-def isposinf(x, out=None):
-    """Whether it is positive infinity."""
-    return x == math.inf
-
-
-def isneginf(x, out=None):
-    """Whether it is negative infinity."""
-    return x == -math.inf
-
-
-def positive(x, out=None):
-    """A copy."""
-    return x.copy()
-
-
 def sinc(x):
     """sin(pi x) / (pi x), 1 at zero."""
     angle = where(x == 0, 1.0, x * math.pi)
     return where(x == 0, 1.0, _op("sin")(angle) / angle)
 
 
-def rad2deg(x, out=None):
-    """Radians in degrees."""
-    return _op("degrees")(x)
-
-
-def deg2rad(x, out=None):
-    """Degrees in radians."""
-    return _op("radians")(x)
-
-
-def round_(x, decimals=0, out=None):
+def round_(x, decimals=0, out=None, **kwargs):
     """Rounded to so many decimals."""
     from .functions import round as rounded
-    return rounded(x, decimals)
+    return rounded(x, decimals, out, **kwargs)
 
 
-float_power = _core.binary_functions["power"]

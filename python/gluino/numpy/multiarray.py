@@ -1,14 +1,14 @@
 """mx.np.ndarray: arrays with NumPy's rules (zero axes, boolean comparisons), and the functions that make them."""
 import numpy as _np
 
-from .. import _core
+from .. import _core, _register
 from ..base import dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
 from ..symbol.symbol import Symbol
 
 __all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
-           "full_like", "empty_like", "asarray", "copy", "logspace"]
+           "full_like", "empty_like", "asarray", "copy", "logspace", "hanning", "hamming", "blackman", "indices", "unravel_index"]
 
 _operators = {}
 
@@ -38,7 +38,11 @@ class _Methods:
         if order != "C":
             raise NotImplementedError("reshape: only order='C' is supported")
         shape = kwargs.pop("newshape", kwargs.pop("shape", None)) if not args else args[0] if len(args) == 1 else args
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = (int(shape),) if isinstance(shape, (int, _np.integer)) else tuple(shape)
+        if 0 in shape:  # which stands for an extent to copy in the operator
+            if self.size:
+                raise ValueError(f"cannot reshape array of size {self.size} into shape {shape}")
+            return zeros(_np.empty(0).reshape(shape).shape, dtype=self.dtype)
         return self._call("Reshape", shape=shape)
 
     def transpose(self, *axes):
@@ -96,6 +100,26 @@ class ndarray(_Methods, NDArray):
 
     def __invert__(self):
         return _op("logical_not")(self).astype("bool")
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        """The same values in another element type."""
+        if order not in ("C", "K", "A") or casting != "unsafe" or subok is not True:
+            raise NotImplementedError("astype: only order='C', casting='unsafe' and subok=True are supported")
+        return NDArray.astype(self, dtype, copy)
+
+    def copy(self, order="C"):
+        """A new array with the same values."""
+        if order not in ("C", "K", "A"):
+            raise NotImplementedError("copy: only order='C' is supported")
+        return self._call("_copy")
+
+    def as_in_ctx(self, ctx):
+        """This array, or its copy on another device."""
+        return self.as_in_context(ctx)
+
+    def reshape_view(self, *shape, **kwargs):
+        """A view of another shape."""
+        return self.reshape(*shape, **kwargs)
 
     def __and__(self, other):
         return _core.binary_functions["logical_and"](self, other)
@@ -165,9 +189,19 @@ def ones(shape, dtype=None, order="C", ctx=None, device=None):
     return _created("_ones", dtype, ctx or device, shape=_shape(shape))
 
 
-def full(shape, fill_value, dtype=None, order="C", ctx=None, device=None, out=None):
-    """One number everywhere."""
-    return _created("_full", dtype, ctx or device, shape=_shape(shape), value=fill_value)
+def full(shape, fill_value, dtype=None, order="C", ctx=None, out=None, device=None):
+    """One number, or the values of an array, everywhere."""
+    if isinstance(fill_value, NDArray) and fill_value.ndim:
+        made = fill_value.as_np_ndarray().broadcast_to(_shape(shape))
+        made = made if dtype is None else made.astype(dtype)
+    else:
+        value = fill_value.item() if isinstance(fill_value, NDArray) else fill_value
+        kind = "bool" if isinstance(value, (bool, _np.bool_)) else "float32"
+        made = _created("_full", dtype or kind, ctx or device, shape=_shape(shape), value=float(value))
+    if out is None:
+        return made
+    out[:] = made
+    return out
 
 
 def empty(shape, dtype=None, order="C", ctx=None, device=None):
@@ -177,6 +211,7 @@ def empty(shape, dtype=None, order="C", ctx=None, device=None):
 
 def arange(start, stop=None, step=1, dtype=None, ctx=None, device=None):
     """Numbers from start to stop."""
+    start, stop, step = (x.item() if isinstance(x, NDArray) else x for x in (start, stop, step))
     if stop is None:
         start, stop = 0, start
     return _created("_arange", dtype, ctx or device, start=start, stop=stop, step=step)
@@ -184,6 +219,9 @@ def arange(start, stop=None, step=1, dtype=None, ctx=None, device=None):
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, ctx=None, device=None):
     """Numbers at equal distances."""
+    if axis != 0:
+        raise NotImplementedError("linspace: only axis=0 is supported")
+    start, stop = (x.item() if isinstance(x, NDArray) and x.ndim == 0 else x for x in (start, stop))
     made = _created("_linspace", dtype, ctx or device, start=start, stop=stop, num=num, endpoint=endpoint)
     return (made, (stop - start) / (num - 1 if endpoint else num)) if retstep else made
 
@@ -216,9 +254,44 @@ def ones_like(a, dtype=None, order="C", ctx=None, out=None):
 
 
 def full_like(a, fill_value, dtype=None, order="C", ctx=None, out=None):
-    """One number, in the same shape."""
-    made = _op("ones_like")(a) * fill_value
-    return made if dtype is None else made.astype(dtype)
+    """One number, in the same shape and dtype."""
+    made = (_op("ones_like")(a if dtype is None else a.astype(dtype)) * fill_value).astype(dtype or a.dtype)
+    if out is None:
+        return made
+    out[:] = made
+    return out
 
 
-empty_like = zeros_like
+def empty_like(prototype, dtype=None, order="C", subok=False, shape=None):
+    """An array whose values do not matter: zeros."""
+    if subok or order not in ("C", "K", "A"):
+        raise NotImplementedError("empty_like: only order='C' and subok=False are supported")
+    return zeros_like(prototype, dtype) if shape is None else zeros(shape, dtype or prototype.dtype)
+
+
+def _window(name):
+    def window(M, dtype=None, ctx=None):
+        return array(getattr(_np, name)(M), dtype=dtype or "float32", ctx=ctx)
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = f"numpy.{name}, as float32."
+    return window
+
+
+hanning, hamming, blackman = map(_window, ("hanning", "hamming", "blackman"))
+
+
+def indices(dimensions, dtype="int32", ctx=None):
+    """The positions of a grid, one array per axis."""
+    return array(_np.indices(dimensions), dtype=dtype, ctx=ctx)
+
+
+def unravel_index(indices, shape, order="C"):
+    """Positions of numbers of elements, one array per axis."""
+    if order != "C":
+        raise NotImplementedError("unravel_index: only order='C' is supported")
+    flat = indices if isinstance(indices, (NDArray, Symbol)) else array(indices, dtype="int64")
+    found = _op("_unravel_index")(flat.reshape(-1), shape=tuple(shape)).astype("int64")
+    return tuple(found[i].reshape(flat.shape) for i in range(len(shape)))
+
+
+__getattr__ = _register.elsewhere("gluino.numpy")  # MXNet has all functions of arrays in this module

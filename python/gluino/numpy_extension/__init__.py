@@ -4,7 +4,8 @@ from ..context import cpu, cpu_pinned, current_context, current_device, gpu, num
 from ..util import is_np_array, is_np_default_dtype, is_np_shape, np_array, np_shape, reset_np, set_np, use_np, use_np_array, use_np_shape  # noqa: F401
 from ..ndarray import waitall  # noqa: F401
 from .._control_flow import cond, foreach, while_loop  # noqa: F401
-from . import image, random
+from . import image, random, utils  # noqa: F401
+from .random import bernoulli, seed  # noqa: F401
 from ..numpy.multiarray import _op
 
 
@@ -29,8 +30,6 @@ for _name, _operator in sorted(_core.operator_names(), key=lambda pair: pair[0] 
 del _name, _operator, _place, _short
 
 
-leaky_relu, multibox_prior, multibox_detection = (_core.make_operator(_operator, _short, True, False) for _operator, _short in (
-    ("LeakyReLU", "leaky_relu"), ("_contrib_MultiBoxPrior", "multibox_prior"), ("_contrib_MultiBoxDetection", "multibox_detection")))
 
 
 def nonzero(data):
@@ -48,14 +47,6 @@ def index_update(data, indices, val):
 def index_add(data, indices, val):
     """`data` with `val` added to the elements at these positions, one column of `indices` each."""
     return data + _op("scatter_nd")(val, indices, shape=data.shape)
-
-
-def bernoulli(prob=None, logit=None, size=None, dtype=None, ctx=None):
-    """1 with this probability, given as itself or as its logit."""
-    from ..numpy.random import bernoulli as drawn
-    if (prob is None) == (logit is None):
-        raise ValueError("either prob or logit is needed, and not both")
-    return drawn(_op("sigmoid")(logit) if prob is None else prob, size, dtype, ctx)
 
 
 def from_numpy(ndarray, zero_copy=True):
@@ -93,9 +84,13 @@ def gelu(data):
     return _op("LeakyReLU")(data, act_type="gelu")
 
 
-def seed(seed_, ctx=None):
-    """Starts the random generators again."""
-    _core.seed(int(seed_), None)
+def constraint_check(data, msg="Constraint violated."):
+    """True; raises ValueError with `msg` where an element is not. While tracing, values are not known and nothing is raised."""
+    from ..numpy import all as whether_all
+    held = whether_all(data)
+    if not _core.is_traced(held) and not bool(held):
+        raise ValueError(msg)
+    return held
 
 
 def save(file, arr):

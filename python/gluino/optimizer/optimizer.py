@@ -3,7 +3,7 @@ import contextlib
 
 import numpy as _np
 
-from .. import ndarray as nd
+from .. import _register, ndarray as nd
 from ..base import MXNetError
 from . import states as states_file
 
@@ -58,6 +58,10 @@ class Optimizer:
             raise UserWarning("LRScheduler of the optimizer has already been defined. Note that set_learning_rate can mutate the value of the "
                               "learning rate of the optimizer only when the LRScheduler of the optimizer is undefined.")
         self.lr = lr
+
+    def set_lr_scale(self, args_lrscale):
+        """Raises: its heir is set_lr_mult."""
+        raise DeprecationWarning("set_lr_scale is deprecated; use set_lr_mult")
 
     def set_lr_mult(self, args_lr_mult):
         """Factors of the rate by name or index."""
@@ -241,6 +245,14 @@ class Updater:
         del self._loaded[index]
         self._shapes[index] = weight.shape
 
+    def sync_state_context(self, state, context):
+        """A state, or nested ones, on a context."""
+        if isinstance(state, nd.NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(part, context) for part in state)
+        return state
+
     def check_weights(self, weights, what="the states loaded", complete=False):
         """Raises where loaded states are those of other weights than these, (name, shape) by index; `complete`: there are no others."""
         for index, (name, shape) in weights.items():
@@ -284,3 +296,6 @@ def _may_be_same(shape, stored):
 def get_updater(optimizer):
     """An updater for this optimizer."""
     return Updater(optimizer)
+
+
+__getattr__ = _register.elsewhere("gluino.optimizer")  # MXNet has all optimizers in this module

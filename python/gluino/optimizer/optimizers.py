@@ -17,7 +17,7 @@ def _zeros(weight, count=1):
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, lazy_update=True, **kwargs):
+    def __init__(self, momentum=0.0, lazy_update=True, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
 
@@ -49,8 +49,8 @@ class LBSGD(SGD):
 class NAG(SGD):
     """Nesterov's momentum."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
+    def __init__(self, momentum=0.0, learning_rate=0.01, **kwargs):
+        super().__init__(momentum, learning_rate=learning_rate, **kwargs)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if state is None:
@@ -64,7 +64,7 @@ class Signum(SGD):
     """The sign of the momentum (Bernstein et al., 2018)."""
 
     def __init__(self, learning_rate=0.01, momentum=0.9, wd_lh=0.0, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
+        super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.wd_lh = wd_lh
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
@@ -123,7 +123,7 @@ class AdamW(Adam):
 class AdaGrad(Optimizer):
     """AdaGrad (Duchi et al., 2011)."""
 
-    def __init__(self, learning_rate=0.01, eps=1e-7, epsilon=None, **kwargs):
+    def __init__(self, eps=1e-7, learning_rate=0.01, epsilon=None, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps if epsilon is None else epsilon
 
@@ -138,7 +138,7 @@ class AdaGrad(Optimizer):
 class AdaDelta(Optimizer):
     """AdaDelta (Zeiler, 2012)."""
 
-    def __init__(self, learning_rate=1.0, rho=0.90, epsilon=1e-5, **kwargs):
+    def __init__(self, rho=0.90, epsilon=1e-5, learning_rate=1.0, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.rho, self.epsilon = rho, epsilon
 
@@ -221,7 +221,7 @@ class Ftrl(Optimizer):
 class FTML(Optimizer):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
 
-    def __init__(self, learning_rate=0.01, beta1=0.6, beta2=0.999, epsilon=1e-8, **kwargs):
+    def __init__(self, beta1=0.6, beta2=0.999, epsilon=1e-8, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
@@ -237,8 +237,8 @@ class FTML(Optimizer):
 class LARS(SGD):
     """Rates by the ratio of norms (You et al., 2017)."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, lazy_update=True, eta=0.001, eps=0, momentum_correction=True, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
+    def __init__(self, momentum=0.0, lazy_update=True, eta=0.001, eps=0, momentum_correction=True, learning_rate=0.01, **kwargs):
+        super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.eta, self.eps, self.momentum_correction, self._last_lr = eta, eps, momentum_correction, {}
 
     def step_one(self, index, weight, grad, state, lr, wd, t):

@@ -13,3 +13,9 @@ def _draw(op, dtype, ctx, out, attrs):
 
 
 globals().update(_random.functions(_draw, Symbol))
+_drawn = globals()["multinomial"]
+
+
+def multinomial(data, shape=None, get_prob=True, dtype="int32", **kwargs):
+    """Positions drawn with the probabilities of the last axis; get_prob: with the logarithms of these."""
+    return _drawn(data, shape, get_prob, dtype=dtype, **kwargs)

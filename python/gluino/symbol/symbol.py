@@ -1,12 +1,13 @@
 """Symbol: a value of a graph that has not run. Inside a hybridized block it also has what arrays have: shape, [], +=, asnumpy."""
-from .. import _core
+from .. import _core, _register
 from ..attribute import current as _attr_scope
 from ..base import NotImplementedForSymbol, as_dtype, dtype_name
 from ..executor import Executor
 from ..ndarray.ndarray import Readable
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace", "eye", "array",
-           "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "waitall", "moveaxis", "histogram"]
+           "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "power", "maximum", "minimum", "hypot", "waitall", "moveaxis",
+           "histogram"]
 
 _operators = {}
 
@@ -191,7 +192,7 @@ class Symbol(Readable, _core.SymbolBase):
         """An executor over given arrays."""
         return Executor(self, ctx, args, args_grad, grad_req, aux_states)
 
-    def simple_bind(self, ctx=None, grad_req="write", type_dict=None, group2ctx=None, shared_arg_names=None, shared_exec=None,
+    def simple_bind(self, ctx=None, grad_req="write", type_dict=None, stype_dict=None, group2ctx=None, shared_arg_names=None, shared_exec=None,
                     shared_buffer=None, **kwargs):
         """An executor over new arrays, whose shapes follow from those given."""
         return Executor.allocate(self, ctx, grad_req, type_dict, kwargs)
@@ -200,7 +201,7 @@ class Symbol(Readable, _core.SymbolBase):
         """The outputs for these arguments."""
         return self.bind(ctx, kwargs, grad_req="null").forward()
 
-    def optimize_for(self, backend, args=None, aux=None, ctx=None, **kwargs):
+    def optimize_for(self, backend, args=None, aux=None, ctx=None, shape_dict=None, type_dict=None, stype_dict=None, skip_infer=False, **kwargs):
         """This symbol: graphs are optimised when they are bound."""
         return self
 
@@ -220,9 +221,33 @@ class Symbol(Readable, _core.SymbolBase):
         """The value repeated along axes of extent 1, and along new ones in front where its axes are known."""
         return Readable.broadcast_to(self, shape) if _core.is_traced(self) else self._call("broadcast_to", shape=shape)
 
-    def as_in_context(self, context):
+    def as_in_context(self, context=None):
         """This value: a graph runs where its inputs are."""
         return self
+
+    def expand_dims(self, axis, inplace=False, **kwargs):
+        """With a new axis."""
+        return self._call("expand_dims", axis=axis, **kwargs)
+
+    def squeeze(self, axis=None, inplace=False, **kwargs):
+        """Without axes of extent 1."""
+        return self._call("squeeze", axis=axis, **kwargs)
+
+    def flatten(self, inplace=False, **kwargs):
+        """All axes but the first as one."""
+        return self._call("Flatten", **kwargs)
+
+    def diag(self, k=0, **kwargs):
+        """A diagonal, or a matrix with one."""
+        return self._call("diag", k=k, **kwargs)
+
+    def get_backend_symbol(self, backend):
+        """This symbol: graphs are optimised when they are bound."""
+        return self
+
+    def gradient(self, wrt):
+        """Raises: MXNet never had it either."""
+        raise NotImplementedError("Symbol.gradient is not available; bind() the symbol and call backward(), or use autograd")
 
     as_in_ctx = as_in_context
 
@@ -261,7 +286,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
 Variable = var
 
 
-def Group(symbols):
+def Group(symbols, create_fn=None):
     """Several symbols as one with several outputs."""
     symbols = list(symbols)
     if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
@@ -369,10 +394,32 @@ def histogram(a, bins=10, range=None, **kwargs):
     return _operator("_histogram")(a, bin_cnt=bins, range=range, **kwargs)
 
 
-pow = _core.binary_functions["power"]
+def power(base, exp):
+    """base to the power of exp, symbols or numbers."""
+    return _core.binary_functions["power"](base, exp)
+
+
+pow = power
+
+
+def maximum(left, right):
+    """The larger of two symbols or numbers."""
+    return _core.binary_functions["maximum"](left, right)
+
+
+def minimum(left, right):
+    """The smaller of two symbols or numbers."""
+    return _core.binary_functions["minimum"](left, right)
+
+
+def hypot(left, right):
+    """sqrt(left^2 + right^2)."""
+    return _core.binary_functions["hypot"](left, right)
 
 
 def waitall():
     """Returns at once."""
 
 
+
+__getattr__ = _register.elsewhere("gluino.symbol")  # maximum, hypot and their like are made there

@@ -1,2 +1,2 @@
 """Contributed blocks and training helpers."""
-from . import estimator, nn, rnn
+from . import cnn, data, estimator, nn, rnn  # noqa: F401

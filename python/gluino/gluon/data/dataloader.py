@@ -1,7 +1,8 @@
 """DataLoader: batches of a dataset, made here, in threads, or in other processes."""
 import collections
 import concurrent.futures
-import multiprocessing
+import itertools
+import multiprocessing.pool  # programs use it and rely on MXNet having imported it
 import os
 import threading
 
@@ -11,7 +12,7 @@ from ... import ndarray as nd
 from ...util import is_np_array
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
-__all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+__all__ = ["DataLoader", "DataLoaderV1", "default_batchify_fn", "default_mp_batchify_fn"]
 
 
 def default_batchify_fn(data):
@@ -69,7 +70,7 @@ class DataLoader:
     """Iterates over batches; num_workers > 0 makes them in other processes (or threads with thread_pool=True)."""
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None, batchify_fn=None, num_workers=0,
-                 pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False, timeout=120, try_nopython=None):
+                 pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False, timeout=120, auto_reload=False, try_nopython=None):
         if batch_sampler is None:
             if batch_size is None:
                 raise ValueError("batch_size must be specified unless batch_sampler is specified")
@@ -85,6 +86,8 @@ class DataLoader:
         self._batchify_fn, self._num_workers, self._timeout = batchify_fn or default_batchify_fn, num_workers, timeout
         self._prefetch = max(0, prefetch if prefetch is not None else 2 * num_workers)
         self._thread_pool, self._pool = thread_pool, None
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id  # on a CPU all memory is the same
+        self._auto_reload, self._ahead = auto_reload, None
 
     def __len__(self):
         return len(self._batch_sampler)
@@ -104,14 +107,31 @@ class DataLoader:
             for numbers in self._batch_sampler:
                 yield self._batchify_fn([self._dataset[i] for i in numbers])
             return
-        pool, waiting = self._executor(), collections.deque()
-        make = self._threaded if self._thread_pool else _make_batch
-        for numbers in self._batch_sampler:
-            waiting.append(pool.submit(make, numbers))
-            if len(waiting) > self._prefetch:
-                yield waiting.popleft().result(self._timeout)
+        numbers, waiting = self._ahead or self._started()
+        self._ahead = None
         while waiting:
+            self._submit(numbers, waiting, 1)
             yield waiting.popleft().result(self._timeout)
+        if self._auto_reload:
+            self.refresh()
+
+    def _started(self):
+        """The numbers of batches that are still to be made, and the first batches on their way."""
+        numbers, waiting = iter(self._batch_sampler), collections.deque()
+        self._submit(numbers, waiting, max(1, self._prefetch))
+        return numbers, waiting
+
+    def _submit(self, numbers, waiting, count):
+        pool, make = self._executor(), self._threaded if self._thread_pool else _make_batch
+        waiting.extend(pool.submit(make, each) for each in itertools.islice(numbers, count))
+
+    def refresh(self):
+        """Workers start with the batches of the next round."""
+        self._ahead = self._started() if self._num_workers else None
+
+    def clean(self):
+        """Forgets batches that were made ahead."""
+        self._ahead = None
 
     def _threaded(self, numbers):
         return self._batchify_fn([self._dataset[i] for i in numbers])
@@ -119,3 +139,19 @@ class DataLoader:
     def __del__(self):
         if getattr(self, "_pool", None) is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class DataLoaderV1(DataLoader):
+    """DataLoader with the arguments that it had first."""
+
+    def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None, batchify_fn=None, num_workers=0,
+                 pin_memory=False, pin_device_id=0):
+        super().__init__(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler, batchify_fn, num_workers, pin_memory, pin_device_id)
+
+
+def __getattr__(name):  # what few programs look for
+    if not name.startswith("__"):
+        from . import _workers
+        if name in _workers.__all__:
+            return getattr(_workers, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -196,8 +196,8 @@ class LayerNorm(_ScaledNorm):
 class GroupNorm(_ScaledNorm):
     """Normalises groups of channels."""
 
-    def __init__(self, num_groups=1, epsilon=1e-5, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", in_channels=0,
-                 prefix=None, params=None):
+    def __init__(self, num_groups=1, epsilon=1e-5, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", prefix=None,
+                 params=None, in_channels=0):
         super().__init__(center, scale, beta_initializer, gamma_initializer, in_channels, prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
 

@@ -100,14 +100,22 @@ def _max_pool(axes):
     class MaxPool(_Pooling):
         def __init__(self, pool_size=2, strides=None, padding=0, layout=_LAYOUTS[axes], ceil_mode=False, **kwargs):
             super().__init__(_tuple(pool_size, axes), strides, padding, ceil_mode, False, "max", layout, **kwargs)
-    return MaxPool
+
+    class CeilFirst(_Pooling):  # over three axes MXNet has these two arguments the other way round
+        def __init__(self, pool_size=2, strides=None, padding=0, ceil_mode=False, layout=_LAYOUTS[axes], **kwargs):
+            super().__init__(_tuple(pool_size, axes), strides, padding, ceil_mode, False, "max", layout, **kwargs)
+    return CeilFirst if axes == 3 else MaxPool
 
 
 def _avg_pool(axes):
     class AvgPool(_Pooling):
         def __init__(self, pool_size=2, strides=None, padding=0, layout=_LAYOUTS[axes], ceil_mode=False, count_include_pad=True, **kwargs):
             super().__init__(_tuple(pool_size, axes), strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
-    return AvgPool
+
+    class CeilFirst(_Pooling):
+        def __init__(self, pool_size=2, strides=None, padding=0, ceil_mode=False, layout=_LAYOUTS[axes], count_include_pad=True, **kwargs):
+            super().__init__(_tuple(pool_size, axes), strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+    return AvgPool if axes == 1 else CeilFirst
 
 
 def _global_pool(axes, kind):

@@ -1,10 +1,23 @@
 """Cells: one step of a recurrent network; unroll() runs several."""
+from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
 from ..block import Block, HybridBlock
 
 __all__ = ["RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell", "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell",
            "ModifierCell", "ZoneoutCell", "ResidualCell", "BidirectionalCell"]
+
+
+class OpenState:
+    """What begin_state(batch_size=0) gives in a program that is traced: 0 stands for the batch of the input, which is not known yet."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+
+def has_open_batch(state):
+    """Whether a state waits for the batch."""
+    return isinstance(state, OpenState) or (isinstance(state, nd.NDArray) and 0 in state.shape)
 
 
 def _functions(x):
@@ -42,7 +55,9 @@ class RecurrentCell(Block):
         raise NotImplementedError()
 
     def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
-        """States to start from."""
+        """States to start from; batch_size=0 leaves the batch to the input."""
+        if batch_size == 0 and _core.is_tracing():
+            return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
 
     def _begin_like(self, step):
@@ -71,7 +86,14 @@ class RecurrentCell(Block):
 
     def forward(self, inputs, states):
         self._counter += 1
-        return super().forward(inputs, states)
+        return super().forward(inputs, self._with_batch(inputs, states))
+
+    def _with_batch(self, inputs, states):
+        """States that were begun with batch_size=0, which stands for the batch of the input, as zeros of that batch."""
+        if not any(has_open_batch(state) for state in states):
+            return states
+        zeros = self._begin_like(inputs)
+        return [zero if has_open_batch(state) else state for state, zero in zip(states, zeros)]
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
@@ -113,8 +135,10 @@ class _GatedCell(HybridRecurrentCell):
 class RNNCell(_GatedCell):
     """activation(i2h + h2h)."""
 
-    def __init__(self, hidden_size, activation="tanh", **kwargs):
-        super().__init__(hidden_size, **kwargs)
+    def __init__(self, hidden_size, activation="tanh", i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
+                 h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
+                         params)
         self._activation = activation
 
     def _alias(self):
@@ -131,8 +155,10 @@ class LSTMCell(_GatedCell):
 
     _gates = 4
 
-    def __init__(self, hidden_size, activation="tanh", recurrent_activation="sigmoid", **kwargs):
-        super().__init__(hidden_size, **kwargs)
+    def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
+                 h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None, activation="tanh", recurrent_activation="sigmoid"):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
+                         params)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def _alias(self):
@@ -202,6 +228,10 @@ class _Stack:
 class SequentialRNNCell(_Stack, RecurrentCell):
     """Cells on top of each other."""
 
+    def hybrid_forward(self, *args, **kwargs):
+        """Raises: HybridSequentialRNNCell can be compiled."""
+        raise NotImplementedError("SequentialRNNCell cannot be compiled; use HybridSequentialRNNCell")
+
     def forward(self, inputs, states):
         return self._stacked(inputs, states)
 
@@ -237,8 +267,20 @@ class ModifierCell(HybridRecurrentCell):
         super().__init__(prefix=base_cell.prefix + self._alias() + "_")
         self.base_cell = base_cell
 
+    @property
+    def params(self):
+        """The parameters of the cell inside."""
+        return self.base_cell.params
+
     def state_info(self, batch_size=0):
         return self.base_cell.state_info(batch_size)
+
+    def begin_state(self, func=nd.zeros, **kwargs):
+        return self.base_cell.begin_state(func=func, **kwargs)
+
+    def hybrid_forward(self, F, inputs, states):
+        """What the cell around does; define it."""
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward")
 
 
 class ZoneoutCell(ModifierCell):

@@ -1,6 +1,7 @@
 """RNN, LSTM and GRU: whole layers by the fused operator."""
 from ... import _core, ndarray as nd
 from ..block import HybridBlock
+from .rnn_cell import OpenState, has_open_batch
 
 __all__ = ["RNN", "LSTM", "GRU"]
 
@@ -25,7 +26,7 @@ class _RNNLayer(HybridBlock):
                 self._add(f"{side}{layer}_i2h_bias", (gates * hidden_size,), i2h_bias_initializer)
                 self._add(f"{side}{layer}_h2h_bias", (gates * hidden_size,), h2h_bias_initializer)
                 if projection_size:
-                    self._add(f"{side}{layer}_h2r_weight", (projection_size, hidden_size), h2h_weight_initializer)
+                    self._add(f"{side}{layer}_h2r_weight", (projection_size, hidden_size), self._h2r_weight_initializer)
             inputs = step * self._dir
 
     def _add(self, name, shape, init):
@@ -56,6 +57,8 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size=0, func=None, **kwargs):
         """States to start from: zeros, or what `func` makes."""
+        if batch_size == 0 and _core.is_tracing():
+            return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         func = func or nd.zeros
         kwargs.setdefault("dtype", self._dtype)
         return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
@@ -70,7 +73,7 @@ class _RNNLayer(HybridBlock):
     def hybrid_forward(self, F, inputs, states=None, sequence_length=None, **params):
         batch_axis, time_axis = self._layout.find("N"), self._layout.find("T")
         given = states is not None
-        if not given:
+        if not given or any(has_open_batch(state) for state in states):
             # Zeros with the batch's extent, taken from the data without looking at it.
             column = F.slice_axis(F.slice_axis(inputs, axis=time_axis, begin=0, end=1), axis=2, begin=0, end=1)
             column = F.zeros_like(F.swapaxes(column, 0, 1) if batch_axis == 0 else column)
@@ -111,7 +114,10 @@ class LSTM(_RNNLayer):
 
     def __init__(self, hidden_size, num_layers=1, layout="TNC", dropout=0, bidirectional=False, input_size=0, i2h_weight_initializer=None,
                  h2h_weight_initializer=None, i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", projection_size=None,
-                 dtype="float32", **kwargs):
+                 h2r_weight_initializer=None, state_clip_min=None, state_clip_max=None, state_clip_nan=False, dtype="float32", **kwargs):
+        if state_clip_min is not None or state_clip_max is not None or state_clip_nan:
+            raise NotImplementedError("LSTM: states are not clipped; leave state_clip_min, state_clip_max and state_clip_nan out")
+        self._h2r_weight_initializer = h2r_weight_initializer
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer, h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, "lstm", 4, projection_size, dtype=dtype, **kwargs)
 

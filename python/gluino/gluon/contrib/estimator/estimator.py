@@ -1,33 +1,11 @@
 """Estimator: fit() and evaluate()."""
-from .... import autograd, metric as metrics
+from .... import metric as metrics
 from ....context import current_context
 from ... import trainer as _trainer
-from ...utils import split_and_load
+from .batch_processor import BatchProcessor
 from .event_handler import GradientUpdateHandler, LoggingHandler, MetricHandler, StoppingHandler, ValidationHandler
 
-__all__ = ["Estimator", "BatchProcessor"]
-
-
-class BatchProcessor:
-    """What happens to one batch; derive from it for other inputs, outputs or losses."""
-
-    def _parts(self, estimator, batch, batch_axis):
-        return split_and_load(batch[0], estimator.context, batch_axis), split_and_load(batch[1], estimator.context, batch_axis)
-
-    def evaluate_batch(self, estimator, val_batch, batch_axis=0):
-        """(data, labels, predictions, losses), one of each per context."""
-        data, label = self._parts(estimator, val_batch, batch_axis)
-        pred = [estimator.val_net(x) for x in data]
-        return data, label, pred, [estimator.val_loss(p, y) for p, y in zip(pred, label)]
-
-    def fit_batch(self, estimator, train_batch, batch_axis=0):
-        """The same with gradients."""
-        data, label = self._parts(estimator, train_batch, batch_axis)
-        with autograd.record():
-            pred = [estimator.net(x) for x in data]
-            loss = [estimator.loss(p, y) for p, y in zip(pred, label)]
-        autograd.backward(loss)
-        return data, label, pred, loss
+__all__ = ["Estimator"]
 
 
 def _listed(given, name):
@@ -43,11 +21,21 @@ class Estimator:
         self.net, self.loss, self.stop_training = net, loss, False
         self.val_net, self.val_loss = val_net or net, val_loss or loss
         self.batch_processor = batch_processor or BatchProcessor()
-        self.train_metrics, self.val_metrics = _listed(train_metrics, "training"), _listed(val_metrics, "validation")
+        self._train_metrics, self._val_metrics = _listed(train_metrics, "training"), _listed(val_metrics, "validation")
         self.context = list(context) if isinstance(context, (list, tuple)) else [context or current_context()]
         if initializer is not None or any(p._data is None and p._deferred is None for p in net.collect_params().values()):
             net.initialize(initializer, self.context, force_reinit=initializer is not None)
         self.trainer = trainer or _trainer.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
+
+    @property
+    def train_metrics(self):
+        """Metrics over the training data, the loss last."""
+        return self._train_metrics
+
+    @property
+    def val_metrics(self):
+        """Metrics over the validation data, the loss last."""
+        return self._val_metrics
 
     def evaluate(self, val_data, batch_axis=0, event_handlers=None):
         """Brings the validation metrics up to date."""

@@ -7,12 +7,16 @@ import time
 
 from ....metric import Loss
 
-__all__ = ["TrainBegin", "TrainEnd", "EpochBegin", "EpochEnd", "BatchBegin", "BatchEnd", "StoppingHandler", "GradientUpdateHandler", "MetricHandler",
+__all__ = ["EventHandler", "TrainBegin", "TrainEnd", "EpochBegin", "EpochEnd", "BatchBegin", "BatchEnd", "StoppingHandler", "GradientUpdateHandler", "MetricHandler",
            "ValidationHandler", "LoggingHandler", "CheckpointHandler", "EarlyStoppingHandler"]
 
 
+class EventHandler:
+    """The base of handlers."""
+
+
 def _event(name):
-    return type("".join(part.title() for part in name.split("_")), (), {name: lambda self, estimator, *args, **kwargs: None, "__doc__": f"Has {name}."})
+    return type("".join(part.title() for part in name.split("_")), (EventHandler,), {name: lambda self, estimator, *args, **kwargs: None, "__doc__": f"Has {name}."})
 
 
 TrainBegin, TrainEnd, EpochBegin = _event("train_begin"), _event("train_end"), _event("epoch_begin")
@@ -84,12 +88,15 @@ class MetricHandler(EpochBegin, BatchEnd):
                 metric.update(kwargs["label"], kwargs["pred"])
 
 
-class ValidationHandler(BatchEnd, EpochEnd):
+class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     """Evaluates after so many epochs or batches."""
 
     def __init__(self, val_data, eval_fn, epoch_period=1, batch_period=None, priority=-1000, event_handlers=None):
         self.val_data, self.eval_fn, self.priority, self._handlers = val_data, eval_fn, priority, event_handlers
         self._periods = _Periods(epoch_period, batch_period)
+
+    def train_begin(self, estimator, *args, **kwargs):
+        self._periods.current_epoch = self._periods.current_batch = 0
 
     def _evaluate(self, due):
         if due:
@@ -102,7 +109,7 @@ class ValidationHandler(BatchEnd, EpochEnd):
         self._evaluate(self._periods.epoch_due())
 
 
-class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchEnd):
+class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
     """Writes metrics to the log, after each epoch and after so many batches."""
 
     def __init__(self, log_interval="epoch", metrics=None, priority=math.inf):
@@ -196,7 +203,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 self._write(estimator, f"{self.model_prefix}-best")
 
 
-class EarlyStoppingHandler(TrainBegin, EpochEnd):
+class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
     """Stops when a metric does not improve any more."""
 
     def __init__(self, monitor, min_delta=0, patience=0, mode="auto", baseline=None):
@@ -204,13 +211,19 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd):
         self._sign = _better(monitor, mode)
 
     def train_begin(self, estimator, *args, **kwargs):
-        self._best, self._waited = self.baseline, 0
+        self._best, self._waited, self.stopped_epoch, self.current_epoch = self.baseline, 0, 0, 0
 
     def epoch_end(self, estimator, *args, **kwargs):
         value = self.monitor.get()[1]
+        self.current_epoch += 1
         if self._best is None or self._sign * (value - self._best) > self.min_delta:
             self._best, self._waited = value, 0
             return
         self._waited += 1
         if self._waited > self.patience:
+            self.stopped_epoch = self.current_epoch
             estimator.stop_training = True
+
+    def train_end(self, estimator, *args, **kwargs):
+        if self.stopped_epoch:
+            logging.info("[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not improving", self.stopped_epoch, self.monitor.get()[0])

@@ -4,9 +4,10 @@ import pickle
 
 import numpy as np
 
-from .... import image, ndarray as nd
-from ....base import FileError
+from .... import image
+from ....base import FileError, data_dir
 from ....io import read_idx
+from ....util import default_array
 from ..dataset import Dataset, RecordFileDataset
 
 __all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset"]
@@ -39,15 +40,18 @@ def _read_arrays(path):
 class _Stored(Dataset):
     """Images and labels in memory, with a transform of each pair."""
 
+    _name = None  # of the folder where MXNet keeps the files
+
     def __init__(self, root, train, transform):
-        self._root, self._train, self._transform = os.path.expanduser(root), train, transform
+        self._root = os.path.expanduser(root or os.path.join(data_dir(), "datasets", self._name))
+        self._train, self._transform = train, transform
         self._data, self._label = self._read()
 
     def __len__(self):
         return len(self._label)
 
     def __getitem__(self, idx):
-        data = nd.array(self._data[idx], dtype=self._data.dtype)
+        data = default_array(self._data[idx], dtype=self._data.dtype)
         return self._transform(data, self._label[idx]) if self._transform is not None else (data, self._label[idx])
 
     def _file(self, *names):
@@ -55,13 +59,15 @@ class _Stored(Dataset):
             path = os.path.join(self._root, name)
             if os.path.exists(path):
                 return path
-        raise FileNotFoundError(f"{self._root} has no {names[0]}; put the files of the data set there")
+        raise FileNotFoundError(f"{self._root} has no {names[0]}, and nothing is downloaded; put the files of the data set there, or say root=")
 
 
 class MNIST(_Stored):
     """Digits, from IDX files, gzipped or not, in `root`."""
 
-    def __init__(self, root=os.path.join("~", ".mxnet", "datasets", "mnist"), train=True, transform=None):
+    _name = "mnist"
+
+    def __init__(self, root=None, train=True, transform=None):
         super().__init__(root, train, transform)
 
     def _read(self):
@@ -74,17 +80,19 @@ class MNIST(_Stored):
 class FashionMNIST(MNIST):
     """Clothes, in the same format."""
 
-    def __init__(self, root=os.path.join("~", ".mxnet", "datasets", "fashion-mnist"), train=True, transform=None):
+    _name = "fashion-mnist"
+
+    def __init__(self, root=None, train=True, transform=None):
         super().__init__(root, train, transform)
 
 
 class CIFAR10(_Stored):
     """Small photographs, from the binary or the Python files in `root`."""
 
-    def __init__(self, root=os.path.join("~", ".mxnet", "datasets", "cifar10"), train=True, transform=None):
+    def __init__(self, root=None, train=True, transform=None):
         super().__init__(root, train, transform)
 
-    _labels, _bytes = "labels", 1
+    _name, _labels, _bytes = "cifar10", "labels", 1
 
     def _names(self):
         return [f"data_batch_{i}" for i in range(1, 6)] if self._train else ["test_batch"]
@@ -107,7 +115,9 @@ class CIFAR10(_Stored):
 class CIFAR100(CIFAR10):
     """The same with 100 classes."""
 
-    def __init__(self, root=os.path.join("~", ".mxnet", "datasets", "cifar100"), fine_label=True, train=True, transform=None):
+    _name = "cifar100"
+
+    def __init__(self, root=None, fine_label=False, train=True, transform=None):
         self._labels, self._bytes = ("fine_labels" if fine_label else "coarse_labels"), 2
         super().__init__(root, train, transform)
 

@@ -119,49 +119,102 @@ class RandomResizedCrop(Block):
         return image.random_size_crop(x, *self._args)[0]
 
 
-class RandomFlipLeftRight(Block):
+class RandomFlipLeftRight(HybridBlock):
     """Mirrors half of the images."""
 
     def __init__(self, p=0.5):
         super().__init__()
         self._p = p
 
-    def forward(self, x):
-        return nd.image.flip_left_right(x) if _random.random() < self._p else x
+    def hybrid_forward(self, F, x):
+        return F.image.random_flip_left_right(x, p=self._p)
 
 
 class RandomFlipTopBottom(RandomFlipLeftRight):
     """Turns half of the images upside down."""
 
-    def forward(self, x):
-        return nd.image.flip_top_bottom(x) if _random.random() < self._p else x
+    def hybrid_forward(self, F, x):
+        return F.image.random_flip_top_bottom(x, p=self._p)
 
 
-def _colours(name, augmenter, doc):
-    """A block over one of mx.image's changes of colours."""
+class _RandomFactor(HybridBlock):
+    """A change by a random factor around 1; whole numbers stay within 0 and 255."""
+
     def __init__(self, amount):
-        Block.__init__(self)
-        self._change = augmenter(amount)
+        super().__init__()
+        self._factors = {"min_factor": max(0.0, 1.0 - amount), "max_factor": 1.0 + amount}
+
+    def hybrid_forward(self, F, x):
+        return getattr(F.image, self._operator)(x, **self._factors)
+
+
+class RandomBrightness(_RandomFactor):
+    """Lighter or darker."""
+
+    _operator = "random_brightness"
+
+    def __init__(self, brightness):
+        super().__init__(brightness)
+
+
+class RandomContrast(_RandomFactor):
+    """More or less contrast."""
+
+    _operator = "random_contrast"
+
+    def __init__(self, contrast):
+        super().__init__(contrast)
+
+
+class RandomSaturation(_RandomFactor):
+    """More or less colour."""
+
+    _operator = "random_saturation"
+
+    def __init__(self, saturation):
+        super().__init__(saturation)
+
+
+class RandomHue(_RandomFactor):
+    """Other colours."""
+
+    _operator = "random_hue"
+
+    def __init__(self, hue):
+        super().__init__(hue)
+
+
+class RandomLighting(HybridBlock):
+    """Another light (Krizhevsky et al., 2012)."""
+
+    def __init__(self, alpha):
+        super().__init__()
+        self._alpha = alpha
+
+    def hybrid_forward(self, F, x):
+        return F.image.random_lighting(x, alpha_std=self._alpha)
+
+
+class RandomGray(Block):
+    """Without colours, with this probability."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        self._change = image.RandomGrayAug(p)
 
     def forward(self, x):
         return self._change(x.astype("float32"))
-    return type(name, (Block,), {"__init__": __init__, "forward": forward, "__doc__": doc, "__module__": __name__})
 
 
-RandomBrightness = _colours("RandomBrightness", image.BrightnessJitterAug, "Lighter or darker.")
-RandomContrast = _colours("RandomContrast", image.ContrastJitterAug, "More or less contrast.")
-RandomSaturation = _colours("RandomSaturation", image.SaturationJitterAug, "More or less colour.")
-RandomHue = _colours("RandomHue", image.HueJitterAug, "Other colours.")
-RandomLighting = _colours("RandomLighting", image.LightingAug, "Another light.")
-RandomGray = _colours("RandomGray", image.RandomGrayAug, "Without colours, with this probability.")
-
-
-class RandomColorJitter(Compose):
-    """Brightness, contrast, saturation and hue."""
+class RandomColorJitter(HybridBlock):
+    """Brightness, contrast, saturation and hue, in a random order."""
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
-        kinds = (RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation), (RandomHue, hue)
-        super().__init__([kind(amount) for kind, amount in kinds if amount])
+        super().__init__()
+        self._amounts = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
+
+    def hybrid_forward(self, F, x):
+        return F.image.random_color_jitter(x, **self._amounts)
 
 
 class RandomApply(Sequential):

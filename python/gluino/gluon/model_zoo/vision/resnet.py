@@ -1,8 +1,10 @@
 """ResNet v1 and v2 (He et al., 2015 and 2016)."""
 from ...block import HybridBlock
 from ... import nn
+from ..model_store import with_weights
 
-__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "get_resnet"]
+__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "get_resnet", "resnet18_v1", "resnet34_v1", "resnet50_v1",
+           "resnet101_v1", "resnet152_v1", "resnet18_v2", "resnet34_v2", "resnet50_v2", "resnet101_v2", "resnet152_v2"]
 
 
 def _conv3x3(channels, stride, in_channels):
@@ -129,11 +131,24 @@ class ResNetV2(_ResNet):
 _SPEC = {18: (False, [2, 2, 2, 2]), 34: (False, [3, 4, 6, 3]), 50: (True, [3, 4, 6, 3]), 101: (True, [3, 4, 23, 3]), 152: (True, [3, 8, 36, 3])}
 
 
-def get_resnet(version, num_layers, **kwargs):
-    """ResNet of a version (1, 2) and a depth (18, 34, 50, 101, 152)."""
+def get_resnet(version, num_layers, pretrained=False, ctx=None, root=None, **kwargs):
+    """ResNet of a version (1, 2) and a depth (18, 34, 50, 101, 152); pretrained=True reads the weights from a file in `root`."""
     if num_layers not in _SPEC or version not in (1, 2):
         raise AssertionError(f"Invalid resnet version {version} or number of layers {num_layers}. Options are 1, 2 and {sorted(_SPEC)}")
     deep, layers = _SPEC[num_layers]
     channels = [64, 256, 512, 1024, 2048] if deep else [64, 64, 128, 256, 512]
     block = {(1, False): BasicBlockV1, (1, True): BottleneckV1, (2, False): BasicBlockV2, (2, True): BottleneckV2}[version, deep]
-    return (ResNetV1 if version == 1 else ResNetV2)(block, layers, channels, **kwargs)
+    net = (ResNetV1 if version == 1 else ResNetV2)(block, layers, channels, **kwargs)
+    return with_weights(net, f"resnet{num_layers}_v{version}", pretrained, ctx, root)
+
+
+def _named(version, layers):
+    def model(**kwargs):
+        return get_resnet(version, layers, **kwargs)
+    model.__name__ = model.__qualname__ = f"resnet{layers}_v{version}"
+    model.__doc__ = f"ResNet v{version} with {layers} layers."
+    return model
+
+
+resnet18_v1, resnet34_v1, resnet50_v1, resnet101_v1, resnet152_v1 = (_named(1, layers) for layers in _SPEC)
+resnet18_v2, resnet34_v2, resnet50_v2, resnet101_v2, resnet152_v2 = (_named(2, layers) for layers in _SPEC)

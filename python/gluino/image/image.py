@@ -1,9 +1,13 @@
 """Images: decoding, cropping, augmenting."""
+import inspect
+import json
 import random as _random
 
 import numpy as np
 
-from . import _core, ndarray as nd
+from .. import _core, ndarray as nd
+from ..io import DataBatch, DataDesc, DataIter
+from ..util import is_np_array
 
 __all__ = ["imread", "imdecode", "imencode", "imresize", "resize_short", "fixed_crop", "random_crop", "center_crop", "color_normalize", "scale_down",
            "random_size_crop", "copyMakeBorder", "imrotate", "random_rotate", "Augmenter", "SequentialAug", "RandomOrderAug", "ResizeAug",
@@ -12,12 +16,23 @@ __all__ = ["imread", "imdecode", "imencode", "imresize", "resize_short", "fixed_
            "CreateAugmenter", "ImageIter"]
 
 
+def _flavoured(made, like=None):
+    """An array of mx.np where the source is one, or where new arrays are."""
+    return _core.as_flavour(made, isinstance(like, np_ndarray()) if like is not None else is_np_array())
+
+
+def np_ndarray():
+    """The class of mx.np's arrays."""
+    from ..numpy import ndarray
+    return ndarray
+
+
 def imdecode(buf, flag=1, to_rgb=True, out=None):
     """An image (height, width, channel) of uint8 from the bytes of a file."""
     pixels = _core.decode_image(bytes(buf.asnumpy() if isinstance(buf, nd.NDArray) else buf), bool(flag))
     pixels = pixels if to_rgb or not flag else pixels[:, :, ::-1]
     if out is None:
-        return pixels
+        return _flavoured(pixels)
     out[:] = pixels
     return out
 
@@ -36,8 +51,26 @@ def imencode(img, quality=95, img_fmt=".jpg"):
 
 
 def imresize(src, w, h, interp=1):
-    """The image in another size."""
-    return nd.image.resize(src, size=(w, h), interp=min(interp, 1))
+    """The image in another size. interp: 0 takes the nearest pixel; all others are bilinear."""
+    height, width = src.shape[:2]
+    return _flavoured(nd.image.resize(src, size=(w, h), interp=min(get_interp_method(interp, (height, width, h, w)), 1)), src)
+
+
+def get_interp_method(interp, sizes=()):
+    """OpenCV's number of a method: 9 chooses by the sizes (old height, old width, new height, new width), 10 at random."""
+    if interp == 9:
+        if sizes and len(sizes) != 4:
+            raise AssertionError("sizes are (old height, old width, new height, new width)")
+        old_h, old_w, new_h, new_w = sizes or (1, 1, 1, 1)
+        return 2 if new_h > old_h and new_w > old_w else 3 if new_h < old_h and new_w < old_w else 1
+    if interp == 10:
+        return _random.randint(0, 4)
+    if interp not in (0, 1, 2, 3, 4):
+        raise ValueError(f"Unknown interp method {interp}")
+    return interp
+
+
+_get_interp_method = get_interp_method  # by this name other libraries import it
 
 
 def scale_down(src_size, size):
@@ -136,41 +169,48 @@ def random_rotate(src, angle_limits, zoom_in=False, zoom_out=False):
     return imrotate(src, nd.array([_random.uniform(*angle_limits) for _ in range(src.shape[0])]), zoom_in, zoom_out)
 
 
+def _listed(value):
+    value = value.asnumpy() if isinstance(value, nd.NDArray) else value
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
 class Augmenter:
     """A change of an image."""
 
     def __init__(self, **kwargs):
-        self._kwargs = kwargs
+        self._kwargs = {name: _listed(value) for name, value in kwargs.items()}
 
     def dumps(self):
-        """Name and arguments."""
-        return [type(self).__name__.lower(), self._kwargs]
+        """Name and arguments as JSON."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src):
-        raise NotImplementedError
+        raise NotImplementedError("Must override implementation.")
 
 
-def _augmenter(name, arguments, function, doc):
+def _augmenter(name, function, doc):
+    """A class of the arguments that `function` takes beside the image."""
+    signature = inspect.signature(function)
+    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+
     def __init__(self, *args, **kwargs):
-        values = dict(zip(arguments, args), **kwargs)
-        unknown = set(values) - set(arguments)
-        if unknown:
-            raise TypeError(f"{name} takes {', '.join(arguments)}, not {', '.join(unknown)}")
-        Augmenter.__init__(self, **values)
-        self.__dict__.update(values)
-    return type(name, (Augmenter,), {"__init__": __init__, "__doc__": doc, "__module__": __name__,
-                                     "__call__": lambda self, src: function(src, **self._kwargs)})
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        Augmenter.__init__(self, **given.arguments)
+        self._values = dict(given.arguments)
+        self.__dict__.update(self._values)
+    return type(name, (Augmenter,), {"__init__": __init__, "__doc__": doc, "__module__": __name__, "__signature__": signature,
+                                     "__call__": lambda self, src: function(src, **self._values)})
 
 
-ResizeAug = _augmenter("ResizeAug", ("size", "interp"), lambda src, size, interp=2: resize_short(src, size, interp), "resize_short.")
-ForceResizeAug = _augmenter("ForceResizeAug", ("size", "interp"), lambda src, size, interp=2: imresize(src, *size, interp), "imresize.")
-RandomCropAug = _augmenter("RandomCropAug", ("size", "interp"), lambda src, size, interp=2: random_crop(src, size, interp)[0], "random_crop.")
-CenterCropAug = _augmenter("CenterCropAug", ("size", "interp"), lambda src, size, interp=2: center_crop(src, size, interp)[0], "center_crop.")
-HorizontalFlipAug = _augmenter("HorizontalFlipAug", ("p",), lambda src, p: src[:, ::-1] if _random.random() < p else src, "Mirrors sometimes.")
-CastAug = _augmenter("CastAug", ("typ",), lambda src, typ="float32": src.astype(typ), "Another dtype.")
-ColorNormalizeAug = _augmenter("ColorNormalizeAug", ("mean", "std"), lambda src, mean, std=None: color_normalize(src, mean, std), "color_normalize.")
-RandomSizedCropAug = _augmenter("RandomSizedCropAug", ("size", "area", "ratio", "interp"),
-                                lambda src, size, area, ratio, interp=2: random_size_crop(src, size, area, ratio, interp)[0], "random_size_crop.")
+ResizeAug = _augmenter("ResizeAug", lambda src, size, interp=2: resize_short(src, size, interp), "resize_short.")
+ForceResizeAug = _augmenter("ForceResizeAug", lambda src, size, interp=2: imresize(src, *size, interp), "imresize.")
+RandomCropAug = _augmenter("RandomCropAug", lambda src, size, interp=2: random_crop(src, size, interp)[0], "random_crop.")
+CenterCropAug = _augmenter("CenterCropAug", lambda src, size, interp=2: center_crop(src, size, interp)[0], "center_crop.")
+HorizontalFlipAug = _augmenter("HorizontalFlipAug", lambda src, p: src[:, ::-1] if _random.random() < p else src, "Mirrors sometimes.")
+CastAug = _augmenter("CastAug", lambda src, typ="float32": src.astype(typ), "Another dtype.")
+ColorNormalizeAug = _augmenter("ColorNormalizeAug", lambda src, mean, std=None: color_normalize(src, mean, std), "color_normalize.")
+RandomSizedCropAug = _augmenter("RandomSizedCropAug", lambda src, size, area, ratio, interp=2: random_size_crop(src, size, area, ratio, interp)[0], "random_size_crop.")
 
 
 # ---- colours
@@ -205,15 +245,13 @@ def _grayed(src, p):
     return _gray(src) * nd.ones((1, 1, 3)) if _random.random() < p else src
 
 
-BrightnessJitterAug = _augmenter("BrightnessJitterAug", ("brightness",),
-                                 lambda src, brightness: _blended(src, brightness, lambda x: x * 0), "Lighter or darker.")
-ContrastJitterAug = _augmenter("ContrastJitterAug", ("contrast",),
-                               lambda src, contrast: _blended(src, contrast, lambda x: _gray(x).mean()), "More or less contrast.")
-SaturationJitterAug = _augmenter("SaturationJitterAug", ("saturation",), lambda src, saturation: _blended(src, saturation, _gray),
+BrightnessJitterAug = _augmenter("BrightnessJitterAug", lambda src, brightness: _blended(src, brightness, lambda x: x * 0), "Lighter or darker.")
+ContrastJitterAug = _augmenter("ContrastJitterAug", lambda src, contrast: _blended(src, contrast, lambda x: _gray(x).mean()), "More or less contrast.")
+SaturationJitterAug = _augmenter("SaturationJitterAug", lambda src, saturation: _blended(src, saturation, _gray),
                                  "More or less colour.")
-HueJitterAug = _augmenter("HueJitterAug", ("hue",), _turned_hue, "Other colours.")
-LightingAug = _augmenter("LightingAug", ("alphastd", "eigval", "eigvec"), _lit, "Another light (Krizhevsky et al., 2012).")
-RandomGrayAug = _augmenter("RandomGrayAug", ("p",), _grayed, "Without colours sometimes.")
+HueJitterAug = _augmenter("HueJitterAug", _turned_hue, "Other colours.")
+LightingAug = _augmenter("LightingAug", _lit, "Another light (Krizhevsky et al., 2012).")
+RandomGrayAug = _augmenter("RandomGrayAug", _grayed, "Without colours sometimes.")
 
 
 class SequentialAug(Augmenter):
@@ -222,6 +260,9 @@ class SequentialAug(Augmenter):
     def __init__(self, ts):
         super().__init__()
         self.ts = ts
+
+    def dumps(self):
+        return [type(self).__name__.lower(), [change.dumps() for change in self.ts]]
 
     def __call__(self, src):
         for change in self.ts:
@@ -269,26 +310,30 @@ def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, ra
     return made
 
 
-class ImageIter:
+class ImageIter(DataIter):
     """Batches of images from a RecordIO file, a file with lines "index label path", or a list of (label, path)."""
 
-    def __init__(self, batch_size, data_shape, label_width=1, path_imgrec=None, path_imglist=None, path_root="", path_imgidx=None, shuffle=False,
+    def __init__(self, batch_size, data_shape, label_width=1, path_imgrec=None, path_imglist=None, path_root=None, path_imgidx=None, shuffle=False,
                  part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data", label_name="softmax_label", dtype="float32",
                  last_batch_handle="pad", **kwargs):
-        from . import io as mx_io
-        self.batch_size, self.data_shape, self._root, self._shuffle = batch_size, tuple(data_shape), path_root, shuffle
-        self._dtype, self._last, self._label_width = dtype, last_batch_handle, label_width
+        super().__init__(batch_size)
+        if dtype not in ("int32", "float32", "int64", "float64", "uint8", "float16"):
+            raise AssertionError(f"{dtype} label not supported")
+        self.check_data_shape(data_shape)
+        self.data_shape, self.path_root, self.shuffle = tuple(data_shape), path_root, shuffle
+        self.dtype, self.last_batch_handle, self.label_width = dtype, last_batch_handle, label_width
         self.auglist = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
         items = self._read(path_imgrec, path_imglist, imglist)
         self._items = items[len(items) * part_index // num_parts:len(items) * (part_index + 1) // num_parts]
-        self.provide_data = [mx_io.DataDesc(data_name, (batch_size, *self.data_shape), dtype)]
-        self.provide_label = [mx_io.DataDesc(label_name, (batch_size,) if label_width == 1 else (batch_size, label_width))]
+        self._left = []  # what the last round had too much
+        self.provide_data = [DataDesc(data_name, (batch_size, *self.data_shape), dtype)]
+        self.provide_label = [DataDesc(label_name, (batch_size,) if label_width == 1 else (batch_size, label_width))]
         self.reset()
 
     @staticmethod
     def _read(path_imgrec, path_imglist, imglist):
         """(label, bytes or path) of all images."""
-        from . import recordio
+        from .. import recordio
         if path_imgrec:
             reader = recordio.MXRecordIO(path_imgrec, "r")
             unpacked = [recordio.unpack(record) for record in iter(reader.read, None)]
@@ -299,33 +344,83 @@ class ImageIter:
             return [(np.array(line[1:-1], np.float32), line[-1]) for line in lines]
         if imglist is None:
             raise ValueError("path_imgrec, path_imglist or imglist is needed")
-        return [(item[0], item[-1]) for item in imglist]
+        return [(item[0] if len(item) == 2 else np.array(item[:-1], np.float32), item[-1]) for item in imglist]
 
     def reset(self):
         """Starts again."""
-        self._at = 0
-        if self._shuffle:
+        if self.shuffle:
             _random.shuffle(self._items)
+        self._queue, self._left, self._at = [*self._left, *self._items], [], 0
 
-    def __iter__(self):
-        return self
+    def hard_reset(self):
+        """Starts again, forgetting what rolled over."""
+        self._left = []
+        self.reset()
 
-    def _image(self, data):
-        image = imdecode(data) if isinstance(data, bytes) else imread(f"{self._root}/{data}" if self._root else data)
-        for change in self.auglist:
-            image = change(image)
-        return image.transpose((2, 0, 1)).astype(self._dtype)
-
-    def __next__(self):
-        from .io import DataBatch
-        items = self._items[self._at:self._at + self.batch_size]
-        pad = self.batch_size - len(items)
-        if not items or (pad and self._last == "discard"):
+    def next_sample(self):
+        """(label, bytes or path) of the next image; raises StopIteration."""
+        if self._at >= len(self._queue):
             raise StopIteration
-        self._at += self.batch_size
-        items = items + (self._items * self.batch_size)[:pad]
-        labels = np.array([np.asarray(label, np.float32).reshape(-1)[:self._label_width] for label, _ in items])
-        return DataBatch([nd.stack(*[self._image(data) for _, data in items])], [nd.array(labels[:, 0] if self._label_width == 1 else labels)],
-                         pad=pad, provide_data=self.provide_data, provide_label=self.provide_label)
+        self._at += 1
+        label, data = self._queue[self._at - 1]
+        return label, data if isinstance(data, bytes) else self.read_image(data)
 
-    next = __next__
+    # ---- steps that derived classes may replace
+
+    def check_data_shape(self, data_shape):
+        """Raises where the shape is not (channels, height, width)."""
+        if len(data_shape) != 3:
+            raise ValueError("data_shape should have length 3, with dimensions CxHxW")
+        if data_shape[0] != 3:
+            raise ValueError("This iterator expects inputs to have 3 channels.")
+
+    def check_valid_image(self, data):
+        """Raises where the image has no pixels."""
+        if len(data[0].shape) == 0:
+            raise RuntimeError("Data shape is wrong")
+
+    def read_image(self, fname):
+        """The bytes of an image's file."""
+        import os
+        with open(os.path.join(self.path_root, fname) if self.path_root else fname, "rb") as file:
+            return file.read()
+
+    def imdecode(self, s):
+        """The image of a file's bytes."""
+        return imdecode(s)
+
+    def augmentation_transform(self, data):
+        """The image after all changes."""
+        for change in self.auglist:
+            data = change(data)
+        return data
+
+    def postprocess_data(self, datum):
+        """(height, width, channel) to (channel, height, width)."""
+        return datum.transpose((2, 0, 1))
+
+    def _sample(self):
+        label, data = self.next_sample()
+        picture = self.imdecode(data)
+        self.check_valid_image([picture])
+        return label, self.postprocess_data(self.augmentation_transform(picture)).astype(self.dtype)
+
+    def _labels(self, labels):
+        rows = np.array([np.asarray(label, np.float32).reshape(-1)[:self.label_width] for label in labels])
+        return nd.array(rows[:, 0] if self.label_width == 1 else rows)
+
+    def next(self):
+        """The next batch."""
+        rest = len(self._queue) - self._at
+        if rest <= 0 or (rest < self.batch_size and self.last_batch_handle != "pad"):
+            if self.last_batch_handle == "roll_over":
+                self._left = self._queue[self._at:]
+            raise StopIteration
+        pad = max(0, self.batch_size - rest)
+        samples = [self._sample() for _ in range(self.batch_size - pad)]
+        for i in range(pad):  # the last batch is filled with images from the start
+            self._at = i % len(self._queue)
+            samples.append(self._sample())
+        self._at = len(self._queue) if pad else self._at
+        return DataBatch([_flavoured(nd.stack(*[picture for _, picture in samples]))], [_flavoured(self._labels([label for label, _ in samples]))],
+                         pad=pad, provide_data=self.provide_data, provide_label=self.provide_label)

@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 
-from . import ndarray as nd
-from .base import FileError
+from .. import ndarray as nd
+from ..base import FileError
 
 __all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
            "read_idx"]
@@ -25,6 +25,14 @@ class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
     def get_batch_axis(layout):
         """The axis of the batch."""
         return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(shapes, types):
+        """Descriptions from [(name, shape)] and [(name, dtype)]."""
+        if types is None:
+            return [DataDesc(*shape) for shape in shapes]
+        known = dict(types)
+        return [DataDesc(name, shape, known[name]) for name, shape in shapes]
 
 
 class DataBatch:
@@ -64,7 +72,15 @@ class DataIter:
 
     def iter_next(self):
         """Goes on; whether there is a batch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define iter_next or next")
+
+    def getdata(self):
+        """The arrays of the batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define getdata or next")
+
+    def getlabel(self):
+        """The labels of the batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define getlabel or next")
 
     def getindex(self):
         return None
@@ -91,8 +107,10 @@ def _named(data, default_name, allow_empty):
 class NDArrayIter(DataIter):
     """Batches of arrays in memory."""
 
-    def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad", data_name="data", label_name="softmax_label"):
+    def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad", data_name="data", label_name="softmax_label",
+                 layout="NCHW"):
         super().__init__(batch_size)
+        self.layout = layout
         self._data, self._label = _named(data, data_name, False), _named(label, label_name, True)
         self.num_data, self.shuffle, self.last_batch_handle = len(self._data[0][1]), shuffle, last_batch_handle
         for name, value in self._data + self._label:
@@ -106,7 +124,7 @@ class NDArrayIter(DataIter):
         self.reset()
 
     def _described(self, pairs):
-        return [DataDesc(name, (self.batch_size, *value.shape[1:]), value.dtype) for name, value in pairs]
+        return [DataDesc(name, (self.batch_size, *value.shape[1:]), value.dtype, self.layout) for name, value in pairs]
 
     @property
     def provide_data(self):
@@ -154,20 +172,56 @@ class NDArrayIter(DataIter):
         return [nd.array(value[self._rows()], dtype=value.dtype) for _, value in self._label]
 
 
-class ResizeIter(DataIter):
+class _Over(DataIter):
+    """An iterator over others: iter_next() keeps the batch that getdata() and its like show."""
+
+    current_batch = None
+
+    def _advance(self):
+        """The next batch; raises StopIteration."""
+        raise NotImplementedError
+
+    def iter_next(self):
+        try:
+            self.current_batch = self._advance()
+        except StopIteration:
+            return False
+        return True
+
+    def next(self):
+        if not self.iter_next():
+            raise StopIteration
+        return self.current_batch
+
+    def getdata(self):
+        return self.current_batch.data
+
+    def getlabel(self):
+        return self.current_batch.label
+
+    def getindex(self):
+        return self.current_batch.index
+
+    def getpad(self):
+        return self.current_batch.pad
+
+
+class ResizeIter(_Over):
     """Another iterator, made longer or shorter."""
 
     def __init__(self, data_iter, size, reset_internal=True):
         super().__init__(data_iter.batch_size)
         self.data_iter, self.size, self.reset_internal, self.cur = data_iter, size, reset_internal, 0
         self.provide_data, self.provide_label = data_iter.provide_data, data_iter.provide_label
+        if hasattr(data_iter, "default_bucket_key"):
+            self.default_bucket_key = data_iter.default_bucket_key
 
     def reset(self):
         self.cur = 0
         if self.reset_internal:
             self.data_iter.reset()
 
-    def next(self):
+    def _advance(self):
         if self.cur == self.size:
             raise StopIteration
         self.cur += 1
@@ -178,22 +232,39 @@ class ResizeIter(DataIter):
             return self.data_iter.next()
 
 
-class PrefetchingIter(DataIter):
+def _renamed(iters, kind, names):
+    """The descriptions of several iterators, with other names where they are given."""
+    described = [[item if isinstance(item, DataDesc) else DataDesc(*item) for item in getattr(i, kind)] for i in iters]
+    if names is None:
+        return sum(described, [])
+    return [DataDesc(table[item.name], item.shape, item.dtype) for table, items in zip(names, described) for item in items]
+
+
+class PrefetchingIter(_Over):
     """Several iterators side by side; batches are made when asked for."""
 
     def __init__(self, iters, rename_data=None, rename_label=None):
         self.iters = iters if isinstance(iters, list) else [iters]
         super().__init__(self.iters[0].batch_size)
-        self.provide_data = sum([i.provide_data for i in self.iters], [])
-        self.provide_label = sum([i.provide_label for i in self.iters], [])
+        self.rename_data, self.rename_label = rename_data, rename_label
+
+    @property
+    def provide_data(self):
+        """Names and shapes of data."""
+        return _renamed(self.iters, "provide_data", self.rename_data)
+
+    @property
+    def provide_label(self):
+        """Names and shapes of labels."""
+        return _renamed(self.iters, "provide_label", self.rename_label)
 
     def reset(self):
         for i in self.iters:
             i.reset()
 
-    def next(self):
+    def _advance(self):
         batches = [i.next() for i in self.iters]
-        return DataBatch(sum([b.data for b in batches], []), sum([b.label for b in batches], []), batches[0].pad,
+        return DataBatch(sum([b.data for b in batches], []), sum([b.label for b in batches], []), batches[0].pad, batches[0].index,
                          provide_data=self.provide_data, provide_label=self.provide_label)
 
 
@@ -273,7 +344,7 @@ class ImageRecordIter(DataIter):
     def __init__(self, path_imgrec, data_shape, batch_size, label_width=1, shuffle=False, resize=-1, rand_crop=False, rand_mirror=False,
                  mean_r=0, mean_g=0, mean_b=0, std_r=1, std_g=1, std_b=1, scale=1, data_name="data", label_name="softmax_label", round_batch=True,
                  num_parts=1, part_index=0, **kwargs):
-        from . import image
+        from .. import image
         super().__init__(batch_size)
         changes = image.CreateAugmenter(data_shape, max(resize, 0), bool(rand_crop), rand_mirror=bool(rand_mirror))
         mean, std = np.array([mean_r, mean_g, mean_b], np.float32), np.array([std_r, std_g, std_b], np.float32) / scale

@@ -1,17 +1,35 @@
 """KVStore: values by key, summed over devices of this process."""
-from . import _core, optimizer as opt
-from .base import MXNetError
+from .. import _core, optimizer as opt
+from ..base import MXNetError
+from .base import KVStoreBase
 
-__all__ = ["KVStore", "create"]
+__all__ = ["KVStore"]
 
 
-class KVStore:
+class KVStore(KVStoreBase):
     """The local store; there is one worker."""
 
-    rank, num_workers = 0, 1
+    def __init__(self, handle):
+        self._kind, self._values, self._updater = handle, {}, None
 
-    def __init__(self, kind):
-        self.type, self._values, self._updater = kind, {}, None
+    @property
+    def type(self):
+        """What create() was asked for."""
+        return self._kind
+
+    @property
+    def rank(self):
+        """0: there is one worker."""
+        return 0
+
+    @property
+    def num_workers(self):
+        """1."""
+        return 1
+
+    def is_capable(self, capability):
+        """Whether the store can do something: it runs optimizers."""
+        return capability.lower() == KVStoreBase.OPTIMIZER
 
     @staticmethod
     def _pairs(keys, values):
@@ -64,7 +82,18 @@ class KVStore:
         self.init(key, value)
         self.pull(key, out)
 
-    row_sparse_pull = pull
+    def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
+        """Copies rows of stored values into arrays: those that row_ids names, the others become 0."""
+        from ..ndarray import sparse
+        if out is None or row_ids is None:
+            raise AssertionError("row_sparse_pull needs out and row_ids")
+        for (k, targets), (_, rows) in zip(self._pairs(key, out), self._pairs(key, row_ids)):
+            if k not in self._values:
+                raise MXNetError(f"key {k} has not been inited")
+            targets = targets if isinstance(targets, (list, tuple)) else [targets]
+            for target, chosen in zip(targets, rows if isinstance(rows, (list, tuple)) else [rows] * len(targets)):
+                stored = self._values[k].as_in_context(target.context).tostype("row_sparse")
+                sparse.retain(stored, chosen.reshape(-1)).copyto(target)
 
     def set_optimizer(self, optimizer):
         """push() updates with this optimizer from now on."""
@@ -91,14 +120,3 @@ class KVStore:
             raise AssertionError("Cannot load states for distributed training")
         self._updater.set_states(_core.read_file(str(fname)), allow_pickle, str(fname))
         self._updater.check_weights({key: (str(key), value.shape) for key, value in self._values.items()}, str(fname))
-
-
-def create(name="local"):
-    """A store: 'local' and 'device' are the same here."""
-    if not isinstance(name, str):
-        raise TypeError("name must be a string")
-    if name not in ("local", "device", "local_allreduce_cpu", "local_allreduce_device", "nccl"):
-        raise MXNetError(f"kvstore '{name}' is not available: this build trains in one process; use 'local' or 'device'")
-    return KVStore(name)
-
-

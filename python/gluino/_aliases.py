@@ -1,0 +1,20 @@
+"""Modules under the further names that MXNet has them under."""
+import importlib
+import sys
+
+# ndarray.numpy and symbol.numpy are one: functions of mx.np take arrays and symbols.
+_ALIASES = {
+    "ndarray.numpy": "numpy", "ndarray.numpy._op": "numpy", "ndarray.numpy.linalg": "numpy.linalg", "ndarray.numpy.random": "numpy.random",
+    "ndarray.numpy_extension": "numpy_extension", "ndarray.numpy_extension._op": "numpy_extension",
+    "ndarray.numpy_extension.random": "numpy_extension.random",
+    "symbol.numpy": "numpy", "symbol.numpy._symbol": "numpy", "symbol.numpy.linalg": "numpy.linalg", "symbol.numpy.random": "numpy.random",
+    "symbol.numpy_extension": "numpy_extension", "symbol.numpy_extension.random": "numpy_extension.random",
+    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib", "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "kvstore_server": "kvstore.kvstore_server",
+}
+
+
+def install():
+    """Makes `import gluino.ndarray.numpy._op` and its like give the module itself."""
+    package = __name__.rpartition(".")[0]
+    for alias, real in _ALIASES.items():
+        sys.modules.setdefault(f"{package}.{alias}", importlib.import_module(f"{package}.{real}"))

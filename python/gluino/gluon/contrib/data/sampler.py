@@ -1,0 +1,4 @@
+"""Contributed samplers."""
+from ...data.sampler import IntervalSampler  # noqa: F401
+
+__all__ = ["IntervalSampler"]

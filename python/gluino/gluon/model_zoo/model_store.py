@@ -1,0 +1,35 @@
+"""Where the weights of the zoo's networks are looked for: files that were put there, since nothing is downloaded."""
+import glob
+import os
+
+from ...base import FileError, data_dir
+
+__all__ = ["get_model_file", "purge"]
+
+
+def _folder(root):
+    return os.path.expanduser(root or os.path.join(data_dir(), "models"))
+
+
+def get_model_file(name, root=None):
+    """The file with the weights of a network, in the folder where MXNet keeps them: NAME-HASH.params or NAME.params."""
+    folder = _folder(root)
+    exact = os.path.join(folder, f"{name}.params")
+    found = [exact] if os.path.exists(exact) else sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(name)}-????????.params")))
+    if not found:
+        raise FileError(f"the weights of '{name}' are not downloaded: put MXNet's file {name}-XXXXXXXX.params, or one of your own as {name}.params, "
+                        f"into {folder} (or say root=), or load any .params file with load_parameters")
+    return found[-1]
+
+
+def purge(root=None):
+    """Removes all .params files of the folder."""
+    for path in glob.glob(os.path.join(glob.escape(_folder(root)), "*.params")):
+        os.remove(path)
+
+
+def with_weights(net, name, pretrained, ctx, root):
+    """The network; pretrained, with the weights of its file."""
+    if pretrained:
+        net.load_parameters(get_model_file(name, root), ctx=ctx)
+    return net

@@ -1,0 +1,156 @@
+"""Random arrays and shapes."""
+import random
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..ndarray import sparse
+
+__all__ = ["rand_shape_nd", "rand_shape_2d", "rand_shape_3d", "rand_coord_2d", "rand_ndarray", "rand_sparse_ndarray", "random_arrays", "random_sample",
+           "random_uniform_arrays", "create_sparse_array", "create_sparse_array_zd", "create_2d_tensor", "create_vector", "shuffle_csr_column_indices",
+           "get_identity_mat", "get_identity_mat_batch", "new_matrix_with_real_eigvals_2d", "new_matrix_with_real_eigvals_nd",
+           "new_orthonormal_matrix_2d", "new_sym_matrix_with_real_eigvals_2d", "new_sym_matrix_with_real_eigvals_nd"]
+
+
+def rand_shape_nd(num_dim, dim=10, allow_zero_size=False):
+    """A random shape."""
+    return tuple(np.random.randint(0 if allow_zero_size else 1, dim + 1, size=num_dim).tolist())
+
+
+def rand_shape_2d(dim0=10, dim1=10, allow_zero_size=False):
+    """A random shape of two axes."""
+    return tuple(int(np.random.randint(0 if allow_zero_size else 1, d + 1)) for d in (dim0, dim1))
+
+
+def rand_shape_3d(dim0=10, dim1=10, dim2=10, allow_zero_size=False):
+    """A random shape of three axes."""
+    return tuple(int(np.random.randint(0 if allow_zero_size else 1, d + 1)) for d in (dim0, dim1, dim2))
+
+
+def rand_coord_2d(x_low, x_high, y_low, y_high):
+    """A random place."""
+    return np.random.randint(x_low, x_high), np.random.randint(y_low, y_high)
+
+
+def random_sample(population, k):
+    """k different items, in a random order."""
+    return random.sample(list(population), k)
+
+
+def random_arrays(*shapes):
+    """Random NumPy arrays of the default dtype."""
+    made = [np.array(np.random.randn(), dtype=np.float32) if not s else np.random.randn(*s).astype(np.float32) for s in shapes]
+    return made[0] if len(made) == 1 else made
+
+
+def random_uniform_arrays(*shapes, **kwargs):
+    """Random arrays between low and high."""
+    low, high, dtype = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0), kwargs.pop("dtype", np.float32)
+    return [np.random.uniform(low, high, size=s).astype(dtype) for s in shapes]
+
+
+def shuffle_csr_column_indices(csr):
+    """Puts the columns of each row of a scipy matrix into a random order."""
+    for begin, end in zip(csr.indptr, csr.indptr[1:]):
+        np.random.shuffle(csr.indices[begin:end])
+
+
+def _stored(shape, stype, density, distribution):
+    """Which elements are stored."""
+    if distribution not in (None, "uniform", "powerlaw"):
+        raise AssertionError(f"Distribution not supported: {distribution}")
+    rows = shape if stype == "csr" else shape[:1]
+    density = np.random.rand() if density is None else density
+    if stype == "csr" and distribution == "powerlaw":  # every row has twice as many as the one before
+        counts = np.minimum(2 ** np.arange(shape[0]), shape[1])
+        return np.arange(shape[1]) < counts[:, None]
+    return np.random.rand(*rows) < density
+
+
+def rand_sparse_ndarray(shape, stype, density=None, dtype=None, distribution=None, data_init=None, rsp_indices=None, modifier_func=None,
+                        shuffle_csr_indices=False, ctx=None):
+    """A random sparse array, and the arrays that it stores."""
+    dtype = np.float32 if dtype is None else dtype
+    values = np.random.uniform(-1, 1, shape) if data_init is None else np.full(shape, data_init, "float64")
+    values = values if modifier_func is None else np.vectorize(modifier_func)(values) if values.size else values
+    if stype == "row_sparse":
+        rows = np.flatnonzero(_stored(shape, stype, density, distribution)) if rsp_indices is None else np.asarray(rsp_indices)
+        array = sparse.row_sparse_array((values[rows].astype(dtype), rows), shape=shape, ctx=ctx, dtype=dtype)
+        return array, (array.data, array.indices)
+    if stype != "csr":
+        raise AssertionError(f"unknown storage type {stype}")
+    array = nd.array(values * _stored(shape, stype, density, distribution), ctx=ctx, dtype=dtype).tostype("csr")
+    return array, (array.indptr, array.indices, array.data)
+
+
+def rand_ndarray(shape, stype="default", density=None, dtype=None, modifier_func=None, shuffle_csr_indices=False, distribution=None, ctx=None):
+    """A random array."""
+    if stype != "default":
+        return rand_sparse_ndarray(shape, stype, density, dtype, distribution, modifier_func=modifier_func, shuffle_csr_indices=shuffle_csr_indices, ctx=ctx)[0]
+    values = np.random.uniform(-1, 1, shape)
+    return nd.array(values if modifier_func is None else np.vectorize(modifier_func)(values), ctx=ctx, dtype=dtype)
+
+
+def create_sparse_array(shape, stype, data_init=None, rsp_indices=None, dtype=None, modifier_func=None, density=0.5, shuffle_csr_indices=False):
+    """A sparse array with some elements."""
+    return rand_sparse_ndarray(shape, stype, density, dtype, None, data_init, rsp_indices, modifier_func, shuffle_csr_indices)[0]
+
+
+def create_sparse_array_zd(shape, stype, density, data_init=None, rsp_indices=None, dtype=None, modifier_func=None, shuffle_csr_indices=False):
+    """A sparse array, which may have no elements."""
+    return create_sparse_array(shape, stype, data_init, [] if stype == "row_sparse" and density == 0.0 else rsp_indices, dtype, modifier_func, density,
+                               shuffle_csr_indices)
+
+
+def create_2d_tensor(rows, columns, dtype=np.int64):
+    """Rows of their own numbers."""
+    return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape(rows, 1), shape=(rows, columns))
+
+
+def create_vector(size, dtype=np.int64):
+    """0, 1, 2, ..."""
+    return nd.arange(0, size, dtype=dtype)
+
+
+# ---- matrices
+
+def get_identity_mat(size):
+    """The unit matrix, as an array of NumPy."""
+    return np.eye(size)
+
+
+def get_identity_mat_batch(size):
+    """Two unit matrices."""
+    return np.stack([np.eye(size)] * 2)
+
+
+def new_orthonormal_matrix_2d(n):
+    """A random matrix whose columns are orthogonal and of length 1."""
+    return np.linalg.qr(np.random.uniform(-1, 1, (n, n)))[0]
+
+
+def new_matrix_with_real_eigvals_2d(n):
+    """A random matrix with real eigenvalues."""
+    # Similar to a triangular matrix, whose diagonal they are.
+    q = new_orthonormal_matrix_2d(n)
+    return q @ np.triu(np.random.uniform(-1, 1, (n, n))) @ q.T
+
+
+def new_sym_matrix_with_real_eigvals_2d(n):
+    """A random symmetric matrix."""
+    matrix = np.random.uniform(-1, 1, (n, n))
+    return (matrix + matrix.T) / 2
+
+
+def _many(shape, make):
+    return np.stack([make(shape[-1]) for _ in range(int(np.prod(shape[:-2], dtype=int)))]).reshape(shape)
+
+
+def new_matrix_with_real_eigvals_nd(shape):
+    """Such matrices in the last two axes."""
+    return _many(shape, new_matrix_with_real_eigvals_2d)
+
+
+def new_sym_matrix_with_real_eigvals_nd(shape):
+    """Symmetric matrices in the last two axes."""
+    return _many(shape, new_sym_matrix_with_real_eigvals_2d)

@@ -1,0 +1,133 @@
+"""What libraries on top of MXNet do, and what was refused or silently wrong."""
+import numpy as np
+import pytest
+
+import gluino as mx
+from gluino import autograd, gluon, nd, sym
+
+
+def test_names_that_libraries_import():
+    """Private or not: a missing one ends the import of a whole library."""
+    names = """gluon.data.dataloader._MultiWorkerIter gluon.data.dataloader._as_in_context gluon.data.dataloader.ForkingPickler
+        gluon.loss._apply_weighting gluon.loss._reshape_like gluon.utils._get_repo_url gluon.utils._get_repo_file_url gluon.utils.replace_file
+        registry.get_create_func gluon.model_zoo.model_store.get_model_file contrib.amp.amp.init base.NDArrayHandle base._as_list base.mx_real_t
+        nd.contrib.multi_adamw_update nd.contrib.multi_mp_adamw_update gluon.block._flatten gluon.tensor_types metric.ndarray image.image._get_interp_method
+        image.ImageDetIter nd.random.uniform_like sym.random.normal_like gluon.contrib.cnn.DeformableConvolution operator.NumpyOp test_utils.download
+        test_utils.get_cifar10 test_utils.get_zip_data test_utils.get_mnist_ubyte contrib.svrg_optimization.SVRGModule contrib.ndarray.foreach
+        contrib.io.DataLoaderIter contrib.autograd.grad mod.SequentialModule mod.PythonLossModule mod.executor_group library.load set_np_shape np_shape
+        np_array metric.EvalMetric.get_global""".split()
+    for name in names:
+        found = mx
+        for part in name.split("."):
+            found = getattr(found, part)
+    parameter = gluon.Parameter("weight", shape=(2, 0), allow_deferred_init=True)
+    parameter.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    assert parameter._deferred_init and parameter._ctx_list is None and parameter._trainer is None
+    parameter.shape = (2, 3)
+    parameter._finish_deferred_init()
+    assert parameter._ctx_list == [mx.cpu(0), mx.cpu(1)] and parameter._ctx_map[1] == [0, 1] and not parameter._deferred_init
+    assert parameter._check_and_get(parameter._data, list) is parameter._data
+    assert parameter._check_and_get(parameter._data, mx.cpu(1)).context == mx.cpu(1)
+    with pytest.raises(TypeError, match="Trainer"):
+        mx.contrib.amp.init_trainer(None)
+    trainer = gluon.Trainer([parameter], "sgd")
+    assert parameter._trainer is trainer and trainer._kvstore is None and trainer.learning_rate == 0.01
+    loader = gluon.data.DataLoader(gluon.data.SimpleDataset([1, 2, 3]), 2)
+    assert loader._pin_memory is False
+
+
+def test_a_pool_of_workers_of_another_library():
+    from multiprocessing.pool import ThreadPool
+    from gluino.gluon.data import dataloader
+    sampler = gluon.data.BatchSampler(gluon.data.SequentialSampler(5), 2)
+    batches = list(dataloader._MultiWorkerIter(ThreadPool(2), lambda items: items, sampler, worker_fn=dataloader._thread_worker_fn, prefetch=2,
+                                               dataset=[10, 11, 12, 13, 14]))
+    assert batches == [[10, 11], [12, 13], [14]]
+    ahead = gluon.data.DataLoader(gluon.data.SimpleDataset(list(range(5))), 2, num_workers=1, thread_pool=True, auto_reload=True)
+    for _ in range(2):
+        assert [b.asnumpy().tolist() for b in ahead] == [[0, 1], [2, 3], [4]]
+    ahead.clean()
+
+
+def test_columns_that_come_twice_are_added():
+    matrix = nd.sparse.csr_matrix(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    assert nd.dot(matrix, nd.ones((2, 1))).asnumpy().tolist() == [[3], [3]] and matrix.indices.asnumpy().tolist() == [0, 1]
+
+
+class Recurrent(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.layer = gluon.rnn.ZoneoutCell(gluon.rnn.LSTMCell(3), 0.0, 0.2), gluon.rnn.LSTM(3)
+
+    def hybrid_forward(self, F, x):
+        out, _ = self.cell(x, self.cell.begin_state(func=F.zeros, batch_size=0))
+        steps, _ = self.layer(F.expand_dims(x, 0), self.layer.begin_state(func=F.zeros, batch_size=0))
+        return out + steps[0]
+
+
+def test_a_batch_of_0_is_that_of_the_input():
+    net = Recurrent()
+    net.initialize()
+    net.hybridize()
+    for batch in (2, 3):
+        assert net(nd.ones((batch, 4))).shape == (batch, 3)
+
+
+def test_calls_that_mxnet_takes():
+    assert nd.broadcast_mul(nd.ones((2,)), nd.ones((2,)), axis=1).shape == (2,) and nd.zeros_like(nd.ones((2,)), dtype="int8").shape == (2,)
+    assert nd.arange(6).reshape((2, 2)).asnumpy().tolist() == [[0, 1], [2, 3]]
+    x = nd.arange(6)
+    x.attach_grad()
+    with autograd.record(), pytest.raises(ValueError, match="cannot become"):
+        (x * 2).reshape((2, 2))
+    assert nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 3)), None, num_hidden=4, no_bias=True).shape == (2, 4)
+    assert sym.FullyConnected(sym.var("x"), sym.var("w"), None, num_hidden=4, no_bias=True).list_arguments() == ["x", "w"]
+    for name, expected in (("floor", [4, 9]), ("ceil", [4, 9]), ("rint", [4, 9]), ("sqrt", [2, 3]), ("exp", [54, 8103])):
+        out = getattr(nd, name)(nd.array([4, 9], dtype="int32"))
+        assert out.dtype == np.int32 and out.asnumpy().tolist() == expected
+    assert mx.np.sqrt(mx.np.array([4, 9], dtype="int32")).dtype == np.float32
+    first = autograd.grad  # gives a list, also for one variable
+    y = nd.array([2.0])
+    y.attach_grad()
+    with autograd.record():
+        z = y * y
+    assert [g.asscalar() for g in first(z, y)] == [4]
+
+
+def test_errors_where_mxnet_raises():
+    for call in (lambda: nd.random.normal(0, -1, shape=(2,)), lambda: nd.random.uniform(2, 1, shape=(2,)), lambda: nd.random.gamma(-1, 1, shape=(2,)),
+                 lambda: nd.random.negative_binomial(1, 2, shape=(2,)), lambda: nd.moveaxis(nd.ones((2, 3, 4)), (0, 0), (1, 2))):
+        with pytest.raises((mx.MXNetError, ValueError)):
+            call()
+
+
+def test_pretrained_networks_are_looked_for_where_mxnet_kept_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("MXNET_HOME", str(tmp_path))
+    with pytest.raises(OSError, match="squeezenet1.1-XXXXXXXX.params"):
+        gluon.model_zoo.vision.squeezenet1_1(pretrained=True)
+    net = gluon.model_zoo.vision.get_model("squeezenet1.1", classes=10)
+    net.initialize()
+    x = nd.random.uniform(shape=(1, 3, 224, 224))
+    expected = net(x)
+    (tmp_path / "models").mkdir()
+    net.save_parameters(str(tmp_path / "models" / "squeezenet1.1-0123abcd.params"))
+    again = gluon.model_zoo.vision.get_model("squeezenet1.1", classes=10, pretrained=True)
+    np.testing.assert_array_equal(again(x).asnumpy(), expected.asnumpy())
+    assert gluon.model_zoo.vision.get_resnet(1, 18, classes=4) and gluon.model_zoo.vision.mobilenet_v2_0_25(classes=4)
+    with pytest.raises(FileNotFoundError, match="nothing is downloaded"):
+        gluon.data.vision.MNIST()
+
+
+def test_statistics_of_generators():
+    from gluino.test_utils import chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check, verify_generator
+    from gluino.test_utils.statistics import chi_square_tail
+    for x, freedom, expected in ((3.841459, 1, 0.05), (18.307038, 10, 0.05), (2.0, 4, 0.7357589), (150.0, 100, 0.0009039)):
+        assert abs(chi_square_tail(x, freedom) - expected) < 1e-5
+    buckets, probs = gen_buckets_probs_with_ppf(lambda q: q, 5)
+
+    def draw(count):
+        return nd.random.uniform(shape=(count,))
+    verify_generator(draw, buckets, probs, nsamples=20000)
+    assert mean_check(draw, 0.5, (1 / 12) ** 0.5, 20000)
+    assert chi_square_check(lambda count: nd.random.uniform(shape=(count,)) ** 2, buckets, probs, 20000)[0] < 1e-6
+    assert var_check(lambda count: nd.random.normal(shape=(count,)), 1.0, 20000)

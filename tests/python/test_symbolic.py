@@ -1,0 +1,225 @@
+"""The symbolic interface of before Gluon: modules of all kinds, mx.rnn, monitors, FeedForward."""
+import numpy as np
+import pytest
+
+import gluino as mx
+from gluino import nd, sym
+
+
+def perceptron():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=8, name="fc1")
+    net = sym.Activation(net, act_type="relu", name="relu1")
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=3, name="fc2"), name="softmax")
+
+
+def points(count=48, seed=0):
+    rng = np.random.RandomState(seed)
+    label = rng.randint(0, 3, count)
+    return (rng.normal(0, 0.3, (count, 4)) + np.eye(3, 4)[label]).astype("float32"), label.astype("float32")
+
+
+def start(symbol, **shapes):
+    rng = np.random.RandomState(1)
+    shapes = symbol.infer_shape(**shapes)[0]
+    return {n: nd.array(rng.normal(0, 0.3, s)) for n, s in zip(symbol.list_arguments(), shapes) if n not in ("data", "softmax_label")}
+
+
+def trained(module, first, epochs=2):
+    x, y = points()
+    data = mx.io.NDArrayIter(x, y, 16)
+    module.fit(data, num_epoch=epochs, optimizer_params={"learning_rate": 0.5, "momentum": 0.9}, arg_params=first, aux_params={})
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+def test_several_contexts_learn_what_one_does():
+    first = start(perceptron(), data=(16, 4))
+    one = trained(mx.mod.Module(perceptron()), first)
+    two = trained(mx.mod.Module(perceptron(), context=[mx.cpu(0), mx.cpu(1)]), first)
+    uneven = trained(mx.mod.Module(perceptron(), context=[mx.cpu(0), mx.cpu(1)], work_load_list=[3, 1]), first)
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(uneven[name], one[name], rtol=1e-4, atol=1e-5)
+
+
+def test_the_batch_axis_follows_the_layout():
+    data = sym.Variable("data")  # (time, batch)
+    module = mx.mod.Module(sym.sum(data, axis=0), label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind([mx.io.DataDesc("data", (3, 4), layout="TN")], for_training=False)
+    module.init_params()
+    values = np.arange(12, dtype="float32").reshape(3, 4)
+    module.forward(mx.io.DataBatch([nd.array(values)]))
+    np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), values.sum(0))
+    assert [part.shape for part in module.get_outputs(merge_multi_context=False)[0]] == [(2,), (2,)]
+
+
+def test_score_counts_all_rows_and_asks_update_metric():
+    x, y = points(20)
+    module = mx.mod.Module(perceptron())
+    data = mx.io.NDArrayIter(x, y, 16)
+    module.bind(data.provide_data, data.provide_label)
+    module.init_params()
+    metric = mx.metric.Accuracy()
+    module.score(data, metric)
+    assert metric.num_inst == 32  # the filled rows of the last batch too, as MXNet counts
+
+    class Bare:  # a batch that knows no pad
+        def __init__(self, data, label):
+            self.data, self.label = data, label
+
+    class Batches(list):
+        def reset(self):
+            pass
+    metric.reset()
+    module.score(Batches([Bare([nd.array(x[:16])], [nd.array(y[:16])])]), metric)
+    assert metric.num_inst == 16
+
+
+def test_sequential_and_python_modules_are_the_whole():
+    first = start(perceptron(), data=(16, 4))
+    whole = trained(mx.mod.Module(perceptron()), first)
+    lower = sym.Activation(sym.FullyConnected(sym.Variable("data"), num_hidden=8, name="fc1"), act_type="relu")
+    upper = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc2"), name="softmax")
+    chain = mx.mod.SequentialModule().add(mx.mod.Module(lower, label_names=None)).add(mx.mod.Module(upper), take_labels=True, auto_wiring=True)
+    for name, value in trained(chain, first).items():
+        np.testing.assert_allclose(value, whole[name], rtol=1e-4, atol=1e-5)
+
+    def gradient(scores, labels):
+        return nd.softmax(scores) - nd.one_hot(labels, depth=3)
+    scores = sym.FullyConnected(lower, num_hidden=3, name="fc2")
+    chain = mx.mod.SequentialModule().add(mx.mod.Module(scores, label_names=None)).add(
+        mx.mod.PythonLossModule(grad_func=gradient), take_labels=True, auto_wiring=True)
+    for name, value in trained(chain, first).items():
+        np.testing.assert_allclose(value, whole[name], rtol=1e-4, atol=1e-5)
+
+
+def test_feed_forward_and_variance_reduction_learn(tmp_path):
+    x, y = points(96)
+    model = mx.model.FeedForward.create(perceptron(), x, y, num_epoch=20, learning_rate=0.5, numpy_batch_size=16)
+    assert (model.predict(x).argmax(1) == y).mean() > 0.9 and model.score(mx.io.NDArrayIter(x, y, 16)) > 0.9
+    model.save(str(tmp_path / "model"))
+    again = mx.model.FeedForward.load(str(tmp_path / "model"), 20)
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    from gluino.contrib.svrg_optimization import SVRGModule
+    module = SVRGModule(perceptron(), update_freq=2)
+    data = mx.io.NDArrayIter(x, y, 16)
+    module.fit(data, num_epoch=20, optimizer_params={"learning_rate": 0.5})
+    assert module.score(data, "acc")[0][1] > 0.9
+
+
+def test_states_of_a_module_are_carried():
+    state, data = sym.Variable("state"), sym.Variable("data")
+    module = mx.mod.Module(sym.Group([data + state, sym.BlockGrad(state + 1)]), label_names=None, state_names=["state"])
+    module.bind([("data", (2, 3))], for_training=False)
+    module.init_params()
+    module.set_states(value=2)
+    module.forward(mx.io.DataBatch([nd.ones((2, 3))]))
+    assert (module.get_outputs()[0].asnumpy() == 3).all()
+    module.set_states(states=module.get_outputs()[1:])
+    module.forward(mx.io.DataBatch([nd.ones((2, 3))]))
+    assert (module.get_outputs()[0].asnumpy() == 4).all() and (module.get_states()[0].asnumpy() == 3).all()
+
+
+def test_monitors_see_inside():
+    module = mx.mod.Module(perceptron())
+    module.bind([("data", (4, 4))], [("softmax_label", (4,))])
+    module.init_params()
+    monitor = mx.mon.Monitor(1, stat_func=lambda x: x.max(), pattern=".*(relu1|fc1).*", sort=True)
+    module.install_monitor(monitor)
+    monitor.tic()
+    module.forward(mx.io.DataBatch([nd.ones((4, 4))], [nd.zeros((4,))]), is_train=True)
+    names = [name for _, name, _ in monitor.toc()]
+    assert names == ["fc1_bias", "fc1_output", "fc1_weight", "relu1_output"]
+
+
+# ---- mx.rnn
+
+def run(outputs, **inputs):
+    """Values of a symbol whose weights are ramps by their names."""
+    group = sym.Group(outputs) if isinstance(outputs, list) else outputs
+    shapes, _, _ = group.infer_shape(**{name: value.shape for name, value in inputs.items()})
+    args = {name: nd.array(np.sin(np.arange(np.prod(shape)) + len(name)).reshape(shape) * 0.3) if name not in inputs else nd.array(inputs[name])
+            for name, shape in zip(group.list_arguments(), shapes)}
+    return [out.asnumpy() for out in group.eval(**args)], args
+
+
+@pytest.mark.parametrize("mode", ["rnn_tanh", "rnn_relu", "lstm", "gru"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_fused_cells_are_unfused_ones(mode, bidirectional):
+    x = np.random.RandomState(0).normal(size=(2, 5, 3)).astype("float32")
+    fused = mx.rnn.FusedRNNCell(4, num_layers=2, mode=mode, bidirectional=bidirectional, prefix="r_")
+    merged, _ = fused.unroll(5, sym.Variable("data"), layout="NTC", merge_outputs=True)
+    (expected,), args = run(merged, data=x)
+    stack = fused.unfuse()
+    separate, _ = stack.unroll(5, sym.Variable("data"), layout="NTC", merge_outputs=True)
+    weights = stack.pack_weights(fused.unpack_weights({"r_parameters": args["r_parameters"]}))
+    (found,) = separate.eval(data=nd.array(x), **weights)
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+    packed = fused.pack_weights(stack.unpack_weights(weights))
+    np.testing.assert_array_equal(packed["r_parameters"].asnumpy(), args["r_parameters"].asnumpy())
+
+
+def test_cells_start_from_zeros_of_the_batch():
+    x = np.ones((3, 2, 4), "float32")
+    for cell in (mx.rnn.LSTMCell(5, prefix="a_"), mx.rnn.ResidualCell(mx.rnn.GRUCell(4, prefix="b_")), mx.rnn.ZoneoutCell(mx.rnn.RNNCell(5, prefix="c_"), 0.5, 0.5),
+                 mx.rnn.BidirectionalCell(mx.rnn.LSTMCell(5, prefix="d_"), mx.rnn.LSTMCell(5, prefix="e_"))):
+        given, _ = cell.unroll(2, sym.Variable("data"), begin_state=cell.begin_state(), merge_outputs=True)
+        own, _ = cell.unroll(2, sym.Variable("data"), merge_outputs=True)
+        assert given.list_arguments() == own.list_arguments()
+        np.testing.assert_array_equal(run(given, data=x)[0][0], run(own, data=x)[0][0])
+
+
+def test_convolutional_cells_keep_extents():
+    for kind in (mx.rnn.ConvRNNCell, mx.rnn.ConvLSTMCell, mx.rnn.ConvGRUCell):
+        cell = kind(input_shape=(1, 3, 6, 7), num_hidden=5)
+        outputs, _ = cell.unroll(2, [sym.Variable("a"), sym.Variable("b")])
+        values, _ = run(outputs, a=np.ones((2, 3, 6, 7), "float32"), b=np.ones((2, 3, 6, 7), "float32"))
+        assert [v.shape for v in values] == [(2, 5, 6, 7)] * 2
+
+
+def test_a_language_model_in_buckets(tmp_path):
+    rng = np.random.RandomState(0)
+    sentences = [[(start + i) % 7 for i in range(length)] for start, length in zip(rng.randint(0, 7, 300), rng.choice([4, 6], 300))]
+    words, vocab = mx.rnn.encode_sentences([[f"w{n}" for n in s] for s in sentences], invalid_label=0, start_label=1)
+    data = mx.rnn.BucketSentenceIter(words, 10, buckets=[4, 6], invalid_label=0)
+    stack = mx.rnn.FusedRNNCell(16, mode="lstm", prefix="lstm_")
+
+    def sym_gen(length):
+        embedded = sym.Embedding(sym.Variable("data"), input_dim=len(vocab) + 1, output_dim=8, name="embed")
+        outputs, _ = stack.unroll(length, embedded, layout="NTC", merge_outputs=True)
+        scores = sym.FullyConnected(sym.reshape(outputs, shape=(-1, 16)), num_hidden=len(vocab) + 1, name="pred")
+        label = sym.reshape(sym.Variable("softmax_label"), shape=(-1,))
+        return sym.SoftmaxOutput(scores, label, name="softmax", use_ignore=True, ignore_label=0), ["data"], ["softmax_label"]
+    module = mx.mod.BucketingModule(sym_gen, default_bucket_key=data.default_bucket_key)
+    perplexity = mx.metric.Perplexity(0)
+    module.fit(data, eval_metric=perplexity, num_epoch=4, optimizer="adam", optimizer_params={"learning_rate": 0.02}, initializer=mx.init.Xavier(),
+               epoch_end_callback=mx.rnn.do_rnn_checkpoint(stack, str(tmp_path / "lm"), 4))
+    assert module.score(data, perplexity)[0][1] < 1.5
+    _, args, _ = mx.rnn.load_rnn_checkpoint(stack, str(tmp_path / "lm"), 4)
+    np.testing.assert_array_equal(args["lstm_parameters"].asnumpy(), module.get_params()[0]["lstm_parameters"].asnumpy())
+
+
+def test_python_operators_of_the_oldest_kind():
+    class Softmax(mx.operator.NumpyOp):
+        def __init__(self):
+            super().__init__(False)
+
+        def list_arguments(self):
+            return ["data", "label"]
+
+        def infer_shape(self, in_shape):
+            return [in_shape[0], (in_shape[0][0],)], [in_shape[0]]
+
+        def forward(self, in_data, out_data):
+            e = np.exp(in_data[0] - in_data[0].max(axis=1, keepdims=True))
+            out_data[0][:] = e / e.sum(axis=1, keepdims=True)
+
+        def backward(self, out_grad, in_data, out_data, in_grad):
+            in_grad[0][:] = out_data[0]
+            in_grad[0][np.arange(len(in_data[1])), in_data[1].astype(int)] -= 1
+    made = Softmax()(data=sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="softmax")
+    assert made.list_arguments() == ["data", "fc_weight", "fc_bias", "softmax_label"]
+    x, y = points()
+    module = mx.mod.Module(made)
+    data = mx.io.NDArrayIter(x, y, 16)
+    module.fit(data, num_epoch=5, optimizer_params={"learning_rate": 0.5})
+    assert module.score(data, "acc")[0][1] > 0.9
