@@ -47,6 +47,13 @@ Shape vectors_of(const Shape& s, int64_t extent) {
   raise<UserError>("{} did not succeed (LAPACK says {}); are there values that are not finite?", what, info);
 }
 
+// LAPACK's iterations do not end where there is an infinity.
+template <class T>
+void check_finite(const T* matrix, int64_t elements, int64_t number) {
+  if (!std::all_of(matrix, matrix + elements, [](T x) { return std::isfinite(x); }))
+    raise<UserError>("matrix {} has elements that are not finite", number);
+}
+
 template <class T>
 void svd(KernelContext& k) {
   const Matrices m(k.in(0).shape());
@@ -54,6 +61,7 @@ void svd(KernelContext& k) {
   std::vector<T> copy(m.size());
   for (int64_t i = 0; i < m.batch; ++i) {
     std::copy_n(k.data<T>(0) + i * m.size(), m.size(), copy.data());
+    check_finite(copy.data(), m.size(), i);
     const lapack_int info =
         LAPACK(gesdd, LAPACK_ROW_MAJOR, 'S', as_int(m.rows), as_int(m.columns), copy.data(), as_int(m.columns), k.out_data<T>(1) + i * rank,
                k.out_data<T>(0) + i * m.rows * rank, as_int(rank), k.out_data<T>(2) + i * rank * m.columns, as_int(m.columns));
@@ -140,6 +148,7 @@ void eigh(const SymmetricAttrs& attrs, KernelContext& k, T* vectors, T* values) 
   const Matrices m = square_matrices(k.in(0).shape());
   std::copy_n(k.data<T>(0), m.batch * m.size(), vectors);
   for (int64_t i = 0; i < m.batch; ++i) {
+    check_finite(vectors + i * m.size(), m.size(), i);
     const lapack_int info = LAPACK(syevd, LAPACK_ROW_MAJOR, 'V', triangle_of(attrs), as_int(m.rows), vectors + i * m.size(), as_int(m.rows),
                                    values + i * m.rows);
     if (info != 0) failed("the decomposition", info);
@@ -198,6 +207,7 @@ void eig(KernelContext& k, T* values, T* vectors) {
   std::vector<T> copy(m.size()), imaginary(m.rows);
   for (int64_t i = 0; i < m.batch; ++i) {
     std::copy_n(k.data<T>(0) + i * m.size(), m.size(), copy.data());
+    check_finite(copy.data(), m.size(), i);
     const lapack_int info =
         LAPACK(geev, LAPACK_ROW_MAJOR, 'N', vectors ? 'V' : 'N', as_int(m.rows), copy.data(), as_int(m.rows), values + i * m.rows,
                imaginary.data(), nullptr, as_int(m.rows), vectors ? vectors + i * m.size() : nullptr, as_int(m.rows));

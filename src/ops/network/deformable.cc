@@ -1,9 +1,9 @@
 // Convolutions that read their input at shifted places (Dai et al., 2017), and with weighted ones (Zhu et al., 2018).
-#include <cblas.h>
-
 #include <cmath>
 
+#include "base/extents.h"
 #include "base/parallel.h"
+#include "kernels/gemm/gemm.h"
 #include "ops/network/convolution_attrs.h"
 
 namespace gluino::ops {
@@ -23,6 +23,9 @@ struct DeformableAttrs {
         .field("num_deformable_group", &DeformableAttrs::num_deformable_group, "number of groups of channels with places of their own")
         .field("no_bias", &DeformableAttrs::no_bias, "leave the bias out");
   }
+  ConvolutionAttrs convolution() const {
+    return {.kernel = kernel, .stride = stride, .dilate = dilate, .pad = pad, .num_filter = num_filter, .num_group = num_group};
+  }
 };
 
 struct Geometry {
@@ -38,6 +41,7 @@ int64_t of_axis(const Shape& s, int axis, int64_t otherwise) { return s.empty() 
 Geometry geometry(const DeformableAttrs& a, const Shape& data) {
   if (data.ndim() != 4 || a.kernel.ndim() != 2)
     raise<ShapeError>("data of shape {} and a kernel of {}: (batch, channels, height, width) and (h, w) are needed", data, a.kernel);
+  const kernels::ConvGeometry windows = geometry_of(a.convolution(), data);  // which checks the attributes
   Geometry g{data[0],
              data[1],
              data[2],
@@ -53,14 +57,10 @@ Geometry geometry(const DeformableAttrs& a, const Shape& data) {
              of_axis(a.dilate, 1, 1),
              of_axis(a.pad, 0, 0),
              of_axis(a.pad, 1, 0),
-             0,
-             0};
-  if (g.groups < 1 || g.places < 1 || g.channels % g.groups || g.filters % g.groups || g.channels % g.places)
-    raise<ShapeError>("{} channels and {} filters cannot be split into {} groups and {} deformable groups", g.channels, g.filters, g.groups,
-                      g.places);
-  g.out_h = (g.height + 2 * g.pad_h - g.dilate_h * (g.kernel_h - 1) - 1) / g.stride_h + 1;
-  g.out_w = (g.width + 2 * g.pad_w - g.dilate_w * (g.kernel_w - 1) - 1) / g.stride_w + 1;
-  if (g.out_h < 1 || g.out_w < 1) raise<ShapeError>("the window {} does not fit into data of shape {}", a.kernel, data);
+             windows.out[0],
+             windows.out[1]};
+  if (g.places < 1 || g.channels % g.places)
+    raise<ShapeError>("{} channels cannot be split into {} deformable groups", g.channels, g.places);
   return g;
 }
 
@@ -69,8 +69,8 @@ Shape result_shape(const DeformableAttrs& a, std::span<const Shape> in, bool has
   auto check = [&](size_t i, const char* name, const Shape& needed) {
     if (!(in[i] == needed)) raise<ShapeError>("{} has shape {}, but {} is needed", name, in[i], needed);
   };
-  check(1, "offset", {g.batch, 2 * g.places * g.window(), g.out_h, g.out_w});
-  if (has_mask) check(2, "mask", {g.batch, g.places * g.window(), g.out_h, g.out_w});
+  check(1, "offset", {g.batch, saturated_product(2, saturated_product(g.places, g.window())), g.out_h, g.out_w});
+  if (has_mask) check(2, "mask", {g.batch, saturated_product(g.places, g.window()), g.out_h, g.out_w});
   const size_t w = has_mask ? 3 : 2;
   check(w, "weight", {g.filters, g.channels / g.groups, g.kernel_h, g.kernel_w});
   if (!a.no_bias) check(w + 1, "bias", {g.filters});
@@ -133,12 +133,7 @@ void make_patches(const Geometry& g, const T* data, const T* offset, const T* ma
 // c (m x n) = a (m x k) * b (k x n), of transposed matrices where said; beta 1 adds.
 template <class T>
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, const T* b, T beta, T* c) {
-  const auto as = [](int64_t x) { return static_cast<blasint>(x); };
-  const auto first = ta ? CblasTrans : CblasNoTrans, second = tb ? CblasTrans : CblasNoTrans;
-  if constexpr (std::is_same_v<T, float>)
-    cblas_sgemm(CblasRowMajor, first, second, as(m), as(n), as(k), 1, a, as(ta ? m : k), b, as(tb ? k : n), beta, c, as(n));
-  else
-    cblas_dgemm(CblasRowMajor, first, second, as(m), as(n), as(k), 1, a, as(ta ? m : k), b, as(tb ? k : n), beta, c, as(n));
+  kernels::gemm<T>(ta, tb, m, n, k, 1, a, ta ? m : k, b, tb ? k : n, beta, c, n);
 }
 
 template <class T>
@@ -216,7 +211,7 @@ void define_deformable(OpBuilder<DeformableAttrs>& op, bool has_mask, const char
       .complete([has_mask](const DeformableAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         const size_t w = has_mask ? 3 : 2;
         if (!a.no_bias && is_open(in[w + 1])) in[w + 1] = Shape{a.num_filter};
-        if (is_open(in[w]) && in[0] && in[0]->ndim() == 4 && (*in[0])[1] > 0)
+        if (is_open(in[w]) && in[0] && in[0]->ndim() == 4 && (*in[0])[1] > 0 && a.num_group > 0 && a.kernel.ndim() == 2)
           in[w] = Shape{a.num_filter, (*in[0])[1] / a.num_group, a.kernel[0], a.kernel[1]};
       })
       .kernel([has_mask](const DeformableAttrs& a, KernelContext& k) {
@@ -239,7 +234,11 @@ void define_gradient(OpBuilder<DeformableAttrs>& op, bool has_mask) {
       .outputs(has_mask ? std::vector<std::string>{"data", "offset", "mask", "weight"}
                         : std::vector<std::string>{"data", "offset", "weight"})
       .kernel_dtypes(two_dtypes())
-      .shape([](const DeformableAttrs&, std::span<const Shape> in) { return std::vector<Shape>(in.begin() + 1, in.end()); })
+      .shape([has_mask](DeformableAttrs a, std::span<const Shape> in) {
+        a.no_bias = true;
+        check_head(in[0], result_shape(a, in.subspan(1), has_mask));
+        return std::vector<Shape>(in.begin() + 1, in.end());
+      })
       .kernel([has_mask](const DeformableAttrs& a, KernelContext& k) {
         in_float(k.out().dtype(), [&]<class T>(T*) { backward<T>(a, k, has_mask); });
       })

@@ -251,7 +251,11 @@ void define_random_flip(OpBuilder<ChanceAttrs>& op, const char* flip) {
   op.input("data")
       .random()
       .dtypes(DTypeSet::any)
-      .shape([](const ChanceAttrs&, std::span<const Shape> in) -> Shape { return in[0]; })
+      .shape([](const ChanceAttrs&, std::span<const Shape> in) -> Shape {
+        if (in[0].ndim() != 3 && in[0].ndim() != 4)
+          raise<ShapeError>("data has shape {}, but (height, width, channels) with or without a batch axis is needed", in[0]);
+        return in[0];
+      })
       .kernel([flip](const ChanceAttrs& a, KernelContext& k) {
         const bool flips = drawn(k.out(), 0, 1) < a.p;
         const OpDef& op = OpRegistry::global().get(flip);
