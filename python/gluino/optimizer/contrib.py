@@ -14,9 +14,7 @@ class GroupAdaGrad(Optimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index, weight):
-        if weight.ndim != 2:
-            raise AssertionError("GroupAdaGrad is for matrices: the rows of embeddings")
-        return nd.zeros((weight.shape[0], 1), weight.context, dtype=weight.dtype)
+        return nd.zeros((weight.shape[0], *[1] * (weight.ndim - 1)), weight.context, dtype=weight.dtype)
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if wd:
@@ -24,5 +22,6 @@ class GroupAdaGrad(Optimizer):
         grad = grad * self.rescale_grad
         if self.clip_gradient:
             grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
-        state[:] = state + nd.mean(nd.square(grad), axis=1, keepdims=True)
+        squares = nd.square(grad)
+        state[:] = state + (nd.mean(squares, axis=tuple(range(1, grad.ndim)), keepdims=True) if grad.ndim > 1 else squares)
         weight[:] = weight - nd.broadcast_div(lr * grad, nd.sqrt(state + self.float_stable_eps))
