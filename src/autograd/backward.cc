@@ -333,6 +333,7 @@ GradReq Tensor::grad_req() const {
 void Tensor::zero_grad() {
   Tensor g = grad();
   if (!g.defined()) return;
+  if (mode().tracing) return g.assign(0);
   impl_of(g).autograd = nullptr;
   std::memset(bytes_of(g), 0, g.nbytes());
   impl_of(g).storage->note_write();

@@ -128,7 +128,7 @@ void replace_value(Tensor& target, const Tensor& value) {
 Tensor& Tensor::update(std::string_view name, const Tensor& rhs) {
   const OpDef& op = OpRegistry::global().get(name);
   const Tensor inputs[] = {*this, rhs};
-  const bool plain = impl_ && !impl_->symbolic && !rhs.is_symbolic() && !mode().recording;
+  const bool plain = impl_ && !impl_->symbolic && !rhs.is_symbolic() && !mode().recording && !mode().tracing;
   if (plain && impl_->shape == rhs.shape() && impl_->dtype == rhs.dtype()) {
     Tensor out[] = {*this};
     apply_into(op, inputs, op.default_attrs, out);
@@ -166,7 +166,7 @@ static Tensor fit(const Tensor& value, const Tensor& like) {
 }
 void Tensor::assign(const Tensor& value) {
   const Tensor fitted = fit(value, *this);
-  replace_value(*this, fitted.is_symbolic() || mode().recording ? call("_copy", {fitted}) : fitted);
+  replace_value(*this, fitted.is_symbolic() || mode().recording || mode().tracing ? call("_copy", {fitted}) : fitted);
 }
 void Tensor::assign(double value) { assign(full({}, value, {dtype(), device()})); }
 const Tensor& Tensor::copy_to(Tensor& destination) const {

@@ -42,6 +42,24 @@ TEST(Promise, ARecurrentStateIsCarriedOn) {
     for (int i = 0; i < 4; ++i) show(out, f(numbers({3}))), show(out, state);
   });
 }
+TEST(Promise, UpdatesWithOutsideTensorsAloneHappenAtEveryCall) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor a = ones({2}), b = full({2}, 2.0), w = leaf({2});
+    w.grad().assign(ones({2}));
+    auto f = mode([=](const Tensor& x) mutable {
+      a += b;
+      b.assign(a);
+      b[0] = a[1];
+      w.zero_grad();
+      return x * a;
+    });
+    for (int i = 0; i < 3; ++i) {
+      show(out, f(numbers({2})));
+      show(out, a), show(out, b), show(out, w.grad());
+      w.grad().assign(numbers({2}));
+    }
+  });
+}
 struct Rebinding : nn::HybridBlock {
   Tensor hidden = zeros({3}), scale = full({3}, 2.0), last;
   Tensor forward(const Tensor& x) override {
