@@ -121,12 +121,33 @@ HybridCache::Result HybridCache::Impl::run_program(const std::shared_ptr<TracedP
   return run_plan(c, function, inputs);
 }
 
+// An eager call after a trace that was given up: it draws the numbers again that the trace has drawn from `first` on.
+static HybridCache::Result run_untraced(const HybridCache::Function& function, const Tensors& inputs, const RandomStream& first) {
+  const Device device = current_device();
+  HybridCache::Result result;
+  RandomStream last;
+  {
+    const ReplayRandom random(device, first);
+    result = function(inputs);
+    last = random.next();
+  }
+  advance_random_stream(device, last);
+  return result;
+}
+
 HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs) {
+  const RandomStream first = peek_random_stream(current_device());
   SegmentRun run = tree.run(inputs);
   if (run.ending) return finish_run(*run.ending, std::move(run.values), inputs, tree.captured());
   // A branch not seen before: the function runs again to record it, with the values it has already seen.
-  const std::lock_guard tracing(trace_mutex_);
-  Trace t = trace(function, inputs, name_of, options.strict, std::move(run.memo));
+  std::unique_lock tracing(trace_mutex_);
+  Trace t;
+  try {
+    t = trace(function, inputs, name_of, options.strict, std::move(run.memo));
+  } catch (const Untraceable&) {
+    tracing.unlock();
+    return run_untraced(function, inputs, first);
+  }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
   const int made = tree.insert(std::move(t));
   const std::lock_guard lock(mutex);
@@ -176,7 +197,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
       if (refused.size() < kMaxPrograms) refused.push_back({std::move(signature), e.what()});
     }
     tracing.unlock();
-    return function(inputs);
+    return run_untraced(function, inputs, first);
   }
   {
     const std::lock_guard lock(mutex);

@@ -25,9 +25,15 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     for (const PlanRunner::Run::Read& r : read_later_)
       autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + owner_->graph.after.nodes[r.node].name + "'");
-    if (mode().recording) return differentiable_backward(heads_of_all(call.heads));
+    if (std::find(call.given.begin(), call.given.end(), false) != call.given.end()) find_reached(call);
+    Tensors heads = heads_of_all(call.heads);
+    if (mode().recording) {
+      // What nobody asked about is not gone through: what lies behind it may have been released.
+      for (size_t i = 0, next = 0; i < heads.size(); ++i)
+        if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
+      return differentiable_backward(heads);
+    }
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
-    const Tensors heads = heads_of_all(call.heads);
     Tensors destinations;
     for (size_t i = 0; i < has_gradient.size(); ++i)
       if (has_gradient[i]) destinations.push_back(call.destinations[i]);
@@ -36,7 +42,6 @@ class HeldRun {
     Tensors out;
     size_t next = 0;
     for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
-    if (std::find(call.given.begin(), call.given.end(), false) != call.given.end()) find_reached(call);
     return out;
   }
 

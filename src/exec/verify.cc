@@ -49,13 +49,17 @@ class State {
   std::vector<Place> places_;
 };
 
-// Of all results together, with a head of ones each.
+// Of all results together, with a head of ones each. None where there can be none: it is the user's backward that says why.
 Tensors gradients_of(const Tensors& results, const Tensors& sources) {
   Tensors heads;
   for (const Tensor& t : results)
     if (on_tape(t) && is_floating(t.dtype())) heads.push_back(t);
   if (heads.empty() || sources.empty()) return Tensors(sources.size());
-  return autograd::grad(heads, sources, {}, {.retain_graph = true, .train_mode = mode().training});
+  try {
+    return autograd::grad(heads, sources, {}, {.retain_graph = true, .train_mode = mode().training});
+  } catch (const UserError&) {
+    return Tensors(sources.size());
+  }
 }
 
 TensorMap all_values(const Graph& graph, const Tensors& variables) {
