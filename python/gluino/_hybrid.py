@@ -2,6 +2,7 @@
 import functools
 
 from . import _core
+from ._watch import Collector, snapshot
 
 __all__ = ["hybrid"]
 
@@ -13,16 +14,14 @@ def hybrid(function=None, **flags):
     """
     if function is None:
         return functools.partial(hybrid, **flags)
-
-    def traced(args, kwargs):
-        return function(*args, **dict(kwargs))
-    cache = _core.HybridCache(traced, lambda handle: "", flags)
+    title = getattr(function, "__qualname__", type(function).__name__)
+    cache = _core.HybridCache(function, lambda handle: "", Collector(lambda: (function,)), snapshot, title, flags)
 
     @functools.wraps(function)
     def compiled(*args, **kwargs):
         if _core.is_tracing():
             return function(*args, **kwargs)
-        return cache(args, kwargs)
+        return cache(*args, **kwargs)
     compiled.explain = lambda: _core.cache_explain(cache)
     compiled.stats = lambda: _core.cache_stats(cache)
     compiled.to_dot = lambda before=False: _core.cache_to_dot(cache, before)

@@ -81,14 +81,14 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):
 
 def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False, train_mode=True):
     """The gradients with respect to `variables`; with create_graph they can be differentiated again."""
-    from .numpy import ndarray
+    from .numpy.multiarray import _Symbol, ndarray
     wanted = _listed(variables)
     if not wanted:
         raise ValueError("variables cannot be an empty list.")
     heads = _listed(heads)
     head_grads = [None] * len(heads) if head_grads is None else _listed(head_grads)
     retain = create_graph if retain_graph is None else retain_graph
-    found = _core.grad(heads, wanted, head_grads, retain, create_graph, train_mode, isinstance(wanted[0], ndarray))
+    found = _core.grad(heads, wanted, head_grads, retain, create_graph, train_mode, isinstance(wanted[0], (ndarray, _Symbol)))
     return found
 
 

@@ -1,57 +1,17 @@
 // hybridize() for Python: the engine's HybridCache with a Python callable as the function that is traced.
 #include <pybind11/stl.h>
 
+#include <set>
+
 #include "dispatch/mode.h"
 #include "graph/trace.h"
+#include "nesting.h"
 #include "object.h"
 #include "tensor/impl.h"
+#include "watch.h"
 
 namespace gluino::python {
 namespace {
-
-// Arguments and results may be nested lists, tuples, dictionaries, None, numbers and texts. `key` says all of it but the
-// tensors, so that equal keys mean equal structure.
-void flatten(PyObject* o, Tensors& tensors, std::string& key, bool& numpy) {
-  if (is_array(o) || is_symbol(o)) {
-    key += flavour_of(o) == kNumpy ? 'p' : 't';
-    numpy |= flavour_of(o) == kNumpy;
-    return tensors.push_back(unwrap(o));
-  }
-  if (o == Py_None) return key += 'n', void();
-  if (PyTuple_Check(o) || PyList_Check(o)) {
-    key += PyTuple_Check(o) ? '(' : '[';
-    for (py::handle item : py::handle(o)) flatten(item.ptr(), tensors, key, numpy);
-    return key += ')', void();
-  }
-  if (PyDict_Check(o)) {
-    key += '{';
-    for (const auto& [name, value] : py::cast<py::dict>(py::handle(o))) {
-      key += py::cast<std::string>(py::repr(name)) + ':';
-      flatten(value.ptr(), tensors, key, numpy);
-    }
-    return key += '}', void();
-  }
-  // Other values are part of the signature by what they show: numbers and texts by value, objects by identity.
-  key += '#' + py::cast<std::string>(py::repr(py::handle(o))) + ';';
-}
-
-// The same nesting with the tensors put back.
-py::object restore(PyObject* like, const Tensors& tensors, size_t& at) {
-  if (is_array(like) || is_symbol(like)) return py::reinterpret_steal<py::object>(wrap(tensors[at++], flavour_of(like)));
-  if (PyTuple_Check(like) || PyList_Check(like)) {
-    py::list items;
-    for (py::handle item : py::handle(like)) items.append(restore(item.ptr(), tensors, at));
-    if (!PyTuple_Check(like)) return items;
-    const py::object type = py::type::of(like);
-    return py::hasattr(type, "_fields") ? type(*items) : py::object(py::tuple(items));
-  }
-  if (PyDict_Check(like)) {
-    py::dict d;
-    for (const auto& [name, value] : py::cast<py::dict>(py::handle(like))) d[name] = restore(value.ptr(), tensors, at);
-    return d;
-  }
-  return py::reinterpret_borrow<py::object>(like);
-}
 
 HybridOptions to_options(const py::dict& flags) {
   HybridOptions o;
@@ -81,28 +41,94 @@ HybridOptions to_options(const py::dict& flags) {
   return o;
 }
 
+// One call: its arguments, and all that decides which program answers it.
+struct Call {
+  PyObject* const* args;
+  Py_ssize_t count;    // of positional ones
+  PyObject* keywords;  // a tuple of names, or null
+  Tensors inputs;
+  std::string key;
+  std::vector<int> states;
+  std::vector<py::object> state_values;
+  py::object eager_result;  // of a call that was made operator by operator
+
+  Py_ssize_t total() const { return count + (keywords ? PyTuple_GET_SIZE(keywords) : 0); }
+};
+
+// What user code writes into attributes while it is traced.
+class TracedWrites {
+ public:
+  explicit TracedWrites(const Watch& watch) : watch_(watch), previous_(std::exchange(current_, this)) {}
+  ~TracedWrites() { current_ = previous_; }
+  TracedWrites(const TracedWrites&) = delete;
+  TracedWrites& operator=(const TracedWrites&) = delete;
+  static TracedWrites* current() { return current_; }
+
+  void note(py::handle block, const py::object& name, py::handle value) {
+    const Place place{block.attr("__dict__"), name};
+    const py::object old = place.get();
+    if (py::object(py::type::of(block).attr("_unwatched")).contains(name)) return;
+    if (const int state = watch_.find_state(place.owner.ptr(), name.ptr()); state >= 0) return states_.insert(state), void();
+    if (old.is(value)) return;
+    old_.emplace_back(place, old);
+    if (why_.empty()) why_ = "'" + py::cast<std::string>(name) + "' of " + Py_TYPE(block.ptr())->tp_name + " is written at " + user_line();
+  }
+  const std::string& why() const { return why_; }
+  bool has_written(int state) const { return states_.contains(state); }
+  void on_initialised(py::object forget) { initialised_.push_back(std::move(forget)); }
+  // Parameters that the trace has initialised wait again: an eager call does so in its own order.
+  void forget_parameters() const {
+    for (auto it = initialised_.rbegin(); it != initialised_.rend(); ++it) (*it)();
+  }
+  void undo() const {
+    for (auto it = old_.rbegin(); it != old_.rend(); ++it) it->first.set(it->second);
+  }
+
+ private:
+  static inline thread_local TracedWrites* current_ = nullptr;
+  const Watch& watch_;
+  TracedWrites* previous_;
+  std::vector<std::pair<Place, py::object>> old_;
+  std::set<int> states_;
+  std::vector<py::object> initialised_;
+  std::string why_;
+};
+
 class PythonCache {
  public:
-  // function(*args) is what gets traced; name_of(handle) names a parameter by the identity of its array, or gives "".
-  PythonCache(py::object function, py::object name_of, const py::dict& flags)
-      : function_(std::move(function)), name_of_(std::move(name_of)), cache_(to_options(flags), [this](const Tensor& t) {
+  // function(*args, **keywords) is what gets traced; name_of(handle) names a parameter by the identity of its array, or gives ""; for
+  // `collect` see Watch; snapshot(places, objects) gives a function that puts containers back as they are; title names it in warnings.
+  PythonCache(py::object function, py::object name_of, py::object collect, py::object snapshot, std::string title, const py::dict& flags)
+      : function_(std::move(function)),
+        name_of_(std::move(name_of)),
+        snapshot_(std::move(snapshot)),
+        title_(std::move(title)),
+        watch_(std::move(collect)),
+        cache_(to_options(flags), [this](const Tensor& t) {
           const py::gil_scoped_acquire lock;
           return py::cast<std::string>(name_of_(py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(t.impl().get()))));
         }) {}
 
-  PyObject* call(PyObject* const* args, Py_ssize_t count) {
-    Tensors flat;
-    flat.reserve(count);
-    std::string key;
-    bool numpy = false;
-    for (Py_ssize_t i = 0; i < count; ++i) flatten(args[i], flat, key, numpy);
+  PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+    watch_.refresh();
+    Call c{args, count, keywords};
+    c.inputs.reserve(static_cast<size_t>(count));
+    if (!watch_.why_not().empty()) warn(watch_.why_not());
+    if (!why_not_.empty() || !watch_.why_not().empty() || watch_.has_hooks() || !write_key(c)) return run_plainly(c).release().ptr();
     HybridCache::Result result;
     {
       const ReleaseLock release;
-      result = cache_.call([&](const Tensors& traced) { return run_python(args, count, traced); }, flat, key);
+      result = cache_.call([&](const Tensors& traced) { return run_python(c, traced); }, c.inputs, c.key);
     }
+    if (!result.rest) return c.eager_result.release().ptr();
+    const auto& made = *static_cast<const Made*>(result.rest.get());
     size_t at = 0;
-    return restore(static_cast<const Nesting*>(result.rest.get())->like.ptr(), result.tensors, at).release().ptr();
+    py::object returned = made.returned.make(result.tensors, at);
+    for (const auto& [state, value] : made.states) {
+      watch_.state(state).place.set(value ? value->make(result.tensors, at) : py::object());
+      note_attribute_change();
+    }
+    return returned.release().ptr();
   }
 
   void clear() {
@@ -112,45 +138,188 @@ class PythonCache {
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(function_.ptr());
     Py_VISIT(name_of_.ptr());
-    return 0;
+    return watch_.traverse(visit, arg);
   }
   HybridCache& cache() { return cache_; }
 
  private:
-  // What a result looks like. It dies with the trace, on whatever thread that happens.
-  struct Nesting {
-    py::object like;
-    ~Nesting() {
-      const py::gil_scoped_acquire lock;
-      like = py::object();
-    }
+  // What a trace gives at each call besides tensors.
+  struct Made {
+    Nesting returned;
+    std::vector<std::pair<int, std::optional<Nesting>>> states;  // attributes that it leaves with another value; none: it deletes it
   };
-  HybridCache::Result run_python(PyObject* const* args, Py_ssize_t count, const Tensors& traced) {
-    const py::gil_scoped_acquire lock;
-    py::tuple restored(static_cast<size_t>(count));
-    size_t at = 0;
-    for (Py_ssize_t i = 0; i < count; ++i) restored[i] = restore(args[i], traced, at);
-    const py::object result = function_(*restored);
-    HybridCache::Result out;
-    std::string ignored;
-    bool numpy = false;
-    flatten(result.ptr(), out.tensors, ignored, numpy);
-    out.rest = std::make_shared<const Nesting>(shape_of(result.ptr()));
-    return out;
-  }
-  // The result's nesting with empty arrays in place of values, which would keep graphs and memory alive.
-  static py::object shape_of(PyObject* result) {
-    Tensors tensors;
-    std::string key;
-    bool numpy = false;
-    flatten(result, tensors, key, numpy);
-    const PauseTracing pause;
-    Tensors empty_ones(tensors.size(), empty({1}));
-    size_t at = 0;
-    return restore(result, empty_ones, at);
+  static constexpr int kMaxChanges = 3;  // of an attribute that is no array, from trace to trace: it is a counter
+
+  // False when calls like this one cannot be told apart.
+  bool write_key(Call& c) const {
+    KeyWriter writer(c.key, &c.inputs);
+    for (Py_ssize_t i = 0; i < c.total(); ++i) writer.add(c.args[i]);
+    if (c.keywords) writer.add(c.keywords);
+    if (!watch_.states().empty()) {
+      c.states = watch_.states();
+      for (int number : c.states) {
+        c.state_values.push_back(watch_.state(number).place.get());
+        if (!watch_.state(number).is_read) continue;
+        if (c.state_values.back())
+          writer.add(c.state_values.back().ptr());
+        else
+          c.key += '-';
+      }
+    }
+    if (!writer.saw_consumable().empty()) return false;
+    watch_.write(c.key);
+    return true;
   }
 
-  py::object function_, name_of_;
+  py::object run_plainly(const Call& c) const {
+    PyObject* result = PyObject_Vectorcall(function_.ptr(), c.args, static_cast<size_t>(c.count), c.keywords);
+    if (!result) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(result);
+  }
+
+  HybridCache::Result run_python(Call& c, const Tensors& traced) {
+    const py::gil_scoped_acquire lock;
+    if (Tracer::current()) return trace_python(c, traced);
+    if (cache_.options().verify) return run_comparably(c, traced);
+    c.eager_result = run_plainly(c);
+    return {};
+  }
+
+  // An eager call that gives the same tensors as a trace, attributes included.
+  HybridCache::Result run_comparably(Call& c, const Tensors& inputs) {
+    size_t at = 0;
+    for (Py_ssize_t i = 0; i < c.total(); ++i) restore(c.args[i], inputs, at);
+    const States at_start = put_states(c, inputs, at);
+    const TracedWrites writes(watch_);
+    py::object returned = run_plainly(c);
+    HybridCache::Result out;
+    try {
+      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors), {}});
+      add_states(c, at_start, writes, *made, out.tensors);
+      out.rest = std::move(made);
+    } catch (const Unrepeatable&) {  // such a call has no program to compare with
+      c.eager_result = std::move(returned);
+      return {};
+    }
+    take_states_back(c);
+    return out;
+  }
+
+  HybridCache::Result trace_python(Call& c, const Tensors& traced) {
+    size_t at = 0;
+    py::list arguments;
+    for (Py_ssize_t i = 0; i < c.total(); ++i) arguments.append(restore(c.args[i], traced, at));
+    const States at_start = put_states(c, traced, at);
+    py::list changeable;
+    for (py::handle a : arguments) changeable.append(a);
+    for (const py::object& value : at_start.values)
+      if (value) changeable.append(value);
+    const py::object put_back = snapshot_(watch_.unseen(), changeable);
+    const std::string before = key_of_what_may_change(arguments);
+    TracedWrites writes(watch_);
+    HybridCache::Result out;
+    std::string why;
+    refusal().clear();
+    try {
+      std::vector<PyObject*> raw;
+      for (py::handle a : arguments) raw.push_back(a.ptr());
+      const auto returned =
+          py::reinterpret_steal<py::object>(PyObject_Vectorcall(function_.ptr(), raw.data(), static_cast<size_t>(c.count), c.keywords));
+      if (!returned) throw py::error_already_set();
+      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors), {}});
+      add_states(c, at_start, writes, *made, out.tensors);
+      out.rest = std::move(made);
+      why = writes.why();
+      if (why.empty() && key_of_what_may_change(arguments) != before)
+        why = "it changes a list, a dictionary, an object or a variable from outside";
+    } catch (const Unrepeatable& e) {
+      why = e.why;
+    } catch (...) {
+      if (refusal().empty()) {
+        undo(c, writes, put_back);
+        throw;
+      }
+    }
+    if (!refusal().empty()) why = std::exchange(refusal(), "");  // also when user code has caught the error
+    if (why.empty()) return take_states_back(c), out;
+    undo(c, writes, put_back);
+    writes.forget_parameters();
+    out = {};
+    warn(why);
+    Tracer::current()->refuse(why);
+    return out;
+  }
+
+  // Attributes as they were before the trace.
+  void undo(const Call& c, const TracedWrites& writes, const py::object& put_back) const {
+    writes.undo();
+    take_states_back(c);
+    const py::error_scope keep_error;
+    put_back();
+  }
+
+  // Attributes that the code reads and writes, with the tensors of a call in them.
+  struct States {
+    std::vector<py::object> values;
+    std::vector<std::string> keys;
+  };
+  States put_states(const Call& c, const Tensors& tensors, size_t& at) const {
+    States states;
+    for (size_t i = 0; i < c.states.size(); ++i) {
+      const WatchedState& state = watch_.state(c.states[i]);
+      states.values.push_back(state.is_read && c.state_values[i] ? restore(c.state_values[i].ptr(), tensors, at) : c.state_values[i]);
+      states.keys.push_back(states.values[i] ? key_of(states.values[i]) : "");
+      if (states.values[i] && state.is_read) state.place.set(states.values[i]);
+    }
+    return states;
+  }
+  void take_states_back(const Call& c) const {
+    for (size_t i = 0; i < c.states.size(); ++i) watch_.state(c.states[i]).place.set(c.state_values[i]);
+  }
+
+  void add_states(const Call& c, const States& at_start, const TracedWrites& writes, Made& made, Tensors& tensors) {
+    for (size_t i = 0; i < c.states.size(); ++i) {
+      const py::object now = watch_.state(c.states[i]).place.get();
+      const bool is_read = watch_.state(c.states[i]).is_read;
+      if (at_start.values[i] && key_of(at_start.values[i]) != at_start.keys[i])
+        throw Unrepeatable{"it changes what its attribute '" + name_of_state(c.states[i]) + "' holds"};
+      // What it was is part of the key when it is read, and then it is enough to see that it has not changed.
+      if (is_read ? now.is(at_start.values[i]) || (now && at_start.values[i] && key_of(now) == at_start.keys[i])
+                  : !writes.has_written(c.states[i]))
+        continue;
+      const size_t before = tensors.size();
+      made.states.emplace_back(c.states[i], now ? std::make_optional<Nesting>(now.ptr(), tensors) : std::nullopt);
+      if (tensors.size() > before || !is_read || !Tracer::current()) continue;
+      if (changes_.size() <= static_cast<size_t>(c.states[i])) changes_.resize(static_cast<size_t>(c.states[i]) + 1);
+      if (++changes_[static_cast<size_t>(c.states[i])] <= kMaxChanges) continue;
+      why_not_ = "its attribute '" + name_of_state(c.states[i]) + "' gets another value at every call";
+      throw Unrepeatable{why_not_};
+    }
+  }
+  std::string name_of_state(int number) const { return py::cast<std::string>(watch_.state(number).place.name); }
+  static std::string key_of(const py::object& o) {
+    std::string key;
+    KeyWriter(key).add(o.ptr());
+    return key;
+  }
+  std::string key_of_what_may_change(const py::list& arguments) const {
+    std::string key = key_of(arguments);
+    watch_.write_unseen(key);
+    return key;
+  }
+
+  void warn(const std::string& why) {
+    if (std::exchange(has_warned_, true)) return;
+    const std::string text = title_ + " is hybridized but runs operator by operator, because " + why;
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
+  }
+
+  py::object function_, name_of_, snapshot_;
+  std::string title_;
+  std::string why_not_;  // once it is known that no program will ever serve
+  bool has_warned_ = false;
+  std::vector<int> changes_;  // per state, over all traces
+  Watch watch_;
   HybridCache cache_;
 };
 
@@ -163,15 +332,19 @@ struct CacheObject {
 PythonCache& cache_of(PyObject* o) { return *reinterpret_cast<CacheObject*>(o)->cache; }
 
 PyObject* call_cache(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
-  if (keywords && PyTuple_GET_SIZE(keywords) > 0)
-    return PyErr_SetString(PyExc_TypeError, "a compiled call takes no keyword arguments"), nullptr;
-  return guarded([&] { return cache_of(self).call(args, PyVectorcall_NARGS(static_cast<Py_ssize_t>(nargsf))); });
+  return guarded([&]() -> PyObject* {
+    if (!reinterpret_cast<CacheObject*>(self)->cache)
+      throw py::value_error("the compiled function has been taken apart by the garbage collector");
+    return cache_of(self).call(args, PyVectorcall_NARGS(nargsf), keywords && PyTuple_GET_SIZE(keywords) ? keywords : nullptr);
+  });
 }
 PyObject* new_cache(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject *function, *name_of, *flags;
-    if (!PyArg_ParseTuple(args, "OOO!", &function, &name_of, &PyDict_Type, &flags)) return nullptr;
-    auto made = std::make_unique<PythonCache>(py::reinterpret_borrow<py::object>(function), py::reinterpret_borrow<py::object>(name_of),
+    PyObject *function, *name_of, *collect, *snapshot, *flags;
+    const char* title;
+    if (!PyArg_ParseTuple(args, "OOOOsO!", &function, &name_of, &collect, &snapshot, &title, &PyDict_Type, &flags)) return nullptr;
+    const auto object = [](PyObject* p) { return py::reinterpret_borrow<py::object>(p); };
+    auto made = std::make_unique<PythonCache>(object(function), object(name_of), object(collect), object(snapshot), title,
                                               py::reinterpret_borrow<py::dict>(flags));
     auto* o = reinterpret_cast<CacheObject*>(type->tp_alloc(type, 0));
     if (!o) return nullptr;
@@ -206,9 +379,23 @@ PyTypeObject cache_type = [] {
   return t;
 }();
 
-// with pause_tracing(): operators run for real.
+// with pause_tracing(): operators run for real. The trace around it still learns of parameters that are initialised.
 struct PauseContext {
   std::optional<PauseTracing> pause;
+  Tracer* paused = nullptr;
+  PauseContext* outer = nullptr;
+  static inline thread_local PauseContext* current = nullptr;
+
+  void enter() {
+    paused = Tracer::current() ? Tracer::current() : current ? current->paused : nullptr;
+    outer = std::exchange(current, this);
+    pause.emplace();
+  }
+  void exit() {
+    pause.reset();
+    current = outer;
+  }
+  static Tracer* tracer() { return Tracer::current() ? Tracer::current() : current ? current->paused : nullptr; }
 };
 
 }  // namespace
@@ -239,8 +426,25 @@ void add_hybrid(py::module_& m) {
   });
   py::class_<PauseContext>(m, "pause_tracing")
       .def(py::init<>())
-      .def("__enter__", [](PauseContext& c) { c.pause.emplace(); })
-      .def("__exit__", [](PauseContext& c, const py::args&) { c.pause.reset(); });
+      .def("__enter__", &PauseContext::enter)
+      .def("__exit__", [](PauseContext& c, const py::args&) { c.exit(); });
+  m.def(
+      "on_initialised",
+      [](py::object again, py::object forget) {
+        if (TracedWrites* writes = TracedWrites::current()) writes->on_initialised(std::move(forget));
+        if (Tracer* tracer = PauseContext::tracer())
+          tracer->outermost().on_initialised([kept = keep(std::move(again))] {
+            const py::gil_scoped_acquire lock;
+            (*kept)();
+          });
+      },
+      "again() is called where a trace that is under way must draw its first random numbers in the order of eager code, forget() when the "
+      "trace is given up.");
+  m.def("structure_changed", &note_structure_change);
+  m.def("attribute_changed", &note_attribute_change);
+  m.def("attribute_written", [](py::handle block, const py::object& name, py::handle value) {
+    if (TracedWrites* writes = TracedWrites::current()) writes->note(block, name, value);
+  });
 }
 
 }  // namespace gluino::python

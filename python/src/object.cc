@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "dispatch/mode.h"
+#include "exec/trace_program.h"
 #include "graph/graph.h"
 #include "graph/trace.h"
 #include "tensor/impl.h"
@@ -30,7 +31,7 @@ static PyObject* new_symbol(Flavour flavour) {
 }
 
 // "script.py:12": the innermost line that is not of this package, because that is the one to mend.
-static std::string user_line() {
+std::string user_line() {
   static const std::string package = [] {
     const auto file = py::cast<std::string>(py::module_::import("gluino").attr("__file__"));
     return file.substr(0, file.rfind('/') + 1);
@@ -106,10 +107,18 @@ void ReleaseLock::restore(PyThreadState* state) noexcept {
   }
 }
 
-static void set_error(const char* kind, const std::string& message) {
+static void set_error(const char* kind, const std::string& message, bool is_located = false) {
   PyObject* type = PyDict_GetItemString(registered.errors, kind);
   const std::string line = user_line();
-  PyErr_SetString(type ? type : PyExc_RuntimeError, (line.empty() ? message : message + " [" + line + "]").c_str());
+  const py::object error =
+      py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(line.empty() ? message : message + " [" + line + "]");
+  if (is_located) error.attr("is_located") = true;  // it names a block already
+  PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
+}
+
+std::string& refusal() {
+  static thread_local std::string why;
+  return why;
 }
 
 void set_python_error() {
@@ -119,18 +128,16 @@ void set_python_error() {
     e.restore();
   } catch (const py::builtin_exception& e) {
     e.set_error();
-  } catch (const ShapeError& e) {
-    set_error("ShapeError", e.what());
-  } catch (const DTypeError& e) {
-    set_error("DTypeError", e.what());
-  } catch (const AttrError& e) {
-    set_error("AttrError", e.what());
-  } catch (const IndexError& e) {
-    set_error("IndexError", e.what());
-  } catch (const SystemError& e) {
-    set_error("SystemError", e.what());
-  } catch (const InternalError& e) {
-    set_error("InternalError", e.what());
+  } catch (const Error& e) {
+    if (dynamic_cast<const Untraceable*>(&e)) refusal() = e.what();
+    const char* kind = dynamic_cast<const ShapeError*>(&e)      ? "ShapeError"
+                       : dynamic_cast<const DTypeError*>(&e)    ? "DTypeError"
+                       : dynamic_cast<const AttrError*>(&e)     ? "AttrError"
+                       : dynamic_cast<const IndexError*>(&e)    ? "IndexError"
+                       : dynamic_cast<const SystemError*>(&e)   ? "SystemError"
+                       : dynamic_cast<const InternalError*>(&e) ? "InternalError"
+                                                                : "UserError";
+    set_error(kind, e.what(), e.located() == Located::in_network);
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {

@@ -1,93 +1,36 @@
 """Block and HybridBlock: networks written imperatively; hybridize() runs them as compiled programs."""
 import copy
 import re
-import threading
 import warnings
 
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
+from .._watch import Collector, snapshot
 from ..base import MXNetError
 from ..name import Prefix, current as current_names
 from ..util import is_np_array
 from . import parameter as _parameter
+from ._scope import BlockScope, HookHandle
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, load_by_name
 
 __all__ = ["Block", "HybridBlock"]
 
-
-class _BlockScope:
-    """Gives blocks prefixes: net0_, and inside its name_scope() dense0_, dense1_ ..."""
-
-    _local = threading.local()
-
-    def __init__(self, block):
-        self._block, self._counter = block, {}
-        self._outer, self._names = None, None
-
-    @staticmethod
-    def create(prefix, params, hint):
-        """Prefix and parameters for a new block."""
-        outer = getattr(_BlockScope._local, "value", None)
-        if outer is None:
-            if prefix is None:
-                names = _BlockScope._local.__dict__.setdefault("counter", {})
-                number = names.get(hint, 0)
-                names[hint] = number + 1
-                prefix = f"{hint}{number}_"
-            return prefix, ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
-        if prefix is None:
-            number = outer._counter.get(hint, 0)
-            outer._counter[hint] = number + 1
-            prefix = f"{hint}{number}_"
-        if params is None:
-            parent = outer._block.params
-            params = ParameterDict(parent.prefix + prefix, parent._shared)
-        else:
-            params = ParameterDict(params.prefix, params)
-        return outer._block.prefix + prefix, params
-
-    def __enter__(self):
-        if self._block._empty_prefix:
-            return self
-        self._outer = getattr(_BlockScope._local, "value", None)
-        _BlockScope._local.value = self
-        self._names = Prefix(self._block.prefix)
-        self._names.__enter__()
-        return self
-
-    def __exit__(self, *exc):
-        if self._block._empty_prefix:
-            return
-        self._names.__exit__()
-        _BlockScope._local.value = self._outer
-
-
-class _HookHandle:
-    """What register_forward_hook gives: detach() takes the hook away."""
-
-    def __init__(self, hooks, hook):
-        self._hooks, self._hook = hooks, hook
-
-    def detach(self):
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.detach()
+_ABSENT = object()
 
 
 class Block:
     """A part of a network: define forward(self, *args)."""
 
+    # Attributes that say nothing about what a block computes: compiled programs do not depend on them.
+    _unwatched = frozenset({"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
+                            "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch"})
+
     def __init__(self, prefix=None, params=None):
         self._empty_prefix = prefix == ""
-        self._prefix, self._params = _BlockScope.create(prefix, params, self._alias())
+        self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
-        self._scope = _BlockScope(self)
+        self._scope = BlockScope(self)
         self._children, self._reg_params = {}, {}
         self._forward_hooks, self._forward_pre_hooks = [], []
 
@@ -99,8 +42,8 @@ class Block:
         return f"{type(self).__name__}(\n{lines}\n)"
 
     def __setattr__(self, name, value):
-        if hasattr(self, "_children"):
-            existing = self.__dict__.get(name)
+        existing = self.__dict__.get(name, _ABSENT)
+        if "_children" in self.__dict__:
             if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)) and not isinstance(existing, type(value)):
                 raise TypeError(f"Changing attribute type for {name} from {type(existing)} to {type(value)}is not allowed.")
             if isinstance(value, Block):
@@ -110,7 +53,14 @@ class Block:
                     raise AssertionError(f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
                                          "please set 'params' at Block construction instead.")
                 self._reg_params[name] = value
+            if name not in self._unwatched:
+                _note_change(self, name, existing, value)
         object.__setattr__(self, name, value)
+
+    def __delattr__(self, name):
+        _core.attribute_written(self, name, _ABSENT)
+        _core.structure_changed()
+        object.__delattr__(self, name)
 
     # ---- names and parameters
 
@@ -171,6 +121,7 @@ class Block:
     def register_child(self, block, name=None):
         """Adds a child."""
         self._children[str(len(self._children)) if name is None else name] = block
+        _core.structure_changed()
 
     def apply(self, fn):
         """Calls fn for all blocks below, then for this one."""
@@ -254,12 +205,14 @@ class Block:
     def register_forward_pre_hook(self, hook):
         """Calls hook(block, inputs) before every call."""
         self._forward_pre_hooks.append(hook)
-        return _HookHandle(self._forward_pre_hooks, hook)
+        _core.structure_changed()
+        return HookHandle(self._forward_pre_hooks, hook)
 
     def register_forward_hook(self, hook):
         """Calls hook(block, inputs, outputs) after every call."""
         self._forward_hooks.append(hook)
-        return _HookHandle(self._forward_hooks, hook)
+        _core.structure_changed()
+        return HookHandle(self._forward_hooks, hook)
 
     def __call__(self, *args, **kwargs):
         if not self._forward_pre_hooks and not self._forward_hooks:
@@ -289,10 +242,20 @@ class Block:
         summarize(self, inputs)
 
 
+def _note_change(block, name, existing, value):
+    """Compiled programs look again at what they depend on."""
+    _core.attribute_written(block, name, value)
+    if existing is _ABSENT or isinstance(value, (Block, list, tuple, dict)) or callable(value):
+        _core.structure_changed()
+    else:
+        _core.attribute_changed()
+
+
 def _located(error, block):
     """The same error, saying in which block it happened: the innermost names itself."""
-    if error.args and isinstance(error.args[0], str) and " (in " not in error.args[0]:
+    if error.args and isinstance(error.args[0], str) and not getattr(error, "is_located", False):
         error.args = (f"{error.args[0]} (in {block.name}, a {type(block).__name__})", *error.args[1:])
+        error.is_located = True
     return error
 
 
@@ -312,10 +275,17 @@ def _values_in(args):
 class HybridBlock(Block):
     """A block that can be compiled: define hybrid_forward(self, F, x, *args, **params), or forward(self, *args)."""
 
+    _is_wrapped = False
+
     def __init__(self, prefix=None, params=None):
         super().__init__(prefix, params)
         self._active, self._flags = False, {}
         self._cache, self._cache_epoch = None, 0
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        # A forward around hybrid_forward is Python code that runs at every call and asks for the compiled part with super().forward.
+        cls._is_wrapped = cls.forward is not HybridBlock.forward and cls.hybrid_forward is not HybridBlock.hybrid_forward
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
@@ -355,12 +325,9 @@ class HybridBlock(Block):
 
     def _build_cache(self):
         self._cache_epoch = _parameter.epoch[0]
-        traced = self._forward_strictly if self._flags.get("strict") else self._traced_call
-        self._cache = _core.HybridCache(traced, self._name_of, self._flags)
+        traced = self._forward_strictly if self._flags.get("strict") else self._run
+        self._cache = _core.HybridCache(traced, self._name_of, Collector(lambda: (self,)), snapshot, f"{self.name}, a {type(self).__name__},", self._flags)
         return self._cache
-
-    def _traced_call(self, *args):
-        return self._run(*args)
 
     def _name_of(self, handle):
         for parameter in self.collect_params().values():
@@ -383,28 +350,32 @@ class HybridBlock(Block):
 
     def forward(self, x, *args, **kwargs):
         """Calls hybrid_forward with F = mx.nd on arrays, mx.sym on symbols and while tracing."""
+        if self._active and self._is_wrapped and not _core.is_tracing():
+            return self._call_compiled((x, *args), kwargs)
         return self._run(x, *args, **kwargs)
 
     def __call__(self, *args, **kwargs):
-        if self._active and not kwargs and not _core.is_tracing() and not self._forward_pre_hooks and not self._forward_hooks:
-            return self._call_compiled(args)
-        return super().__call__(*args, **kwargs) if not self._active or kwargs or _core.is_tracing() else self._call_with_hooks(args)
-
-    def _call_with_hooks(self, args):
+        if not self._active or self._is_wrapped or _core.is_tracing():
+            return super().__call__(*args, **kwargs)
+        if not self._forward_pre_hooks and not self._forward_hooks:
+            return self._call_compiled(args, kwargs)
         for hook in list(self._forward_pre_hooks):
             hook(self, args)
-        out = self._call_compiled(args)
+        out = self._call_compiled(args, kwargs)
         for hook in list(self._forward_hooks):
             hook(self, args, out)
         return out
 
-    def _call_compiled(self, args):
+    def _call_compiled(self, args, kwargs):
         if args and isinstance(args[0], sym_module.Symbol):
-            return self._run(*args)
+            return self._run(*args, **kwargs)
         cache = self._cache
         if cache is None or self._cache_epoch != _parameter.epoch[0]:
             cache = self._build_cache()
-        return cache(*args)
+        try:
+            return cache(*args, **kwargs)
+        except MXNetError as error:
+            raise _located(error, self)
 
     def _run(self, *args, **kwargs):
         """One call, operator by operator: on arrays, on values of a trace, or on symbols."""
@@ -569,7 +540,7 @@ class HybridBlock(Block):
         made = copy.copy(self)
         memo[id(self)] = made
         made.__dict__ = {key: copy.deepcopy(value, memo) if key not in ("_cache", "_scope") else None for key, value in self.__dict__.items()}
-        object.__setattr__(made, "_scope", _BlockScope(made))
+        object.__setattr__(made, "_scope", BlockScope(made))
         return made
 
 

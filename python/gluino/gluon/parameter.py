@@ -1,6 +1,8 @@
 """Parameter and ParameterDict: what blocks learn."""
 import warnings
 
+import numpy as np
+
 from .. import _core, autograd, initializer
 from .. import ndarray as nd
 from ..base import MXNetError, as_dtype, dtype_name
@@ -136,14 +138,32 @@ class Parameter:
         if not shape_is_known(self._shape):
             raise AssertionError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. Please specify "
                                  "in_units, in_channels, etc for `Block`s.")
+        if data is None:
+            waiting, numbers = self._deferred, np.random.get_state()
+            _core.on_initialised(lambda: self._initialise_again(init, numbers), lambda: self._wait_again(waiting, numbers))
         self._deferred = None
         with _core.pause_tracing(), autograd.pause():
             if data is None:
-                data = nd.zeros(self._shape, ctx=cpu(), dtype=self.dtype)
-                chosen = initializer.create(init)
-                fill = chosen.init_weight if hasattr(chosen, "init_weight") else chosen  # Mixed and Load go by name
-                fill(initializer.InitDesc(self.name), data)
+                data = self._first_values(init)
             self._set_arrays([data.as_in_context(context) if len(contexts) == 1 else data.copyto(context) for context in contexts])
+
+    def _first_values(self, init):
+        data = nd.zeros(self._shape, ctx=cpu(), dtype=self.dtype)
+        chosen = initializer.create(init)
+        fill = chosen.init_weight if hasattr(chosen, "init_weight") else chosen  # Mixed and Load go by name
+        fill(initializer.InitDesc(self.name), data)
+        return data
+
+    def _initialise_again(self, init, numbers):
+        np.random.set_state(numbers)  # initialisers of users draw from these
+        with autograd.pause():
+            data = self._first_values(init)
+            for array in self._data:
+                array[:] = data.as_in_context(array.context)
+
+    def _wait_again(self, waiting, numbers):
+        np.random.set_state(numbers)
+        self._data, self._deferred = None, waiting
 
     def _set_arrays(self, arrays):
         if self._data is not None:

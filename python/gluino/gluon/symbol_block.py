@@ -55,7 +55,9 @@ class SymbolBlock(HybridBlock):
     def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
         """A block from exported files; labels that the parameters leave over become zeros."""
         outputs = sym_module.load(symbol_file)
-        values = {} if param_file is None else {n[4:] if n.startswith(("arg:", "aux:")) else n: v for n, v in nd.load(param_file).items()}
+        saved = nd.load(param_file) if param_file is not None else {}
+        # A file without any parameter has no names: it loads as an empty list.
+        values = {n[4:] if n.startswith(("arg:", "aux:")) else n: v for n, v in (saved.items() if saved else ())}
         input_names = [input_names] if isinstance(input_names, str) else list(input_names)
         known = outputs.list_inputs()
         for name in input_names:

@@ -96,6 +96,31 @@ class Readable:
         """A new array with the same values."""
         return self._call("_copy")
 
+    def attach_grad(self, grad_req="write", stype=None):
+        """Makes room for a gradient: backward() writes, adds or leaves it."""
+        _core.attach_grad(self, grad_req)
+
+    def zero_grad(self):
+        """Sets the gradient to 0."""
+        _core.zero_grad(self)
+
+    @property
+    def _fresh_grad(self):
+        """Whether backward() has written the gradient since this was last set to False."""
+        return _core.has_fresh_grad(self)
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state):
+        _core.set_fresh_grad(self, state)
+
+    def drop_grad(self):
+        """Forgets the gradient."""
+        _core.attach_grad(self, "null")
+
+    def backward(self, out_grad=None, retain_graph=False, train_mode=True):
+        """Computes the gradients of all arrays with attach_grad() that this one depends on."""
+        _core.backward([self], [] if out_grad is None else [out_grad], retain_graph, train_mode)
+
     def detach(self):
         """The same values, off the tape."""
         return self._like_self(_core.detach(self))
@@ -206,33 +231,6 @@ class NDArray(Readable, _core.Array):
         return _core.to_dlpack(self)
 
     to_dlpack_for_write = to_dlpack_for_read
-
-    # ---- gradients
-
-    def attach_grad(self, grad_req="write", stype=None):
-        """Makes room for a gradient: backward() writes, adds or leaves it."""
-        _core.attach_grad(self, grad_req)
-
-    def zero_grad(self):
-        """Sets the gradient to 0."""
-        _core.zero_grad(self)
-
-    @property
-    def _fresh_grad(self):
-        """Whether backward() has written the gradient since this was last set to False."""
-        return _core.has_fresh_grad(self)
-
-    @_fresh_grad.setter
-    def _fresh_grad(self, state):
-        _core.set_fresh_grad(self, state)
-
-    def drop_grad(self):
-        """Forgets the gradient."""
-        _core.attach_grad(self, "null")
-
-    def backward(self, out_grad=None, retain_graph=False, train_mode=True):
-        """Computes the gradients of all arrays with attach_grad() that this one depends on."""
-        _core.backward([self], [] if out_grad is None else [out_grad], retain_graph, train_mode)
 
     # ---- what operators do not know
 

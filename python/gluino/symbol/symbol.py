@@ -20,6 +20,10 @@ def _operator(name):
     return found
 
 
+_OF_VALUES = frozenset({"asnumpy", "asscalar", "item", "tolist", "detach", "context", "ctx", "dtype", "stype", "attach_grad", "zero_grad", "drop_grad",
+                        "_fresh_grad", "grad"})
+
+
 def _missing(symbol, name):
     return AttributeError(f"'{type(symbol).__name__}' object has no attribute '{name}'")
 
@@ -45,7 +49,7 @@ class Symbol(Readable, _core.SymbolBase):
 
     def __getattribute__(self, name):
         # Readable's methods need a value: outside of a trace they are missing, as in MXNet.
-        if name in ("asnumpy", "asscalar", "item", "tolist", "detach", "context", "ctx", "dtype", "stype") and not _core.is_traced(self):
+        if name in _OF_VALUES and not _core.is_traced(self):
             raise _missing(self, name)
         return object.__getattribute__(self, name)
 
@@ -252,12 +256,15 @@ class Symbol(Readable, _core.SymbolBase):
     as_in_ctx = as_in_context
 
     def backward(self, *args, **kwargs):
-        """Not part of a graph: raises."""
-        raise NotImplementedError("a Symbol has no backward; bind it, or call autograd on the arrays that the network gives")
+        """Of a value of a trace, as an array's; not part of a graph."""
+        if not _core.is_traced(self):
+            raise NotImplementedError("a Symbol has no backward; bind it, or call autograd on the arrays that the network gives")
+        Readable.backward(self, *args, **kwargs)
 
     def wait_to_read(self):
-        """Not part of a graph: raises."""
-        raise NotImplementedError("a Symbol has no wait_to_read: its graph has not run")
+        """Of a value of a trace, nothing to wait for; not part of a graph."""
+        if not _core.is_traced(self):
+            raise NotImplementedError("a Symbol has no wait_to_read: its graph has not run")
 
 
 def _attrs_of_variable(attr, hidden):

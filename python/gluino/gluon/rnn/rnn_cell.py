@@ -39,6 +39,8 @@ def _steps(inputs, length, layout):
 class RecurrentCell(Block):
     """The base of cells."""
 
+    _unwatched = Block._unwatched | {"_counter", "_init_counter"}  # of steps, for names alone
+
     def __init__(self, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
         self._modified = False

@@ -1,0 +1,297 @@
+"""What code that is to be traced reads besides its arguments, and what it writes: found by looking through the code."""
+import dis
+import functools
+import sys
+import types
+
+import numpy as np
+
+__all__ = ["Collector", "snapshot"]
+
+# Modules whose functions give something else at every call.
+_UNREPEATABLE = {"random", "secrets", "time", "uuid", "datetime", "numpy.random", "numpy.random.mtrand"}
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
+_STORED = {"STORE_ATTR", "DELETE_ATTR"}
+
+
+class _Names:
+    """Names in a piece of code and in the functions inside it."""
+
+    def __init__(self, code):
+        self.globals, self.attributes, self.stored, self.imported = set(), set(), set(), set()
+        self.parts = set()  # (variable, attribute) where one is taken from the other
+        self.sees_all = False
+        self._read(code)
+
+    def _read(self, code):
+        previous = None
+        for instruction in dis.get_instructions(code):
+            name, operation = instruction.argval, instruction.opname
+            if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self.globals.add(name)
+                self.sees_all |= name in ("getattr", "setattr", "vars", "hasattr")
+            elif operation in _ATTRIBUTES:
+                self.attributes.add(name)
+                self.sees_all |= name == "__dict__"
+                if previous:
+                    self.parts.add((previous, name))
+            elif operation in _STORED:
+                self.stored.add(name)
+            elif operation == "IMPORT_NAME":
+                self.imported.add(name)
+            previous = name if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") else None
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._read(constant)
+
+
+_names = functools.lru_cache(maxsize=4096)(_Names)
+
+
+def _is_own(module):
+    """Modules of this package and of others that users do not change."""
+    top = (module or "").partition(".")[0]
+    return top in ("gluino", "mxnet", "numpy", "builtins") or top in sys.stdlib_module_names
+
+
+class Collector:
+    """Called, it gives (blocks, attributes, variables, states, has_hooks, why): see Watch in src/watch.h."""
+
+    def __init__(self, roots):
+        self._roots = roots  # a function: callables and blocks from which the code is reached
+
+    def __call__(self):
+        return _Search(self._roots()).found()
+
+
+class _Search:
+    def __init__(self, roots):
+        from .gluon.block import Block, HybridBlock
+        self._block, self._bases = Block, {Block, HybridBlock, object}
+        self._blocks, self._functions = {}, {}
+        self._classes = {}  # and whether their forward is traced
+        self._waiting = []
+        self._attributes, self._stored, self._sees_all = set(), set(), False
+        self._variables, self._why = {}, ""
+        self._root = roots[0]
+        for root in roots:
+            self._reach(root)
+        self._follow()
+
+    # ---- what is reached
+
+    def _reach(self, value):
+        """A value that the code may call, or look into."""
+        if isinstance(value, self._block):
+            self._reach_block(value)
+        elif isinstance(value, types.MethodType):
+            self._reach(value.__func__)
+            self._reach(value.__self__)
+        elif isinstance(value, functools.partial):
+            for part in (value.func, *value.args, *value.keywords.values()):
+                self._reach(part)
+        elif isinstance(value, types.FunctionType):
+            if id(value) not in self._functions and not _is_own(value.__module__):
+                self._functions[id(value)] = value
+                self._waiting.append(value)
+            inner = getattr(value, "__wrapped__", None)
+            if inner is not None:
+                self._reach(inner)
+        elif isinstance(value, (list, tuple)):
+            for item in value[:64]:
+                if isinstance(item, (self._block, types.FunctionType, types.MethodType, list, tuple, functools.partial)):
+                    self._reach(item)
+        elif isinstance(value, dict):
+            self._reach(list(value.values())[:64])
+        elif hasattr(type(value), "__dict__") and not isinstance(value, (type, types.ModuleType)) and not _is_own(type(value).__module__):
+            self._classes[type(value)] = True
+
+    def _reach_block(self, block):
+        if id(block) in self._blocks:
+            return
+        self._blocks[id(block)] = block
+        # A forward around the compiled part of the root itself is no part of what is traced.
+        is_forward_traced = block is not self._root or not getattr(block, "_is_wrapped", False)
+        self._classes[type(block)] = self._classes.get(type(block), False) or is_forward_traced
+        for child in block._children.values():
+            self._reach_block(child)
+        for name, value in block.__dict__.items():
+            if name not in block._unwatched and isinstance(value, (types.FunctionType, types.MethodType, functools.partial, list, tuple, dict)):
+                self._reach(value)
+
+    def _follow(self):
+        """Goes through functions, and through the methods of all classes whose names are met, until nothing new comes."""
+        seen, attributes = set(), -1
+        while self._waiting or len(self._attributes) != attributes or seen != self._classes.items():
+            attributes = len(self._attributes)
+            while self._waiting:
+                self._read(self._waiting.pop())
+            for cls, is_forward_traced in list(self._classes.items()):
+                seen = (seen - {(cls, False)}) | {(cls, is_forward_traced)}
+                for base in cls.__mro__:
+                    if base not in self._bases:
+                        self._read_methods(base, is_forward_traced)
+
+    def _read_methods(self, cls, is_forward_traced):
+        called = self._attributes | {"hybrid_forward", "__call__", "__getattr__"} | ({"forward"} if is_forward_traced else set())
+        for name, member in list(vars(cls).items()):
+            if name in called:
+                for function in _functions_of(member):
+                    if id(function) not in self._functions:
+                        self._functions[id(function)] = function
+                        self._waiting.append(function)
+
+    def _read(self, function):
+        names = _names(function.__code__)
+        self._attributes |= names.attributes
+        self._stored |= names.stored
+        own = _is_own(function.__module__)
+        self._sees_all |= names.sees_all and not own
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        for name, cell in cells.items():
+            if name != "__class__":
+                self._add(cell, name, _content(cell))
+        if own:
+            return
+        known = function.__globals__
+        for name in names.imported & _UNREPEATABLE:
+            self._refuse(f"uses {name}")
+        for name in names.globals:
+            if name in known:
+                self._add(known, name, known[name])
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._reach(default)
+            if not isinstance(default, (int, float, str, type(None), tuple)):
+                self._add(function, "__defaults__", default)
+        for name, attribute in names.parts:
+            self._add_part(_content(cells[name]) if name in cells else known.get(name), attribute)
+
+    def _refuse(self, what):
+        self._why = self._why or f"its code {what}, which gives something else at every call"
+
+    def _add_part(self, value, attribute):
+        """module.attribute or Class.attribute."""
+        inside = getattr(value, attribute, None) if isinstance(value, types.ModuleType) else None
+        if isinstance(value, types.ModuleType) and (value.__name__ in _UNREPEATABLE or getattr(inside, "__name__", "") == "numpy.random"):
+            self._refuse(f"uses {value.__name__}.{attribute}")
+        elif isinstance(value, types.ModuleType) and inside is not None and not _is_own(value.__name__):
+            self._add(value.__dict__, attribute, inside)
+        elif isinstance(value, type) and attribute in vars(value) and not _is_own(value.__module__):
+            self._add(value, attribute, inside)
+
+    def _add(self, owner, name, value):
+        """A variable that is watched, and followed."""
+        if getattr(value, "__module__", None) in _UNREPEATABLE and callable(value) and not isinstance(value, type):
+            self._refuse(f"calls {name}")
+        self._reach(value)
+        if isinstance(value, types.ModuleType) or isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and _is_own(value.__module__):
+            return
+        self._variables[id(owner), name] = owner, name
+
+    # ---- the result
+
+    def found(self):
+        """What Watch asks for."""
+        attributes, states, has_hooks = [], [], False
+        for block in self._blocks.values():
+            entries, unwatched = block.__dict__, block._unwatched
+            # Attributes of the block's own that the code writes, and whether it reads them too.
+            stored = (self._stored & (self._stored_by(type(block)) | entries.keys())) - unwatched
+            states += [(entries, name, self._sees_all or name in self._attributes) for name in sorted(stored)]
+            for name, value in entries.items():
+                if name not in unwatched and name not in stored and not isinstance(value, self._block) and (self._sees_all or name in self._attributes):
+                    attributes.append((entries, name))
+            self._add_class_attributes(type(block))
+            has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
+        return tuple(self._blocks.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why
+
+    def _stored_by(self, cls):
+        """Names that the reached methods of a class write."""
+        stored = set()
+        for base in cls.__mro__:
+            for member in vars(base).values() if base not in self._bases else ():
+                for function in _functions_of(member):
+                    if id(function) in self._functions:
+                        stored |= _names(function.__code__).stored
+        return stored
+
+    def _add_class_attributes(self, cls):
+        for base in cls.__mro__:
+            if base in self._bases or _is_own(base.__module__):
+                continue
+            for name, value in vars(base).items():
+                if name in self._attributes and not name.startswith("__") and not callable(value) and not _functions_of(value):
+                    self._variables[id(base), name] = base, name
+
+
+def _functions_of(member):
+    if isinstance(member, (staticmethod, classmethod)):
+        member = member.__func__
+    members = (member.fget, member.fset) if isinstance(member, property) else (member,)
+    return [m for m in members if isinstance(m, types.FunctionType)]
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def snapshot(places, values):
+    """Remembers variables and everything changeable in them; the function that it gives puts them back."""
+    variables = [(owner, name, _value(owner, name)) for owner, name in places]
+    found = {}
+    for _, _, value in variables:
+        _find(value, found, 0)
+    for value in values:
+        _find(value, found, 0)
+
+    def put_back():
+        for container, content in found.values():
+            _fill(container, content)
+        for owner, name, value in variables:
+            if isinstance(owner, dict):
+                owner[name] = value
+            elif isinstance(owner, types.CellType):
+                owner.cell_contents = value
+    return put_back
+
+
+def _value(owner, name):
+    if isinstance(owner, dict):
+        return owner.get(name)
+    return _content(owner) if isinstance(owner, types.CellType) else getattr(owner, name, None)
+
+
+def _find(value, found, depth):
+    if depth > 8 or id(value) in found or len(found) > 4000:
+        return
+    if isinstance(value, (list, set, bytearray)):
+        found[id(value)] = value, type(value)(value) if type(value) in (list, set, bytearray) else list(value)
+        items = value if isinstance(value, list) else ()
+    elif isinstance(value, dict):
+        found[id(value)] = value, dict(value)
+        items = value.values()
+    elif isinstance(value, tuple):
+        items = value
+    elif isinstance(value, np.ndarray):
+        found[id(value)] = value, value.copy()
+        return
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType)) and not hasattr(type(value), "_unwatched"):
+        _find(value.__dict__, found, depth)
+        return
+    else:
+        return
+    for item in list(items):
+        _find(item, found, depth + 1)
+
+
+def _fill(container, content):
+    if isinstance(container, (list, bytearray)):
+        container[:] = content
+    elif isinstance(container, (set, dict)):
+        container.clear()
+        container.update(content)
+    elif container.flags.writeable:
+        container[...] = content

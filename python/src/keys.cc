@@ -1,0 +1,293 @@
+#include "keys.h"
+
+#include <pybind11/numpy.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace gluino::python {
+namespace {
+
+constexpr int kMaxDepth = 200;       // of arguments
+constexpr int kMaxWatchedDepth = 8;  // of what is watched: deeper down by identity
+constexpr int kMaxObjects = 4000;    // with attributes, in one key
+constexpr size_t kMaxIdentities = 1 << 16;
+constexpr size_t kMaxInlineBytes = 4096;  // of an array's values in a key; more are compared once and numbered
+constexpr size_t kMaxNumberedBytes = size_t{1} << 28;
+
+// Numbers are never given twice, so entries may be dropped at any time: the object then gets another number and calls another trace.
+struct Identities {
+  struct Entry {
+    uint64_t number;
+    py::object reference;  // weak, or the object itself where it has no weak references
+    bool is_weak;
+    bool is_of(PyObject* o) const { return !is_weak || PyWeakref_GetObject(reference.ptr()) == o; }
+    bool is_dead() const { return is_weak && PyWeakref_GetObject(reference.ptr()) == Py_None; }
+  };
+  std::unordered_map<PyObject*, Entry> entries;
+  uint64_t next = 1;
+
+  uint64_t of(PyObject* o) {
+    if (const auto it = entries.find(o); it != entries.end() && it->second.is_of(o)) return it->second.number;
+    if (entries.size() >= kMaxIdentities) sweep();
+    Entry e{next++, {}, PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) != 0};
+    e.reference = py::reinterpret_steal<py::object>(e.is_weak ? PyWeakref_NewRef(o, nullptr) : Py_NewRef(o));
+    if (!e.reference) throw py::error_already_set();
+    const uint64_t number = e.number;
+    entries.insert_or_assign(o, std::move(e));
+    return number;
+  }
+  void sweep() {
+    std::erase_if(entries, [](const auto& entry) { return entry.second.is_dead(); });
+    if (entries.size() >= kMaxIdentities / 2) entries.clear();
+  }
+};
+Identities& identities() {
+  static auto* all = new Identities;  // outlives the interpreter
+  return *all;
+}
+
+// Large contents by a number: equal ones get the same, others never.
+uint64_t number_of_bytes(std::string content) {
+  struct Table {
+    std::unordered_map<std::string, uint64_t> numbers;
+    size_t bytes = 0;
+    uint64_t next = 1;
+  };
+  static auto* t = new Table;
+  if (const auto it = t->numbers.find(content); it != t->numbers.end()) return it->second;
+  if (t->bytes + content.size() > kMaxNumberedBytes) t->numbers.clear(), t->bytes = 0;
+  t->bytes += content.size();
+  return t->numbers.emplace(std::move(content), t->next++).first->second;
+}
+
+py::object* imported(const char* module, const char* name) {
+  return new py::object(py::module_::import(module).attr(name));  // for ever
+}
+bool is_instance(PyObject* o, const py::object& type) {
+  const int yes = PyObject_IsInstance(o, type.ptr());
+  if (yes < 0) throw py::error_already_set();
+  return yes == 1;
+}
+// Names of attributes that say nothing about what a block computes; null for what is no block.
+PyObject* unwatched_names(PyObject* o) {
+  static PyObject* const name = PyUnicode_InternFromString("_unwatched");
+  return _PyType_Lookup(Py_TYPE(o), name);
+}
+bool is_block(PyObject* o) { return unwatched_names(o) != nullptr; }
+std::string module_of_type(PyObject* o) {
+  const auto type = py::type::of(o);
+  const py::object name = py::getattr(type, "__module__", py::none());
+  return py::isinstance<py::str>(name) ? py::cast<std::string>(name) : "";
+}
+
+}  // namespace
+
+uint64_t identity_of(PyObject* o) { return identities().of(o); }
+bool is_dataclass(PyObject* o) {
+  static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
+  return !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), fields);
+}
+
+void KeyWriter::bytes(const char* data, size_t size) {
+  raw(size);
+  key_.append(data, size);
+}
+void KeyWriter::identity(PyObject* o) { raw(identity_of(o)); }
+
+void KeyWriter::add_long(PyObject* o) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (!overflow) return tag('i'), raw(value);
+  const auto digits = py::reinterpret_steal<py::object>(_PyLong_Format(o, 16));
+  tag('I');
+  add_text(digits.ptr());
+}
+void KeyWriter::add_text(PyObject* o) {
+  tag('s');
+  raw(static_cast<uint8_t>(PyUnicode_KIND(o)));
+  bytes(static_cast<const char*>(PyUnicode_DATA(o)), static_cast<size_t>(PyUnicode_GET_LENGTH(o)) * PyUnicode_KIND(o));
+}
+
+bool KeyWriter::add_plain(PyObject* o) {
+  if (o == Py_None) return tag('n'), true;
+  if (o == Py_True) return tag('T'), true;
+  if (o == Py_False) return tag('F'), true;
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == &PyLong_Type) return add_long(o), true;
+  if (type == &PyFloat_Type) return tag('d'), raw(PyFloat_AS_DOUBLE(o)), true;
+  if (type == &PyUnicode_Type) return add_text(o), true;
+  if (type == &PyTuple_Type) return add_sequence('(', o), true;
+  if (type == &PyList_Type) return add_sequence('[', o), true;
+  if (type == &PyDict_Type) return tag('{'), add_dict(o), true;
+  if (type == &PyBytes_Type) return tag('b'), bytes(PyBytes_AS_STRING(o), static_cast<size_t>(PyBytes_GET_SIZE(o))), true;
+  if (type == &PyComplex_Type) return tag('c'), raw(PyComplex_AsCComplex(o)), true;
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) return add_set(o), true;
+  if (type == &PyByteArray_Type) {
+    saw_mutable_ = true;
+    return tag('B'), bytes(PyByteArray_AS_STRING(o), static_cast<size_t>(PyByteArray_GET_SIZE(o))), true;
+  }
+  if (type == &PySlice_Type || type == &PyRange_Type) {
+    tag(type == &PySlice_Type ? 'S' : 'R');
+    for (const char* part : {"start", "stop", "step"}) add(py::object(py::handle(o).attr(part)).ptr());
+    return true;
+  }
+  return false;
+}
+
+void KeyWriter::add_sequence(char kind, PyObject* o) {
+  saw_mutable_ |= kind == '[';
+  tag(kind);
+  // Only the length at the beginning decides; user code cannot run in between.
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  raw(n);
+  for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(o, i));
+}
+void KeyWriter::add_dict(PyObject* o) {
+  saw_mutable_ = true;
+  raw(PyDict_GET_SIZE(o));
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(o, &at, &name, &value);) {
+    Tensors* const inputs = std::exchange(inputs_, nullptr);
+    add(name);
+    inputs_ = inputs;
+    add(value);
+  }
+}
+// In whatever order: two sets that are equal have one key.
+void KeyWriter::add_set(PyObject* o) {
+  saw_mutable_ |= !PyFrozenSet_Check(o);
+  tag(PyFrozenSet_Check(o) ? 'z' : 'Z');
+  std::vector<std::string> items;
+  for (py::handle item : py::handle(o)) {
+    KeyWriter writer(items.emplace_back());
+    writer.add(item.ptr());
+    saw_mutable_ |= writer.saw_mutable_;
+  }
+  std::sort(items.begin(), items.end());
+  raw(items.size());
+  for (const std::string& s : items) bytes(s.data(), s.size());
+}
+
+bool KeyWriter::add_numpy(PyObject* o) {
+  static const py::object *dtype = imported("numpy", "dtype"), *generic = imported("numpy", "generic");
+  if (is_instance(o, *dtype)) {
+    if (!py::handle(o).attr("fields").is_none()) return tag('f'), identity(o), true;
+    return tag('D'), add_text(py::object(py::handle(o).attr("str")).ptr()), true;
+  }
+  const bool is_scalar = is_instance(o, *generic);
+  if (!is_scalar && !py::isinstance<py::array>(py::handle(o))) return false;
+  saw_mutable_ |= !is_scalar;
+  const py::object type = py::handle(o).attr("dtype");
+  if (py::cast<bool>(type.attr("hasobject"))) {  // what it refers to is seen no further
+    tag('f');
+    return identity(o), true;
+  }
+  tag(is_scalar ? 'g' : 'A');
+  type_of(o);
+  add(type.ptr());
+  if (!is_scalar) add(py::object(py::handle(o).attr("shape")).ptr());
+  auto content = py::cast<std::string>(py::bytes(py::handle(o).attr("tobytes")()));
+  if (content.size() <= kMaxInlineBytes) return bytes(content.data(), content.size()), true;
+  tag('#');
+  return raw(number_of_bytes(std::move(content))), true;
+}
+
+// Immutable values of the standard library that equal others made at another time.
+bool KeyWriter::add_value_type(PyObject* o) {
+  static const py::object *enumeration = imported("enum", "Enum"), *context = imported("gluino.context", "Context"),
+                          *partial = imported("functools", "partial"), *dumps = imported("pickle", "dumps");
+  if (is_instance(o, *enumeration)) return tag('e'), identity(o), true;
+  if (is_instance(o, *context)) {
+    tag('x');
+    for (const char* part : {"device_typeid", "device_id"}) add(py::object(py::handle(o).attr(part)).ptr());
+    return true;
+  }
+  if (PyMethod_Check(o) || is_instance(o, *partial)) {
+    Tensors* const inputs = std::exchange(inputs_, nullptr);  // arrays in them stay where they are
+    tag(PyMethod_Check(o) ? 'm' : 'q');
+    if (PyMethod_Check(o))
+      add(PyMethod_GET_SELF(o)), add(PyMethod_GET_FUNCTION(o));
+    else
+      for (const char* part : {"func", "args", "keywords"}) add(py::object(py::handle(o).attr(part)).ptr());
+    inputs_ = inputs;
+    return true;
+  }
+  const std::string module = module_of_type(o);
+  if (module == "decimal" || module == "fractions" || module == "datetime" || module == "uuid" || module == "pathlib") {
+    const auto text = py::cast<std::string>(py::bytes((*dumps)(py::handle(o))));
+    return tag('P'), bytes(text.data(), text.size()), true;
+  }
+  if (PyIter_Check(o) || module == "random" || module.starts_with("numpy.random"))
+    saw_consumable_ = std::string("an object of type ") + Py_TYPE(o)->tp_name;
+  return false;
+}
+
+void KeyWriter::add_attributes(PyObject* o) {
+  PyObject* const unwatched = unwatched_names(o);
+  const py::object attributes = py::handle(o).attr("__dict__");
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(attributes.ptr(), &at, &name, &value);) {
+    if (unwatched && PySet_Contains(unwatched, name) == 1) continue;
+    add(name);
+    add(value);
+  }
+  tag('.');
+}
+
+void KeyWriter::add_object(PyObject* o) {
+  static const py::object* parameter = imported("gluino.gluon.parameter", "Parameter");
+  Tensors* const inputs = inputs_;
+  if (is_dataclass(o)) {  // by type and content, as a tuple
+    saw_mutable_ = true;
+    tag('C');
+    type_of(o);
+    const py::dict fields = py::handle(o).attr("__dataclass_fields__");
+    for (const auto& field : fields) {
+      const py::object value = py::getattr(py::handle(o), field.first, py::none());
+      add(value.ptr());
+    }
+    return;
+  }
+  // Classes derived from built-in ones: what they hold as these, and their type.
+  const auto derived = [&](char kind) {
+    tag(kind);
+    type_of(o);
+  };
+  if (PyTuple_Check(o)) return derived('u'), add_sequence('(', o);
+  if (PyList_Check(o)) return derived('u'), add_sequence('[', o);
+  if (PyDict_Check(o)) return derived('u'), add_dict(o);
+  if (PyLong_Check(o)) return derived('u'), add_long(o);
+  if (PyFloat_Check(o)) return derived('u'), raw(PyFloat_AS_DOUBLE(o));
+  if (PyUnicode_Check(o)) return derived('u'), add_text(o);
+  tag('o');
+  identity(o);
+  if (PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_Check(o) || is_instance(o, *parameter)) return;
+  if (is_watching_ && is_block(o)) return;
+  if (Py_TYPE(o)->tp_dictoffset == 0 || ++objects_ > kMaxObjects) return;
+  saw_mutable_ = true;
+  inputs_ = nullptr;  // arrays in objects stay where they are
+  if (depth_ <= kMaxWatchedDepth) add_attributes(o);
+  inputs_ = inputs;
+}
+
+void KeyWriter::add(PyObject* o) {
+  if (is_array(o) || is_symbol(o)) {
+    const bool numpy = flavour_of(o) == kNumpy;
+    if (!inputs_) return tag(numpy ? 'v' : 'a'), identity(o);
+    tag(numpy ? 'p' : 't');
+    return inputs_->push_back(unwrap(o));
+  }
+  struct Level {
+    int& depth;
+    ~Level() { --depth; }
+  } level{++depth_};
+  if (inputs_ && depth_ > kMaxDepth)
+    throw py::value_error("an argument of a compiled call is nested deeper than " + std::to_string(kMaxDepth) +
+                          " levels, or contains itself; pass the arrays in it flat");
+  if (!inputs_ && depth_ > kMaxWatchedDepth && (PyList_Check(o) || PyDict_Check(o) || PyTuple_Check(o))) return tag('o'), identity(o);
+  if (!add_plain(o) && !add_numpy(o) && !add_value_type(o)) add_object(o);
+}
+
+}  // namespace gluino::python

@@ -1,0 +1,110 @@
+#include "nesting.h"
+
+#include <pybind11/numpy.h>
+
+#include "graph/trace.h"
+#include "keys.h"
+#include "tensor/impl.h"
+
+namespace gluino::python {
+namespace {
+
+py::object copy_of(PyObject* o) {
+  static const auto* copy = new py::object(py::module_::import("copy").attr("copy"));
+  return (*copy)(py::handle(o));
+}
+
+py::object restore_sequence(PyObject* like, const Tensors& tensors, size_t& at) {
+  py::list items;
+  for (py::handle item : py::handle(like)) items.append(restore(item.ptr(), tensors, at));
+  if (PyList_CheckExact(like)) return items;
+  if (PyTuple_CheckExact(like)) return py::tuple(items);
+  if (PyTuple_Check(like))
+    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyTuple_Type)).attr("__new__")(py::type::of(like), items);
+  py::object made = copy_of(like);
+  made[py::slice(py::none(), py::none(), py::none())] = items;
+  return made;
+}
+
+// What is shared by all calls of a program must not be changeable, and a call must not need anything of the object but what it is.
+bool is_constant(PyObject* o) {
+  static const auto *number = new py::object(py::module_::import("numbers").attr("Number")),
+                    *enumeration = new py::object(py::module_::import("enum").attr("Enum")),
+                    *context = new py::object(py::module_::import("gluino.context").attr("Context")),
+                    *dtype = new py::object(py::module_::import("numpy").attr("dtype")),
+                    *generic = new py::object(py::module_::import("numpy").attr("generic"));
+  if (o == Py_None || o == Py_Ellipsis || PyUnicode_Check(o) || PyBytes_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
+      PyComplex_Check(o) || PySlice_Check(o) || Py_TYPE(o) == &PyRange_Type || PyFunction_Check(o) || PyCFunction_Check(o) ||
+      PyType_Check(o) || PyModule_Check(o))
+    return true;
+  for (const py::object* type : {number, enumeration, context, dtype, generic})
+    if (PyObject_IsInstance(o, type->ptr()) == 1) return true;
+  return false;
+}
+
+void collect(PyObject* o, Tensors& tensors, int depth) {
+  if (depth > 200) throw Unrepeatable{"it returns something nested deeper than 200 levels, or that contains itself"};
+  const auto all = [&](py::handle items) {
+    for (py::handle item : items) collect(item.ptr(), tensors, depth + 1);
+  };
+  if (is_array(o) || is_symbol(o)) return tensors.push_back(unwrap(o));
+  if (PyTuple_Check(o) || PyList_Check(o)) return all(o);
+  if (PyDict_Check(o)) {
+    for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(o)) {
+      if (!is_constant(name.ptr()) && !PyTuple_Check(name.ptr()))
+        throw Unrepeatable{"it returns a dictionary with keys that are no values"};
+      collect(value.ptr(), tensors, depth + 1);
+    }
+    return;
+  }
+  if (is_dataclass(o)) {
+    for (const auto& field : py::dict(py::handle(o).attr("__dataclass_fields__")))
+      collect(py::object(py::getattr(py::handle(o), field.first, py::none())).ptr(), tensors, depth + 1);
+    return;
+  }
+  if (PyAnySet_Check(o)) {
+    for (py::handle item : py::handle(o))
+      if (!is_constant(item.ptr())) throw Unrepeatable{"it returns a set of what is no value"};
+    return;
+  }
+  if (is_constant(o) || PyByteArray_Check(o) || py::isinstance<py::array>(py::handle(o))) return;
+  throw Unrepeatable{std::string("it returns or keeps an object of type ") + Py_TYPE(o)->tp_name +
+                     ", which a program could not make again"};
+}
+
+}  // namespace
+
+py::object restore(PyObject* like, const Tensors& tensors, size_t& at) {
+  if (is_array(like) || is_symbol(like)) {
+    const Tensor& t = tensors[at++];
+    return t.defined() ? py::reinterpret_steal<py::object>(wrap(t, flavour_of(like))) : py::none();
+  }
+  if (PyTuple_Check(like) || PyList_Check(like)) return restore_sequence(like, tensors, at);
+  if (PyDict_Check(like)) {
+    py::object made = PyDict_CheckExact(like) ? py::object(py::dict()) : copy_of(like);
+    for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(like)) made[name] = restore(value.ptr(), tensors, at);
+    return made;
+  }
+  if (is_dataclass(like)) {
+    py::object made = copy_of(like);
+    const py::object set = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__setattr__");
+    for (const auto& field : py::dict(py::handle(like).attr("__dataclass_fields__")))
+      if (py::hasattr(py::handle(like), field.first))
+        set(made, field.first, restore(py::object(py::handle(like).attr(field.first)).ptr(), tensors, at));
+    return made;
+  }
+  if (PySet_Check(like) || PyByteArray_Check(like) || py::isinstance<py::array>(py::handle(like))) return copy_of(like);
+  return py::reinterpret_borrow<py::object>(like);
+}
+
+Nesting::Nesting(PyObject* result, Tensors& tensors) {
+  const size_t first = tensors.size();
+  collect(result, tensors, 0);
+  // Empty arrays stand for the values, which would keep graphs and memory alive.
+  const PauseTracing pause;
+  const Tensors empty_ones(tensors.size() - first, empty({1}));
+  size_t at = 0;
+  like_ = keep(restore(result, empty_ones, at));
+}
+
+}  // namespace gluino::python
