@@ -60,7 +60,9 @@ std::set<std::string, std::less<>> names_in(std::string_view list) {
 class Pipeline {
  public:
   explicit Pipeline(const CompileRequest& request)
-      : request_(request), context_{request.training, !request.wanted_gradients.empty()}, skipped_(names_in(env_text("GLUINO_SKIP_PASSES").value_or(""))) {}
+      : request_(request),
+        context_{request.training, !request.wanted_gradients.empty()},
+        skipped_(names_in(env_text("GLUINO_SKIP_PASSES").value_or(""))) {}
 
   CompiledGraph run(const Graph& graph) {
     result_.before = timed("infer", [&] {

@@ -31,8 +31,9 @@ class Simplifier {
     const OutputInfo &in = graph_.info(node.inputs[0]), &out = node.outputs[0];
     const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
     if (!same_type || !node.op->is_identity(node.attrs.get(), node.mode.training.value_or(context_.training))) return false;
-    if (context_.has_backward && !graph_.node(node.inputs[0]).op) return false;  // a copy that was made so that the original may change
-    return !node.mode.is_paused;                                                 // it still stops what flows back
+    if (context_.has_backward && !node.op->is_view && !graph_.node(node.inputs[0]).op)
+      return false;               // a copy that was made so that the original may change
+    return !node.mode.is_paused;  // it still stops what flows back
   }
   // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
   bool may_be_output(size_t source) const {

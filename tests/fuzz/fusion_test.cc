@@ -86,8 +86,11 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
     }
     case 22: return abs(a).sum(Shape{last}, true) + 1;
     case 23: return broadcast_like(a.mean(Shape{last}, true), a) * ones_like(a) - a;
-    case 24: return a.shape() == Shape{inputs.rows, length} ? pick(a, inputs.index, {.keepdims = true}) : a;
-    case 25: return a.shape() == Shape{inputs.rows, length} ? broadcast_sub(b, pick(log_softmax(a), inputs.index, {.keepdims = true})) : b;
+    case 24: return a.shape() == Shape{inputs.rows, length} ? pick(a, inputs.index, {.keepdims = true, .mode = "clip"}) : a;
+    case 25:
+      return a.shape() == Shape{inputs.rows, length}
+                 ? broadcast_sub(b, pick(log_softmax(a), inputs.index, {.keepdims = true, .mode = "clip"}))
+                 : b;
     case 26: {
       if (a.shape()[last] != length) return a * 2;
       const Tensor y = layer_norm(a * 0.5, gamma.astype(a.dtype()), gamma.astype(a.dtype()), {.eps = 0.01});
@@ -98,7 +101,7 @@ Tensor run_instruction(const Instruction& in, const Tensor& a, const Tensor& b, 
     case 29: return broadcast_mul((inputs.numbers + 1).astype(a.dtype()), a);
     case 30: return where(broadcast_equal(inputs.numbers, slice_axis(inputs.numbers, {.axis = 0, .begin = 0, .end = 1})), b, a * 0.5);
     case 31: return broadcast_add(b, expand_dims(square(a).mean(Shape{last}), {.axis = last}));
-    case 32: return a.shape() == Shape{inputs.rows, length} ? broadcast_add(a, pick(softmax(a), inputs.index).mean()) : a;
+    case 32: return a.shape() == Shape{inputs.rows, length} ? broadcast_add(a, pick(softmax(a), inputs.index, {.mode = "clip"}).mean()) : a;
     case 33: return broadcast_add(tanh(a), (tanh(a) * 0.5).sum(Shape{0}, true));
     case 34: return broadcast_sub(b, (log_softmax(a) * a).mean());
     default: return square(a) - a;
