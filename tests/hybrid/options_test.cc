@@ -48,6 +48,22 @@ TEST(HybridOptions, PlansAreBounded) {
   EXPECT_EQ(f.cache().stats().plans, 5);  // the plan for 1 had gone
 }
 
+TEST(HybridOptions, APrefixThatOnlyGrowsIsNotPlannedPerToken) {
+  auto f = hybrid([](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 20; ++i) y = tanh(y) * 1.5;
+    return y;
+  });
+  for (int64_t n = 1; n <= 60; ++n) EXPECT_TRUE(same_bits(f(ones({n})), f(ones({n + 1}))[Slice(0, n)])) << n;
+  EXPECT_EQ(f.cache().stats().traces, 1);
+  const int64_t planned = f.cache().stats().plans;
+  for (int64_t n = 100; n <= 200; ++n) f(ones({n}));  // never met before, never met again
+  EXPECT_EQ(f.cache().stats().plans, planned);
+  for (int64_t n = 100; n <= 200; ++n) f(ones({n}));  // the next text
+  EXPECT_EQ(f.cache().stats().plans, planned + 101);
+  EXPECT_EQ(f.cache().stats().traces, 1);
+}
+
 struct Branching : nn::HybridBlock {
   Tensor forward(const Tensor& x) override { return x.sum() > 0 ? x : -x; }
 };
