@@ -1,7 +1,9 @@
 // Block and HybridBlock: networks written imperatively; hybridize() runs them as compiled programs.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <typeinfo>
@@ -161,12 +163,12 @@ class HybridBlock : public Block {
   void save(const std::string& path);
   Symbol symbol();  // the traced program; by tracing symbols when no call has been made
 
-  std::string explain() const { return cache_->explain(); }
-  std::string memory_plan() const { return cache_->memory_plan(); }
+  std::string explain() const { return held_cache()->explain(); }
+  std::string memory_plan() const { return held_cache()->memory_plan(); }
   // The graph that runs, or the one traced, for graphviz and as a picture.
-  std::string to_dot(bool before = false) const { return (before ? cache_->graph_before() : cache_->graph_after()).to_dot(); }
-  std::string to_svg(bool before = false) const { return before ? cache_->svg_before() : cache_->svg_after(); }
-  HybridCache& cache() { return *cache_; }
+  std::string to_dot(bool before = false) const { return (before ? held_cache()->graph_before() : held_cache()->graph_after()).to_dot(); }
+  std::string to_svg(bool before = false) const { return before ? held_cache()->svg_before() : held_cache()->svg_after(); }
+  HybridCache& cache() { return *held_cache(); }  // until the next hybridize()
 
  protected:
   Tensors call(const Tensors& inputs) override;
@@ -174,8 +176,14 @@ class HybridBlock : public Block {
 
  private:
   std::unique_ptr<HybridCache> make_cache(HybridOptions options);
-  bool active_ = false;
-  std::unique_ptr<HybridCache> cache_;
+  // Whoever uses the cache holds it: hybridize() may put another in its place meanwhile.
+  std::shared_ptr<HybridCache> held_cache() const {
+    const std::lock_guard lock(cache_mutex_);
+    return cache_;
+  }
+  std::atomic<bool> active_ = false;
+  mutable std::mutex cache_mutex_;
+  std::shared_ptr<HybridCache> cache_;
 };
 
 // A block made of a graph: a loaded model runs, trains and hybridizes like any other.

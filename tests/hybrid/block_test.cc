@@ -273,6 +273,33 @@ TEST(Block, RandomShapesNeedNoNewTraceAndNoMoreMemory) {
   EXPECT_LE(memory_stats().live, baseline * 11 / 10);
 }
 
+TEST(Threads, HybridizeAndExplainWhileOthersCall) {
+  nn::HybridSequential net;
+  net.add(nn::Dense(8, {.activation = "tanh", .in_units = 4}), nn::Dense(3, {.in_units = 8}));
+  net.initialize();
+  const Tensor x = random_tensor({2, 4}, DType::float32, 5);
+  const Tensor want = net(x);
+  net.hybridize();
+  net(x);
+  std::atomic<bool> done = false;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      while (!done)
+        if (!close(net(x), want)) ++wrong;
+    });
+  for (int i = 0; i < 100; ++i) {
+    net.hybridize(i % 5 != 4);
+    net.explain();
+    if (i % 7 == 0) net.clear_caches();
+    std::this_thread::yield();
+  }
+  done = true;
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Block, RandomLengthsNeedNoNewTraceAndNoMoreMemory) {
   nn::HybridSequential net;
   net.add(nn::Dense(32, {.activation = "tanh", .flatten = false}), nn::HybridLambda([](const Tensor& x) { return x.mean(Shape{1}); }),

@@ -17,7 +17,7 @@ namespace gluino {
 HybridBlock::HybridBlock() : cache_(make_cache({})) {}
 HybridBlock::HybridBlock(std::string prefix) : Block(std::move(prefix)), cache_(make_cache({})) {}
 HybridBlock::HybridBlock(HybridBlock&& other)
-    : Block(std::move(other)), active_(other.active_), cache_(make_cache(other.cache_->options())) {}
+    : Block(std::move(other)), active_(other.active_.load()), cache_(make_cache(other.cache_->options())) {}
 HybridBlock::~HybridBlock() = default;
 
 std::unique_ptr<HybridCache> HybridBlock::make_cache(HybridOptions options) {
@@ -32,11 +32,15 @@ void HybridBlock::check_child(const std::string& name, const Block& child) const
 
 void HybridBlock::hybridize(bool active, HybridOptions options) {
   active_ = active;
-  cache_ = make_cache(options);
+  {
+    std::shared_ptr<HybridCache> fresh = make_cache(options);
+    const std::lock_guard lock(cache_mutex_);
+    cache_.swap(fresh);
+  }
   Block::hybridize(active, options);
 }
 void HybridBlock::clear_caches() {
-  cache_->clear();
+  held_cache()->clear();
   Block::clear_caches();
 }
 
@@ -46,12 +50,12 @@ Tensors HybridBlock::call(const Tensors& inputs) {
   // Hooks see concrete tensors at every call: where a block below has one, this one runs its forward, and the children are programs.
   if (has_hooks_below()) return Block::call(inputs);
   return run_with_hooks(inputs, [&] {
-    return cache_->call([this](const Tensors& traced) { return HybridCache::Result{forward(traced), nullptr}; }, inputs).tensors;
+    return held_cache()->call([this](const Tensors& traced) { return HybridCache::Result{forward(traced), nullptr}; }, inputs).tensors;
   });
 }
 
 Symbol HybridBlock::symbol() {
-  if (active_ && cache_->stats().calls > 0) return cache_->symbol();
+  if (const auto cache = held_cache(); active_ && cache->stats().calls > 0) return cache->symbol();
   try {
     return call_symbols({sym::var("data")});
   } catch (const UserError& e) {
@@ -78,14 +82,14 @@ static NamedTensors exported(const Symbol& symbol, const HybridBlock& block, Hyb
 void HybridBlock::export_model(const std::string& path, int epoch) {
   if (epoch < 0) raise<UserError>("export_model: epoch {} is negative", epoch);
   const Symbol s = symbol();
-  const std::string params = write_params(exported(s, *this, active_ ? cache_.get() : nullptr)), json = s.to_json();
+  const std::string params = write_params(exported(s, *this, active_ ? held_cache().get() : nullptr)), json = s.to_json();
   // Both are complete before either gets its name, the parameters first: imports() tells where they do not belong together.
   write_files({{fmt::format("{}-{:04}.params", path, epoch), params}, {path + "-symbol.json", json}});
 }
 
 void HybridBlock::save(const std::string& path) {
   const Symbol s = symbol();
-  const NamedTensors tensors = exported(s, *this, active_ ? cache_.get() : nullptr);
+  const NamedTensors tensors = exported(s, *this, active_ ? held_cache().get() : nullptr);
   nlohmann::json meta{{"format", "gluino"}, {"version", 1}, {"inputs", nlohmann::json::array()}};
   for (const std::string& name : s.list_inputs())
     if (!find_tensor(tensors, "arg:" + name) && !find_tensor(tensors, "aux:" + name)) meta["inputs"].push_back(name);
