@@ -106,10 +106,6 @@ class Parameter:
             if "float" in array._dtype_name:  # whole numbers are not learnt
                 array.attach_grad(self._grad_req)
 
-    @property
-    def stype(self):
-        return "default"
-
     # ---- first values
 
     def initialize(self, init=None, ctx=None, default_init=initializer.Uniform(), force_reinit=False, device=None):

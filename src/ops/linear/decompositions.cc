@@ -1,23 +1,12 @@
 // np.linalg's decompositions of batches of matrices, through LAPACK. Gradients are written with operators.
-#include <lapacke.h>
-
 #include <cmath>
 
+#include "ops/linear/lapack.h"
 #include "ops/linear/matrices.h"
 #include "tensor/impl.h"
 
 namespace gluino::ops {
 namespace {
-
-#define LAPACK(name, ...)                   \
-  [&] {                                     \
-    if constexpr (std::is_same_v<T, float>) \
-      return LAPACKE_s##name(__VA_ARGS__);  \
-    else                                    \
-      return LAPACKE_d##name(__VA_ARGS__);  \
-  }()
-
-lapack_int as_int(int64_t n) { return static_cast<lapack_int>(n); }
 
 // ---- how gradients are written
 Tensor product(const Tensor& a, const Tensor& b, bool ta = false, bool tb = false) {

@@ -1,24 +1,14 @@
 // Linear algebra on batches of matrices through LAPACK. Gradients are written with operators.
 #include <cblas.h>
-#include <lapacke.h>
 
 #include <cmath>
 
+#include "ops/linear/lapack.h"
 #include "ops/linear/matrices.h"
 #include "tensor/impl.h"
 
 namespace gluino::ops {
 namespace {
-
-#define LAPACK(name, ...)                   \
-  [&] {                                     \
-    if constexpr (std::is_same_v<T, float>) \
-      return LAPACKE_s##name(__VA_ARGS__);  \
-    else                                    \
-      return LAPACKE_d##name(__VA_ARGS__);  \
-  }()
-
-static lapack_int as_int(int64_t n) { return static_cast<lapack_int>(n); }
 
 // ---- how gradients are written
 static Tensor swapped(const Tensor& t) { return call("SwapAxis", {t}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}}); }
