@@ -254,6 +254,12 @@ def operator_overhead(build, rounds):
     return {op: {name: statistics.median(t) for name, t in row.items()} for op, row in times.items()}
 
 
+def generation(build, rounds):
+    """Microseconds of a token of a 12-layer decoder, eager and hybridized, and how many plans the later run still made."""
+    runs = [json.loads(quietly([str(build / "bench" / "generation_bench")])) for _ in range(rounds)]
+    return {kind: {k: statistics.median(r[kind][k] for r in runs) for k in row} for kind, row in runs[0].items()}
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
@@ -273,7 +279,7 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead"]
+    sections = ["table", "busy", "first", "overhead", "generation"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
@@ -292,7 +298,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
-               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}}
+               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -307,6 +313,8 @@ def main():
         results["first"] = first_calls(commands, min(o.rounds, 3), o.seconds)
     if "overhead" in chosen:
         results["overhead"] = operator_overhead(o.build, min(o.rounds, 3))
+    if "generation" in chosen:
+        results["generation"] = generation(o.build, min(o.rounds, 3))
     print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 

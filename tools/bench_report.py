@@ -144,6 +144,13 @@ def first_section(results):
     return ["## First call", "", *table(header, body)]
 
 
+def generation_section(results):
+    body = [[kind, number(row["eager_us"]), number(row["hybridized_us"]), f"{row['eager_us'] / row['hybridized_us']:.2f}", number(row["first_us"]),
+             str(int(row["traces"])), str(int(row["plans_later"]))] for kind, row in results["generation"].items()]
+    header = ["µs a token", "eager", "hybridized", "eager / hybridized", "the first 200", "traces", "plans for the next 200"]
+    return ["## A 12-layer decoder generates 200 tokens, one thread", "", *table(header, body)]
+
+
 def overhead_section(results):
     body = []
     for op, row in results["overhead"].items():
@@ -160,7 +167,7 @@ def markdown(results):
     lines += [f"- {PEERS[p]} is not here: {why}" for p, why in results["missing"].items()] + [""]
     for threads in results["threads"]:
         lines += threads_section(results, threads)
-    for name, section in {"busy": busy_section, "first": first_section, "overhead": overhead_section}.items():
+    for name, section in {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section}.items():
         if results[name]:
             lines += section(results)
     failures = sorted({f"- {TITLES[w]}, {COLUMNS.get(c, c)}: {cell['error']}" for rows in [*results["threads"].values(), results["busy"]]

@@ -3,13 +3,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <typeinfo>
 #include <vector>
 
 #include "gluino/hybrid.h"
+#include "gluino/lock.h"
 #include "gluino/parameter.h"
 #include "gluino/symbol.h"
 
@@ -33,9 +33,9 @@ class Block {
   virtual Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c);
   virtual Tensors forward(const Tensors& inputs);
 
-  Tensor operator()(const Tensor& x) { return call({x}).at(0); }
-  Tensor operator()(const Tensor& a, const Tensor& b) { return call({a, b}).at(0); }
-  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) { return call({a, b, c}).at(0); }
+  Tensor operator()(const Tensor& x) { return first_of(call({x})); }
+  Tensor operator()(const Tensor& a, const Tensor& b) { return first_of(call({a, b})); }
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) { return first_of(call({a, b, c})); }
   Tensors operator()(const Tensors& inputs) { return call(inputs); }
   // The symbolic program: net(sym::var("data")).
   Symbol operator()(const Symbol& x) { return call_symbols({x}); }
@@ -47,10 +47,16 @@ class Block {
   void add_children(B&... children) {
     (add_child(std::to_string(children_.size()), children), ...);
   }
+  // `names` are the members' names with commas between them, as the macro GLUINO_CHILDREN writes them.
+  template <class... B>
+  void add_named_children(std::string_view names, B&... children) {
+    (add_child(take_name(names), children), ...);
+  }
   // Children that this block owns.
   void own_child(const std::string& name, std::shared_ptr<Block> child);
   void replace_child(const std::string& name, std::shared_ptr<Block> child);
   Block& child(const std::string& name) const;
+  Block& child(size_t number) const;
   struct Child {
     std::string name;
     Block* block;
@@ -112,7 +118,10 @@ class Block {
 
  private:
   friend class Parameter;
+  Tensor first_of(Tensors results) const;
+  static std::string take_name(std::string_view& names);  // the first one, which is left out then
   void attach(const std::string& name, Block& child);
+  void check_no_cycle(const Block& child) const;
   void collect(const std::string& path, ParameterDict& structural) const;
   void name_scope(const std::string& prefix) const;
   std::optional<std::string> own_prefix_;
@@ -130,20 +139,8 @@ class Block {
 
 std::ostream& operator<<(std::ostream& os, const Block& block);
 
-#define GLUINO_CHILDREN_1(a) add_child(#a, a)
-#define GLUINO_CHILDREN_2(a, ...) add_child(#a, a), GLUINO_CHILDREN_1(__VA_ARGS__)
-#define GLUINO_CHILDREN_3(a, ...) add_child(#a, a), GLUINO_CHILDREN_2(__VA_ARGS__)
-#define GLUINO_CHILDREN_4(a, ...) add_child(#a, a), GLUINO_CHILDREN_3(__VA_ARGS__)
-#define GLUINO_CHILDREN_5(a, ...) add_child(#a, a), GLUINO_CHILDREN_4(__VA_ARGS__)
-#define GLUINO_CHILDREN_6(a, ...) add_child(#a, a), GLUINO_CHILDREN_5(__VA_ARGS__)
-#define GLUINO_CHILDREN_7(a, ...) add_child(#a, a), GLUINO_CHILDREN_6(__VA_ARGS__)
-#define GLUINO_CHILDREN_8(a, ...) add_child(#a, a), GLUINO_CHILDREN_7(__VA_ARGS__)
-#define GLUINO_CHILDREN_PICK(a, b, c, d, e, f, g, h, name, ...) name
-// Registers members as children under their own names: GLUINO_CHILDREN(hidden, output); up to eight at a time.
-#define GLUINO_CHILDREN(...)                                                                                                       \
-  GLUINO_CHILDREN_PICK(__VA_ARGS__, GLUINO_CHILDREN_8, GLUINO_CHILDREN_7, GLUINO_CHILDREN_6, GLUINO_CHILDREN_5, GLUINO_CHILDREN_4, \
-                       GLUINO_CHILDREN_3, GLUINO_CHILDREN_2, GLUINO_CHILDREN_1)                                                    \
-  (__VA_ARGS__)
+// Registers members as children under their own names: GLUINO_CHILDREN(hidden, output).
+#define GLUINO_CHILDREN(...) add_named_children(#__VA_ARGS__, __VA_ARGS__)
 
 // A block whose forward can be traced: all its children are hybrid too.
 class HybridBlock : public Block {
@@ -176,13 +173,14 @@ class HybridBlock : public Block {
 
  private:
   std::unique_ptr<HybridCache> make_cache(HybridOptions options);
+  HybridCache::Traced traced();
   // Whoever uses the cache holds it: hybridize() may put another in its place meanwhile.
   std::shared_ptr<HybridCache> held_cache() const {
     const std::lock_guard lock(cache_mutex_);
     return cache_;
   }
   std::atomic<bool> active_ = false;
-  mutable std::mutex cache_mutex_;
+  mutable NoForkMutex cache_mutex_;
   std::shared_ptr<HybridCache> cache_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "gluino/structure.h"
 #include "gluino/symbol.h"
@@ -50,8 +51,14 @@ class HybridCache {
   const HybridOptions& options() const;
   HybridStats stats() const;
 
-  // The whole program as one graph; raises UserError when it reads values and so is several.
-  Symbol symbol() const;
+  // The whole program as one graph, and the tensors that it captured, by their names; raises UserError when it reads values and so is
+  // several. Nothing where nothing is compiled.
+  struct Traced {
+    Symbol symbol;
+    std::vector<std::pair<std::string, Tensor>> captured;
+  };
+  std::optional<Traced> traced() const;
+  Symbol symbol() const;                           // that graph; raises UserError where there is none
   std::string explain() const;                     // graphs before and after, guards, memory, time of each stage
   std::string memory_plan() const;                 // of the most recent plan
   Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none

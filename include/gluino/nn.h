@@ -21,6 +21,9 @@ class Chain : public Base {
   explicit Chain(std::string prefix) : Base(std::move(prefix)) {}
   template <class... B>
   requires(std::is_base_of_v<Block, std::decay_t<B>>&&...) void add(B&&... blocks) {
+    static_assert((!std::is_lvalue_reference_v<B> && ...),
+                  "add(layer) would leave the caller an empty layer: write add(nn::Dense(4)), add<nn::Dense>(4), add(std::move(layer)), or "
+                  "share a std::shared_ptr");
     (this->own_child(std::to_string(size()), std::make_shared<std::decay_t<B>>(std::move(blocks))), ...);
   }
   template <class B, class... A>
@@ -29,8 +32,12 @@ class Chain : public Base {
     this->own_child(std::to_string(size()), block);
     return *block;
   }
+  template <std::derived_from<Block> B>
+  void add(std::shared_ptr<B> block) {
+    this->own_child(std::to_string(size()), std::move(block));
+  }
   size_t size() const { return this->children().size(); }
-  Block& operator[](size_t i) const { return *this->children().at(i).block; }
+  Block& operator[](size_t i) const { return this->child(i); }
   using Base::forward;
   Tensors forward(const Tensors& inputs) override { return run_in_order(this->children(), inputs); }
 };

@@ -4,8 +4,8 @@
 //   };
 #pragma once
 #include <memory>
-#include <mutex>
 
+#include "gluino/lock.h"
 #include "gluino/structure.h"
 
 namespace gluino {
@@ -47,7 +47,7 @@ class Setting {
       detail::Structure<T>::flatten(value, none, text);
       return text;
     }
-    mutable std::mutex mutex;
+    mutable NoForkMutex mutex;
     T value{};
   };
   std::shared_ptr<State> state_;

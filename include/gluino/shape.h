@@ -45,9 +45,9 @@ class Shape {
   bool empty() const { return size_ == 0; }
   const int64_t* data() const { return capacity_ ? heap_ : inline_; }
   int64_t* data() { return capacity_ ? heap_ : inline_; }
-  int64_t operator[](int i) const { return data()[i]; }
-  int64_t& operator[](int i) { return data()[i]; }
-  int64_t back() const { return data()[size_ - 1]; }
+  int64_t operator[](int i) const { return data()[checked(i)]; }
+  int64_t& operator[](int i) { return data()[checked(i)]; }
+  int64_t back() const { return data()[checked(size_ - 1)]; }
   const int64_t* begin() const { return data(); }
   const int64_t* end() const { return data() + size_; }
   int64_t* begin() { return data(); }
@@ -67,6 +67,12 @@ class Shape {
   bool operator==(const Shape& o) const { return size_ == o.size_ && std::equal(begin(), end(), o.begin()); }
 
  private:
+  int checked(int i) const {
+    if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(size_)) [[unlikely]]
+      no_such_extent(i);
+    return i;
+  }
+  [[noreturn]] void no_such_extent(int i) const;  // an IndexError
   void assign(const int64_t* dims, int n);
   void steal(Shape& o) {
     size_ = o.size_;

@@ -1,6 +1,7 @@
 // Tensor: the one value type. Concrete (owns or views memory) or symbolic (names a value of a graph being built).
 // Every operator function takes and returns Tensors, so one piece of user code serves both.
 #pragma once
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <optional>
@@ -17,12 +18,15 @@ struct DLManagedTensor;
 
 namespace gluino {
 
+class Tensor;
 namespace detail {
 class TensorImpl;
 void retain_ref(TensorImpl* impl);
 void release_ref(TensorImpl* impl);
+enum class Operation : uint8_t { add, subtract, multiply, divide, modulo, equal, not_equal, less, less_equal, greater, greater_equal };
+// tensor op number, or number op tensor. `is_whole`: the number is of an integral type.
+Tensor with_number(Operation op, const Tensor& tensor, double number, bool is_whole, bool number_first = false);
 }  // namespace detail
-class Tensor;
 class IndexedTensor;
 using Tensors = std::vector<Tensor>;
 
@@ -46,6 +50,30 @@ struct TensorOptions {
 };
 
 class Index;
+
+// The axes of a reduction: x.sum(), x.sum(1), x.sum({0, 2}).
+class Axes {
+ public:
+  Axes() = default;  // all of them
+  Axes(std::nullopt_t) {}
+  Axes(std::integral auto axis) : axes_(Shape{static_cast<int64_t>(axis)}) {}
+  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}
+  Axes(Shape axes) : axes_(std::move(axes)) {}
+  Axes(std::optional<Shape> axes) : axes_(std::move(axes)) {}
+  const std::optional<Shape>& axes() const { return axes_; }
+
+ private:
+  std::optional<Shape> axes_;
+};
+
+// A number of C++ beside a tensor. Whole numbers keep the dtype of whole tensors, fractions (2.0 too) make them float32.
+// What becomes a number by itself, as a Setting<double> does, is one.
+template <class N>
+concept Number = requires(const N& n) {
+  requires std::is_arithmetic_v<decltype(+n)>;
+};
+template <Number N>
+inline constexpr bool is_whole_number = std::is_integral_v<decltype(+std::declval<const N&>())>;
 
 class Tensor {
  public:
@@ -88,10 +116,10 @@ class Tensor {
   Tensor to(Device device) const;
   Tensor reshape(const Shape& shape, bool reverse = false) const;  // shares memory; 0, -1, -2, -3, -4 as in MXNet
   Tensor transpose(const Shape& axes = {}) const;
-  Tensor sum(std::optional<Shape> axis = {}, bool keepdims = false) const;
-  Tensor mean(std::optional<Shape> axis = {}, bool keepdims = false) const;
-  Tensor max(std::optional<Shape> axis = {}, bool keepdims = false) const;
-  Tensor min(std::optional<Shape> axis = {}, bool keepdims = false) const;
+  Tensor sum(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor mean(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor max(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor min(const Axes& axes = {}, bool keepdims = false) const;
 
   // Indexing as in NumPy: x[2], x[{Slice(1, 3), kEllipsis, -1}], x[mask]. What x[...] gives can be assigned to.
   IndexedTensor operator[](const Index& index) const;
@@ -105,11 +133,18 @@ class Tensor {
   Tensor& operator-=(const Tensor& rhs);
   Tensor& operator*=(const Tensor& rhs);
   Tensor& operator/=(const Tensor& rhs);
-  Tensor& operator+=(double rhs);
-  Tensor& operator-=(double rhs);
-  Tensor& operator*=(double rhs);
-  Tensor& operator/=(double rhs);
+  Tensor& operator+=(Number auto rhs) { return update(detail::Operation::add, static_cast<double>(rhs), is_whole_number<decltype(rhs)>); }
+  Tensor& operator-=(Number auto rhs) {
+    return update(detail::Operation::subtract, static_cast<double>(rhs), is_whole_number<decltype(rhs)>);
+  }
+  Tensor& operator*=(Number auto rhs) {
+    return update(detail::Operation::multiply, static_cast<double>(rhs), is_whole_number<decltype(rhs)>);
+  }
+  Tensor& operator/=(Number auto rhs) {
+    return update(detail::Operation::divide, static_cast<double>(rhs), is_whole_number<decltype(rhs)>);
+  }
   Tensor operator-() const;
+  Tensor operator~() const;  // not, of truth values; the bits turned around, of whole numbers
 
   // Autograd; defined in src/autograd.
   void attach_grad(GradReq req = GradReq::write);
@@ -129,8 +164,8 @@ class Tensor {
  private:
   void note_write();
   void* raw_data(DType expected) const;
-  Tensor& update(std::string_view op, const Tensor& rhs);
-  Tensor& update(std::string_view scalar_op, double rhs);
+  Tensor& update(detail::Operation op, const Tensor& rhs);
+  Tensor& update(detail::Operation op, double rhs, bool is_whole);
   Ref<detail::TensorImpl> impl_;
 };
 
@@ -162,12 +197,13 @@ class IndexedTensor : public Tensor {
   void operator-=(const Tensor& rhs) &&;
   void operator*=(const Tensor& rhs) &&;
   void operator/=(const Tensor& rhs) &&;
-  void operator+=(double rhs) &&;
-  void operator-=(double rhs) &&;
-  void operator*=(double rhs) &&;
-  void operator/=(double rhs) &&;
+  void operator+=(Number auto rhs) && { std::move(*this).store(*this + rhs); }
+  void operator-=(Number auto rhs) && { std::move(*this).store(*this - rhs); }
+  void operator*=(Number auto rhs) && { std::move(*this).store(*this * rhs); }
+  void operator/=(Number auto rhs) && { std::move(*this).store(*this / rhs); }
 
  private:
+  void store(const Tensor& changed) &&;  // what an operator in place gives
   Tensor source_;
   std::vector<Index> index_;
 };
@@ -180,6 +216,11 @@ Tensor arange(double stop, TensorOptions options = {});
 Tensor arange(double start, double stop, double step = 1, TensorOptions options = {});
 Tensor linspace(double start, double stop, int64_t count, bool endpoint = true, TensorOptions options = {});
 Tensor eye(int64_t rows, int64_t columns = 0, int64_t k = 0, TensorOptions options = {});
+inline Tensor zeros(const Shape& shape, DType dtype) { return zeros(shape, TensorOptions{.dtype = dtype}); }
+inline Tensor ones(const Shape& shape, DType dtype) { return ones(shape, TensorOptions{.dtype = dtype}); }
+inline Tensor full(const Shape& shape, double value, DType dtype) { return full(shape, value, TensorOptions{.dtype = dtype}); }
+inline Tensor empty(const Shape& shape, DType dtype) { return empty(shape, TensorOptions{.dtype = dtype}); }
+inline Tensor arange(double stop, DType dtype) { return arange(stop, TensorOptions{.dtype = dtype}); }
 Tensor zeros_like(const Tensor& like);
 Tensor ones_like(const Tensor& like);
 Tensor full_like(const Tensor& like, double value);
@@ -198,33 +239,35 @@ struct NestedList {
   bool is_list = false;
 };
 Tensor tensor(std::initializer_list<NestedList> values, TensorOptions options = {});
+inline Tensor tensor(std::initializer_list<NestedList> values, DType dtype) { return tensor(values, TensorOptions{.dtype = dtype}); }
 
-Tensor operator+(const Tensor& a, const Tensor& b);
-Tensor operator-(const Tensor& a, const Tensor& b);
-Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Tensor& b);
-Tensor operator%(const Tensor& a, const Tensor& b);
-Tensor operator==(const Tensor& a, const Tensor& b);
-Tensor operator!=(const Tensor& a, const Tensor& b);
-Tensor operator<(const Tensor& a, const Tensor& b);
-Tensor operator<=(const Tensor& a, const Tensor& b);
-Tensor operator>(const Tensor& a, const Tensor& b);
-Tensor operator>=(const Tensor& a, const Tensor& b);
-Tensor operator+(const Tensor& a, double b);
-Tensor operator-(const Tensor& a, double b);
-Tensor operator*(const Tensor& a, double b);
-Tensor operator/(const Tensor& a, double b);
-Tensor operator%(const Tensor& a, double b);
-Tensor operator+(double a, const Tensor& b);
-Tensor operator-(double a, const Tensor& b);
-Tensor operator*(double a, const Tensor& b);
-Tensor operator/(double a, const Tensor& b);
-Tensor operator==(const Tensor& a, double b);
-Tensor operator!=(const Tensor& a, double b);
-Tensor operator<(const Tensor& a, double b);
-Tensor operator<=(const Tensor& a, double b);
-Tensor operator>(const Tensor& a, double b);
-Tensor operator>=(const Tensor& a, double b);
+// Dtypes follow NumPy's rules with float32 as the default: comparisons give truth values, whole numbers divided by whole
+// numbers are float32, truth values beside whole numbers are int64. (Python's mx.nd keeps MXNet's.)
+Tensor operator&(const Tensor& a, const Tensor& b);  // and, of truth values; common bits, of whole numbers
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+#define GLUINO_OPERATOR(symbol, name)                                                                         \
+  Tensor operator symbol(const Tensor& a, const Tensor& b);                                                   \
+  template <std::derived_from<Tensor> T, Number N>                                                            \
+  Tensor operator symbol(const T& a, const N& b) {                                                            \
+    return detail::with_number(detail::Operation::name, a, static_cast<double>(b), is_whole_number<N>);       \
+  }                                                                                                           \
+  template <Number N, std::derived_from<Tensor> T>                                                            \
+  Tensor operator symbol(const N& a, const T& b) {                                                            \
+    return detail::with_number(detail::Operation::name, b, static_cast<double>(a), is_whole_number<N>, true); \
+  }
+GLUINO_OPERATOR(+, add)
+GLUINO_OPERATOR(-, subtract)
+GLUINO_OPERATOR(*, multiply)
+GLUINO_OPERATOR(/, divide)
+GLUINO_OPERATOR(%, modulo)
+GLUINO_OPERATOR(==, equal)
+GLUINO_OPERATOR(!=, not_equal)
+GLUINO_OPERATOR(<, less)
+GLUINO_OPERATOR(<=, less_equal)
+GLUINO_OPERATOR(>, greater)
+GLUINO_OPERATOR(>=, greater_equal)
+#undef GLUINO_OPERATOR
 
 // Like NumPy's: rows in brackets, elided in the middle when there are more than 1000 elements.
 std::ostream& operator<<(std::ostream& os, const Tensor& t);

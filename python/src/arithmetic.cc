@@ -87,6 +87,15 @@ Tensor promoted(const Tensor& t, PyObject* scalar, Flavour flavour, bool divides
   return flavour == kNumpy && !is_floating(t.dtype()) && (divides || PyFloat_Check(scalar)) ? t.astype(DType::float32) : t;
 }
 
+Tensor of_number(const OpDef& op, const Tensor& t, double number) {
+  const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number}};
+  return apply_one(op, {&t, 1}, op.make_attrs(attrs));
+}
+Tensor of_two(const OpDef& op, const Tensor& a, const Tensor& b) {
+  const Tensor inputs[] = {a, b};
+  return apply_one(op, inputs, op.default_attrs);
+}
+
 PyObject* with_scalar(const Binary& b, const OpDef& op, PyObject* value, PyObject* scalar, Flavour flavour) {
   const Tensor t = promoted(unwrap(value), scalar, flavour, &b == &kBinaries[kDivide]);
   const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number(scalar)}};
@@ -148,6 +157,11 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     if (!is_value(b) && !is_number(b)) return not_implemented();
     Tensor target = unwrap(a);
     const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
+    if (flavour_of(a) == kLegacy && !is_floating(target.dtype())) {  // mx.nd stores what it gets as whole numbers
+      target.assign(is_value(b) ? of_two(*resolved(kind).broadcast, target, unwrap(b))
+                                : of_number(*resolved(kind).scalar, target, number(b)));
+      return Py_NewRef(a);
+    }
     auto update = [&](const auto& rhs) {
       if constexpr (kind == kAdd) target += rhs;
       if constexpr (kind == kSubtract) target -= rhs;
@@ -157,10 +171,11 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     };
     if (is_value(b))
       update(unwrap(b));
+    else if (PyLong_Check(b))
+      update(static_cast<int64_t>(number(b)));
     else
       update(number(b));
-    Py_INCREF(a);
-    return a;
+    return Py_NewRef(a);
   });
 }
 

@@ -109,7 +109,11 @@ static Index index_part(PyObject* o) {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
     return Slice(part(s->start), part(s->stop), part(s->step).value_or(1));
   }
-  if (is_array(o) || is_symbol(o)) return Index(unwrap(o));
+  if (is_array(o) || is_symbol(o)) {
+    // Arrays are float32 unless told otherwise, and MXNet takes them as indices.
+    const Tensor t = unwrap(o);
+    return Index(is_floating(t.dtype()) ? t.astype(DType::int64) : t);
+  }
   if (PyBool_Check(o) || PyFloat_Check(o)) throw py::index_error(std::string("an index cannot be a ") + Py_TYPE(o)->tp_name);
   if (PyIndex_Check(o) && !PySequence_Check(o)) return Index(to_int(o));
   const py::object numpy = py::module_::import("numpy").attr("asarray")(py::handle(o));

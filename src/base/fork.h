@@ -1,7 +1,9 @@
 // What a child made by fork must find in order. It has the thread that forked and no other: what these had locked would stay locked, and
 // what they were changing half changed, for ever. So a fork waits until no thread is in the middle of something of that kind.
 #pragma once
-#include <mutex>
+#include <memory>
+
+#include "gluino/lock.h"
 
 namespace gluino {
 
@@ -9,35 +11,32 @@ namespace gluino {
 // no code of the user's and waits for no other thread, except for a NoForkMutex.
 class NoForkScope {
  public:
-  NoForkScope();
-  ~NoForkScope();
+  NoForkScope() { detail::enter_no_fork(); }
+  ~NoForkScope() { detail::leave_no_fork(); }
   NoForkScope(const NoForkScope&) = delete;
   NoForkScope& operator=(const NoForkScope&) = delete;
 };
 
-namespace detail {
-void enter_no_fork();
-void leave_no_fork();
-}  // namespace detail
-
-// A mutex that is never held when a process forks. It is held for as short a time as a NoForkScope may be.
-template <class Mutex>
-class BasicNoForkMutex {
+// A mutex that may be held for long, also while code of the user's runs: a fork does not wait for it, and the child has a new one. What it
+// guards must be whole at any moment.
+class PerProcessMutex {
  public:
-  void lock() {
-    detail::enter_no_fork();
-    mutex_.lock();
-  }
-  void unlock() {
-    mutex_.unlock();
-    detail::leave_no_fork();
-  }
+  class Lock {
+   public:
+    explicit Lock(std::shared_ptr<std::mutex> m) : mutex_(std::move(m)), lock_(*mutex_) {}
+    void unlock() { lock_.unlock(); }
+
+   private:
+    std::shared_ptr<std::mutex> mutex_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  Lock lock();
 
  private:
-  Mutex mutex_;
+  NoForkMutex guard_;
+  std::shared_ptr<std::mutex> mutex_;
+  int generation_ = -1;
 };
-using NoForkMutex = BasicNoForkMutex<std::mutex>;
-using NoForkRecursiveMutex = BasicNoForkMutex<std::recursive_mutex>;
 
 bool is_forked();  // whether this process was made by fork from one that had loaded the library
 

@@ -21,7 +21,10 @@ Shape Shape::filled(int n, int64_t value) {
   return s;
 }
 
+void Shape::no_such_extent(int i) const { raise<IndexError>("extent {} of shape {} was asked for, which has {}", i, *this, size_); }
+
 void Shape::insert(int position, int64_t extent) {
+  if (position < 0 || position > size_) no_such_extent(position);
   int64_t buffer[kMaxAxes + 1];
   std::copy(begin(), begin() + position, buffer);
   buffer[position] = extent;
@@ -30,6 +33,7 @@ void Shape::insert(int position, int64_t extent) {
 }
 
 void Shape::erase(int position) {
+  checked(position);
   std::copy(begin() + position + 1, end(), begin() + position);
   --size_;
 }

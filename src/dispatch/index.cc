@@ -95,6 +95,8 @@ class Planner {
   void add(Ellipsis) {}
   void add(NewAxis) { plan_.basic.push_back(1); }
   void add(const Tensor& t) {
+    if (is_floating(t.dtype()) && (!impl_of(t).symbolic || impl_of(t).symbolic->has_dtype))
+      raise<IndexError>("a tensor of {} cannot be an index; whole numbers and truth values can: astype(int64), or x[x > 0]", t.dtype());
     Tensors arrays{t};
     if (t.dtype() == DType::boolean) {
       for (int i = 0; i < t.ndim(); ++i)

@@ -1,4 +1,5 @@
 // Tensor's methods and operators that are operators of the registry: they run, record and trace like any other.
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -18,36 +19,94 @@ namespace {
     return op;                                               \
   }())
 
-Tensor binary(const OpDef& op, const Tensor& a, const Tensor& b) {
-  const Tensor inputs[] = {a, b};
-  return apply_one(op, inputs, op.default_attrs);
+// The operators of the registry that stand for C++'s.
+struct Spelling {
+  const char *of_two, *with_number, *number_first;
+};
+constexpr Spelling kSpellings[] = {
+    {"broadcast_add", "_plus_scalar", "_plus_scalar"},
+    {"broadcast_sub", "_minus_scalar", "_rminus_scalar"},
+    {"broadcast_mul", "_mul_scalar", "_mul_scalar"},
+    {"broadcast_div", "_div_scalar", "_rdiv_scalar"},
+    {"broadcast_mod", "_mod_scalar", "_rmod_scalar"},
+    {"_npi_equal", "_npi_equal_scalar", "_npi_equal_scalar"},
+    {"_npi_not_equal", "_npi_not_equal_scalar", "_npi_not_equal_scalar"},
+    {"_npi_less", "_npi_less_scalar", "_npi_greater_scalar"},
+    {"_npi_less_equal", "_npi_less_equal_scalar", "_npi_greater_equal_scalar"},
+    {"_npi_greater", "_npi_greater_scalar", "_npi_less_scalar"},
+    {"_npi_greater_equal", "_npi_greater_equal_scalar", "_npi_less_equal_scalar"},
+};
+using detail::Operation;
+
+// Looked up once.
+struct Definitions {
+  const OpDef *of_two, *with_number, *number_first;
+};
+const Definitions& definitions(Operation op) {
+  static const auto all = [] {
+    std::array<Definitions, std::size(kSpellings)> found{};
+    const auto get = [](const char* name) { return &OpRegistry::global().get(name); };
+    for (size_t i = 0; i < found.size(); ++i)
+      found[i] = {get(kSpellings[i].of_two), get(kSpellings[i].with_number), get(kSpellings[i].number_first)};
+    return found;
+  }();
+  return all[static_cast<size_t>(op)];
 }
-Tensor with_scalar(const OpDef& op, const Tensor& a, double scalar) {
-  const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", scalar}};
-  return apply_one(op, {&a, 1}, op.make_attrs(attrs));
+
+bool is_comparison(Operation op) { return op >= Operation::equal; }
+// Variables of a symbol without a dtype count as floating.
+bool is_whole(const Tensor& t) {
+  if (!t.defined()) return false;
+  const detail::TensorImpl& impl = impl_of(t);
+  return !is_floating(impl.dtype) && (!impl.symbolic || impl.symbolic->has_dtype);
+}
+// The dtype in which a tensor of whole numbers or truth values meets a number, by NumPy's rules with float32 as the default.
+DType beside_number(Operation op, DType dtype, double number, bool is_whole_number) {
+  if (is_comparison(op)) return std::floor(number) == number ? dtype : DType::float64;
+  if (op == Operation::divide || !is_whole_number) return DType::float32;
+  return dtype == DType::boolean ? DType::int64 : dtype;
+}
+
+Tensor of_two(Operation op, const Tensor& a, const Tensor& b) {
+  const OpDef& definition = *definitions(op).of_two;
+  if (op == Operation::divide && is_whole(a) && is_whole(b)) return of_two(op, a.astype(DType::float32), b.astype(DType::float32));
+  const Tensor inputs[] = {a, b};
+  return apply_one(definition, inputs, definition.default_attrs);
+}
+Attrs number_attrs(const OpDef& definition, double number) {
+  const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number}};
+  return definition.make_attrs(attrs);
 }
 
 }  // namespace
 
-#define GLUINO_OPERATOR(symbol, op, scalar_op)                                                           \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return binary(GLUINO_FIXED_OP(op), a, b); } \
-  Tensor operator symbol(const Tensor& a, double b) { return with_scalar(GLUINO_FIXED_OP(scalar_op), a, b); }
-GLUINO_OPERATOR(+, "broadcast_add", "_plus_scalar")
-GLUINO_OPERATOR(-, "broadcast_sub", "_minus_scalar")
-GLUINO_OPERATOR(*, "broadcast_mul", "_mul_scalar")
-GLUINO_OPERATOR(/, "broadcast_div", "_div_scalar")
-GLUINO_OPERATOR(%, "broadcast_mod", "_mod_scalar")
-GLUINO_OPERATOR(==, "broadcast_equal", "_equal_scalar")
-GLUINO_OPERATOR(!=, "broadcast_not_equal", "_not_equal_scalar")
-GLUINO_OPERATOR(<, "broadcast_lesser", "_lesser_scalar")
-GLUINO_OPERATOR(<=, "broadcast_lesser_equal", "_lesser_equal_scalar")
-GLUINO_OPERATOR(>, "broadcast_greater", "_greater_scalar")
-GLUINO_OPERATOR(>=, "broadcast_greater_equal", "_greater_equal_scalar")
+Tensor detail::with_number(Operation op, const Tensor& tensor, double number, bool is_whole_number, bool number_first) {
+  if (is_whole(tensor)) {
+    const DType dtype = beside_number(op, impl_of(tensor).dtype, number, is_whole_number);
+    if (dtype != impl_of(tensor).dtype) return with_number(op, tensor.astype(dtype), number, is_whole_number, number_first);
+  }
+  const OpDef& definition = number_first ? *definitions(op).number_first : *definitions(op).with_number;
+  return apply_one(definition, {&tensor, 1}, number_attrs(definition, number));
+}
+
+#define GLUINO_OPERATOR(symbol, name) \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return of_two(Operation::name, a, b); }
+GLUINO_OPERATOR(+, add)
+GLUINO_OPERATOR(-, subtract)
+GLUINO_OPERATOR(*, multiply)
+GLUINO_OPERATOR(/, divide)
+GLUINO_OPERATOR(%, modulo)
+GLUINO_OPERATOR(==, equal)
+GLUINO_OPERATOR(!=, not_equal)
+GLUINO_OPERATOR(<, less)
+GLUINO_OPERATOR(<=, less_equal)
+GLUINO_OPERATOR(>, greater)
+GLUINO_OPERATOR(>=, greater_equal)
 #undef GLUINO_OPERATOR
-Tensor operator+(double a, const Tensor& b) { return b + a; }
-Tensor operator*(double a, const Tensor& b) { return b * a; }
-Tensor operator-(double a, const Tensor& b) { return with_scalar(GLUINO_FIXED_OP("_rminus_scalar"), b, a); }
-Tensor operator/(double a, const Tensor& b) { return with_scalar(GLUINO_FIXED_OP("_rdiv_scalar"), b, a); }
+Tensor operator&(const Tensor& a, const Tensor& b) { return call("_npi_bitwise_and", {a, b}); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return call("_npi_bitwise_or", {a, b}); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return call("_npi_bitwise_xor", {a, b}); }
+Tensor Tensor::operator~() const { return call("_npi_bitwise_not", {*this}); }
 Tensor Tensor::operator-() const { return apply_one(GLUINO_FIXED_OP("negative"), {this, 1}, nullptr); }
 
 Tensor Tensor::copy() const { return call("_copy", {*this}); }
@@ -62,18 +121,18 @@ Tensor summands(const Tensor& t);  // declared for C++ functions of operators, t
 Tensor summands(const Tensor& t) { return is_floating(t.dtype()) || t.dtype() == DType::int64 ? t : t.astype(DType::int64); }
 }  // namespace detail
 
-static AttrValue axis_value(const std::optional<Shape>& axis) { return axis ? AttrValue(*axis) : AttrValue(); }
-Tensor Tensor::sum(std::optional<Shape> axis, bool keepdims) const {
-  return call("sum", {detail::summands(*this)}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+static AttrValue axis_value(const Axes& axes) { return axes.axes() ? AttrValue(*axes.axes()) : AttrValue(); }
+Tensor Tensor::sum(const Axes& axes, bool keepdims) const {
+  return call("sum", {detail::summands(*this)}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
 }
-Tensor Tensor::mean(std::optional<Shape> axis, bool keepdims) const {
-  return call("mean", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+Tensor Tensor::mean(const Axes& axes, bool keepdims) const {
+  return call("mean", {*this}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
 }
-Tensor Tensor::max(std::optional<Shape> axis, bool keepdims) const {
-  return call("max", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+Tensor Tensor::max(const Axes& axes, bool keepdims) const {
+  return call("max", {*this}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
 }
-Tensor Tensor::min(std::optional<Shape> axis, bool keepdims) const {
-  return call("min", {*this}, {{"axis", axis_value(axis)}, {"keepdims", keepdims}});
+Tensor Tensor::min(const Axes& axes, bool keepdims) const {
+  return call("min", {*this}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
 }
 
 Tensor Tensor::to(Device device) const {
@@ -125,39 +184,44 @@ void replace_value(Tensor& target, const Tensor& value) {
   t.storage->note_write();
 }
 
-Tensor& Tensor::update(std::string_view name, const Tensor& rhs) {
-  const OpDef& op = OpRegistry::global().get(name);
+// NumPy's rule: what an operator in place gives must fit what it is stored into.
+static void check_in_place(const Tensor& target, bool gives_fractions) {
+  if (gives_fractions && is_whole(target))
+    raise<DTypeError>(
+        "an operator in place gives fractions, but the tensor's dtype is {}; write x = x * 2.5, or call astype(float32) first",
+        target.dtype());
+}
+
+Tensor& Tensor::update(detail::Operation op, const Tensor& rhs) {
+  const OpDef& definition = *definitions(op).of_two;
+  check_in_place(*this, op == Operation::divide || (rhs.defined() && is_floating(impl_of(rhs).dtype)));
   const Tensor inputs[] = {*this, rhs};
   const bool plain = impl_ && !impl_->symbolic && !rhs.is_symbolic() && !mode().recording && !mode().tracing;
   if (plain && impl_->shape == rhs.shape() && impl_->dtype == rhs.dtype()) {
     Tensor out[] = {*this};
-    apply_into(op, inputs, op.default_attrs, out);
+    apply_into(definition, inputs, definition.default_attrs, out);
   } else {
-    replace_value(*this, apply_one(op, inputs, op.default_attrs));
+    replace_value(*this, apply_one(definition, inputs, definition.default_attrs));
   }
   return *this;
 }
-Tensor& Tensor::operator+=(const Tensor& rhs) { return update("broadcast_add", rhs); }
-Tensor& Tensor::operator-=(const Tensor& rhs) { return update("broadcast_sub", rhs); }
-Tensor& Tensor::operator*=(const Tensor& rhs) { return update("broadcast_mul", rhs); }
-Tensor& Tensor::operator/=(const Tensor& rhs) { return update("broadcast_div", rhs); }
+Tensor& Tensor::operator+=(const Tensor& rhs) { return update(Operation::add, rhs); }
+Tensor& Tensor::operator-=(const Tensor& rhs) { return update(Operation::subtract, rhs); }
+Tensor& Tensor::operator*=(const Tensor& rhs) { return update(Operation::multiply, rhs); }
+Tensor& Tensor::operator/=(const Tensor& rhs) { return update(Operation::divide, rhs); }
 
-Tensor& Tensor::update(std::string_view name, double rhs) {
-  const OpDef& op = OpRegistry::global().get(name);
-  const std::pair<std::string_view, AttrValue> values[] = {{"scalar", rhs}};
-  const Attrs attrs = op.make_attrs(values);
-  if (impl_ && !impl_->symbolic && !mode().recording && !mode().tracing && is_floating(impl_->dtype)) {
+Tensor& Tensor::update(detail::Operation op, double rhs, bool is_whole_number) {
+  check_in_place(*this, op == Operation::divide || !is_whole_number);
+  const OpDef& definition = *definitions(op).with_number;
+  const Attrs attrs = number_attrs(definition, rhs);
+  if (impl_ && !impl_->symbolic && !mode().recording && !mode().tracing && impl_->dtype != DType::boolean) {
     Tensor out[] = {*this};
-    apply_into(op, {this, 1}, attrs, out);
+    apply_into(definition, {this, 1}, attrs, out);
   } else {
-    replace_value(*this, apply_one(op, {this, 1}, attrs));
+    replace_value(*this, apply_one(definition, {this, 1}, attrs));
   }
   return *this;
 }
-Tensor& Tensor::operator+=(double rhs) { return update("_plus_scalar", rhs); }
-Tensor& Tensor::operator-=(double rhs) { return update("_minus_scalar", rhs); }
-Tensor& Tensor::operator*=(double rhs) { return update("_mul_scalar", rhs); }
-Tensor& Tensor::operator/=(double rhs) { return update("_div_scalar", rhs); }
 
 static Tensor fit(const Tensor& value, const Tensor& like) {
   const Tensor typed = value.dtype() == like.dtype() ? value : value.astype(like.dtype());
@@ -174,15 +238,15 @@ const Tensor& Tensor::copy_to(Tensor& destination) const {
   return *this;
 }
 
-void IndexedTensor::operator+=(const Tensor& rhs) && { source_.assign(index_, *this + rhs); }
-void IndexedTensor::operator-=(const Tensor& rhs) && { source_.assign(index_, *this - rhs); }
-void IndexedTensor::operator*=(const Tensor& rhs) && { source_.assign(index_, *this * rhs); }
-void IndexedTensor::operator/=(const Tensor& rhs) && { source_.assign(index_, *this / rhs); }
 void IndexedTensor::operator=(double value) && { source_.assign(index_, full({}, value, {dtype(), device()})); }
-void IndexedTensor::operator+=(double rhs) && { source_.assign(index_, *this + rhs); }
-void IndexedTensor::operator-=(double rhs) && { source_.assign(index_, *this - rhs); }
-void IndexedTensor::operator*=(double rhs) && { source_.assign(index_, *this * rhs); }
-void IndexedTensor::operator/=(double rhs) && { source_.assign(index_, *this / rhs); }
+void IndexedTensor::operator+=(const Tensor& rhs) && { std::move(*this).store(*this + rhs); }
+void IndexedTensor::operator-=(const Tensor& rhs) && { std::move(*this).store(*this - rhs); }
+void IndexedTensor::operator*=(const Tensor& rhs) && { std::move(*this).store(*this * rhs); }
+void IndexedTensor::operator/=(const Tensor& rhs) && { std::move(*this).store(*this / rhs); }
+void IndexedTensor::store(const Tensor& changed) && {
+  check_in_place(source_, !is_whole(changed));
+  source_.assign(index_, changed);
+}
 
 // ---- creation: operators without inputs, so that a trace records them
 static Tensor create(std::string_view name, const TensorOptions& options, std::vector<std::pair<std::string_view, AttrValue>> attrs) {
@@ -208,6 +272,8 @@ Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions options) {
 }
 Tensor zeros_like(const Tensor& like) { return call("zeros_like", {like}); }
 Tensor ones_like(const Tensor& like) { return call("ones_like", {like}); }
-Tensor full_like(const Tensor& like, double value) { return ones_like(like) * value; }
+Tensor full_like(const Tensor& like, double value) {
+  return detail::with_number(Operation::multiply, ones_like(like), value, false).astype(like.dtype());
+}
 
 }  // namespace gluino

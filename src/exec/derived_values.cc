@@ -77,16 +77,23 @@ static Tensor find_or_compute(const Plan& plan, const Derived& derived) {
 }
 
 Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vector<SourceStamp>& stamps) {
+  const auto known = [&] {
+    const std::lock_guard lock(mutex_);
+    if (!value_.defined() || !is_current(plan, derived, stamps_)) return Tensor();
+    stamps = stamps_;
+    return value_;
+  };
+  if (Tensor value = known(); value.defined()) return value;
+  const PerProcessMutex::Lock one_at_a_time = computing_.lock();
+  if (Tensor value = known(); value.defined()) return value;
+  stamps.clear();
+  for (int s : derived.sources) stamps.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
+  // What has changed will change again. Fresh memory: a run in another thread may still read the old value.
+  const bool is_first = !value_.defined();
+  const Tensor value = is_first && is_worth_keeping(stamps) ? find_or_compute(plan, derived) : compute(plan, derived);
   const std::lock_guard lock(mutex_);
-  if (!value_.defined() || !is_current(plan, derived, stamps_)) {
-    stamps_.clear();
-    for (int s : derived.sources) stamps_.push_back({source(plan, s).storage, source(plan, s).storage->writes()});
-    // What has changed will change again. Fresh memory: a run in another thread may still read the old value.
-    const bool is_first = !value_.defined();
-    value_ = is_first && is_worth_keeping(stamps_) ? find_or_compute(plan, derived) : compute(plan, derived);
-  }
-  stamps = stamps_;
-  return value_;
+  stamps_ = stamps;
+  return value_ = value;
 }
 
 std::shared_ptr<DerivedValue> find_derived_value(const std::string& key) {

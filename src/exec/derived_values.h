@@ -2,8 +2,8 @@
 // parameter has changed, shared by all plans and threads that need the same one.
 #pragma once
 #include <memory>
-#include <mutex>
 
+#include "base/fork.h"
 #include "plan/plan.h"
 #include "tensor/impl.h"
 
@@ -21,7 +21,8 @@ class DerivedValue {
   Tensor current(const Plan& plan, const Derived& derived, std::vector<SourceStamp>& stamps);
 
  private:
-  std::mutex mutex_;
+  PerProcessMutex computing_;
+  NoForkMutex mutex_;  // of what follows
   Tensor value_;
   std::vector<SourceStamp> stamps_;
 };

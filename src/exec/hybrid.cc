@@ -140,7 +140,7 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
   SegmentRun run = tree.run(inputs);
   if (run.ending) return finish_run(*run.ending, std::move(run.values), inputs, tree.captured());
   // A branch not seen before: the function runs again to record it, with the values it has already seen.
-  std::unique_lock tracing(trace_mutex_);
+  PerProcessMutex::Lock tracing = trace_mutex_.lock();
   Trace t;
   try {
     t = trace(function, inputs, name_of, options.strict, std::move(run.memo));
@@ -170,7 +170,7 @@ bool HybridCache::Impl::is_worth_tracing(const Signature& signature) {
 }
 
 HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, const Tensors& inputs, const std::string& structure) {
-  std::unique_lock tracing(trace_mutex_);
+  PerProcessMutex::Lock tracing = trace_mutex_.lock();
   Found found;
   {
     const std::lock_guard lock(mutex);

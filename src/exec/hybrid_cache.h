@@ -1,8 +1,8 @@
 // HybridCache::Impl: which program answers a call. Shared by hybrid.cc (calls), verify.cc and report.cc (what it has done).
 #pragma once
 #include <list>
-#include <mutex>
 
+#include "base/fork.h"
 #include "exec/program.h"
 
 namespace gluino {
@@ -19,7 +19,7 @@ class HybridCache::Impl {
 
   const HybridOptions options;
   const NameOf name_of;
-  mutable std::mutex mutex;  // of all below; never held while user code or an operator runs
+  mutable NoForkMutex mutex;  // of all below; never held while user code or an operator runs
   HybridStats stats;
   std::list<std::shared_ptr<TracedProgram>> programs;  // most recently used first, as in the following
   std::list<std::shared_ptr<Compiled>> plans;
@@ -54,8 +54,8 @@ class HybridCache::Impl {
   bool is_worth_tracing(const Signature& signature);
   bool deserves_plan(TracedProgram& program, const Tensors& inputs);
 
-  std::mutex trace_mutex_;  // one trace at a time; calls that have a program do not wait for it
-  int wasted_traces_ = 0;   // rises with traces, falls with calls that need none
+  PerProcessMutex trace_mutex_;  // one trace at a time; calls that have a program do not wait for it
+  int wasted_traces_ = 0;        // rises with traces, falls with calls that need none
 };
 
 }  // namespace gluino

@@ -19,11 +19,10 @@ HybridStats HybridCache::stats() const {
   return impl_->stats;
 }
 
-Symbol HybridCache::symbol() const {
-  const std::shared_ptr<Compiled> c = impl_->latest_plan();
-  const TracedProgram& p = *c->program;
+static Symbol symbol_of(const Compiled& c) {
+  const TracedProgram& p = *c.program;
   // Captured tensors become variables again: a file names them, and their values are stored beside it.
-  Graph g = c->graph.before;
+  Graph g = c.graph.before;
   for (auto& node : g.nodes) node.constant = Tensor();
   g.outputs = p.traced.results;
   for (size_t i = 0; i < g.outputs.size(); ++i)
@@ -31,6 +30,20 @@ Symbol HybridCache::symbol() const {
   for (auto& node : g.nodes)
     for (OutputInfo& o : node.outputs) o = {};
   return Symbol::from_graph(g);
+}
+Symbol HybridCache::symbol() const { return symbol_of(*impl_->latest_plan()); }
+std::optional<HybridCache::Traced> HybridCache::traced() const {
+  std::shared_ptr<Compiled> c;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    c = impl_->latest;
+    if (!c && impl_->trees.empty()) return std::nullopt;
+  }
+  if (!c) c = impl_->latest_plan();  // raises: it is several graphs
+  Traced found{symbol_of(*c), {}};
+  const Trace& t = c->program->trace;
+  for (size_t i = 0; i < t.captured.size(); ++i) found.captured.emplace_back(t.captured_names[i], t.captured[i]->live());
+  return found;
 }
 Tensor HybridCache::captured(const std::string& name) const {
   const std::shared_ptr<Compiled> c = impl_->latest_plan();

@@ -2,7 +2,6 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "dispatch/prepared_call.h"
 #include "exec/derived_values.h"
@@ -63,7 +62,7 @@ class PlanRunner {
   std::vector<int> callers_, results_;   // slots: what belongs to the caller after a run, and the roots of it that get fresh memory
   std::atomic<int> runs_{0};
   std::vector<double> step_microseconds_;  // under the mutex
-  mutable std::mutex mutex_;
+  mutable NoForkMutex mutex_;
   std::vector<std::unique_ptr<Run::State>> idle_;
 };
 

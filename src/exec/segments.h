@@ -1,8 +1,7 @@
 // A program that reads values: a tree of segments. After each segment a value decides which branch follows; branches
 // are added as they are met. Segments run operator by operator, so that autograd records them like eager code.
 #pragma once
-#include <mutex>
-
+#include "base/fork.h"
 #include "exec/trace_program.h"
 
 namespace gluino {
@@ -42,7 +41,7 @@ class SegmentTree {
   int adopted(int index, const Trace& trace);
 
   const std::vector<Shape> shapes_;
-  mutable std::mutex mutex_;  // of what follows; segments themselves do not change once they are reached
+  mutable NoForkMutex mutex_;  // of what follows; segments themselves do not change once they are reached
   std::unique_ptr<Segment> root_;
   CapturedTensors captured_;
   std::vector<SettingRead> settings_;

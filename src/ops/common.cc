@@ -5,6 +5,19 @@
 
 namespace gluino::ops {
 
+static std::string_view name_of(std::string_view relation) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"==", "equal"},        {"!=", "not_equal"}, {"<", "lesser"},
+                                                                     {"<=", "lesser_equal"}, {">", "greater"},    {">=", "greater_equal"}};
+  for (const auto& [sign, name] : names)
+    if (sign == relation) return name;
+  raise<InternalError>("no relation '{}'", relation);
+}
+Tensor indicator(const Tensor& a, std::string_view relation, const Tensor& b) {
+  return call(fmt::format("broadcast_{}", name_of(relation)), {a, b});
+}
+Tensor indicator(const Tensor& a, std::string_view relation, double b) {
+  return call(fmt::format("_{}_scalar", name_of(relation)), {a}, {{"scalar", b}});
+}
 Tensor reduce_like(const Tensor& gradient, const Tensor& like) { return call("_sum_like", {gradient, like}); }
 
 Tensor with_dtype(const Tensor& t, DType dtype) {

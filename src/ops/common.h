@@ -7,6 +7,10 @@ namespace gluino::ops {
 
 // Sums the axes along which an input of the shape of `like` was broadcast.
 Tensor reduce_like(const Tensor& gradient, const Tensor& like);
+// 1 where the relation (==, !=, <, <=, >, >=) holds and 0 elsewhere, in the inputs' dtype: a factor for gradients. Tensor's operators
+// give truth values.
+Tensor indicator(const Tensor& a, std::string_view relation, const Tensor& b);
+Tensor indicator(const Tensor& a, std::string_view relation, double b);
 
 // Inside kernels: t itself, or a converted copy.
 Tensor with_dtype(const Tensor& t, DType dtype);

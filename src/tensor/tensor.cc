@@ -124,6 +124,7 @@ Tensor::operator bool() const {
 void Tensor::copy_to(void* destination) const {
   const Tensor value = concrete(*this);
   const detail::TensorImpl& i = impl_of(value);
+  if (!destination && i.shape.elements() > 0) throw UserError("copy_to: the destination is a null pointer");
   std::memcpy(destination, bytes_of(value), i.shape.elements() * dtype_bytes(i.dtype));
 }
 
@@ -139,6 +140,7 @@ Tensor empty(const Shape& shape, TensorOptions options) {
 
 template <class T>
 Tensor from_data(const T* data, const Shape& shape, TensorOptions options) {
+  if (!data && shape.elements() > 0) throw UserError("from_data: the data is a null pointer");
   Tensor t = empty(shape, {options.dtype.value_or(dtype_of<T>), options.device});
   kernels::convert(data, dtype_of<T>, impl_of(t).data, t.dtype(), shape.elements());
   return t;

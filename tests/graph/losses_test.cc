@@ -95,7 +95,7 @@ TEST(Losses, KullbackLeibler) {
 TEST(Losses, Huber) {
   EXPECT_EQ(training_plan(loss::HuberLoss(), {prediction(), target()}),
             R"g(graph(data0: float32 (8, 100), data1: float32 (8, 100); head0: float32 (8,)) {
-  V0 = _fused_reduce(data1, data0) {axis="(1,)", finish=divide, program="f32 x0 x1 subtract(0,1) abs(2) 1 greater(3,4) 0.5 subtract(3,6) multiply(3,3) 0.5 multiply(8,9) select(5,7,10) -> 11,2,3,5", shape="(8,)"}: float32 (8,)
+  V0 = _fused_reduce(data1, data0) {axis="(1,)", finish=divide, program="f32 x0 x1 subtract(0,1) abs(2) 1 greater(3,4) to_bool(5) 0.5 subtract(3,7) multiply(3,3) 0.5 multiply(9,10) select(6,8,11) -> 12,2,3,6", shape="(8,)"}: float32 (8,)
   V1 = _restore_reduced(head0, data1) {axis="(0,)", exclude=True}: float32 (8, 1)
   V2 = _divide_by_reduced(V1, data1): float32 (8, 1)
   V3 = _fused(V2, V0[3], V0[2], V0[1]) {program="f32 x0 x1 x2 x3 0 select(1,0,4) select(1,4,0) 0.5 multiply(6,7) 2 multiply(8,9) multiply(10,2) add(11,5) sign(3) multiply(12,13) negative(14)"}: float32 (8, 100)

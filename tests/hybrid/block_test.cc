@@ -338,5 +338,58 @@ TEST(Block, EightThreadsShareOneNet) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Block, ChildrenAndParentsMayEndInAnyOrder) {
+  nn::HybridSequential parent;
+  {
+    nn::Dense child(3);
+    parent.add_child("child", child);
+    EXPECT_EQ(parent.children().size(), 1u);
+  }
+  EXPECT_TRUE(parent.children().empty());
+  EXPECT_EQ(parent.collect_params().size(), 0u);
+
+  const auto shared = std::make_shared<nn::Dense>(3);
+  ParameterPtr weight;
+  std::string name;
+  {
+    nn::HybridSequential owner;
+    owner.own_child("0", shared);
+    weight = shared->weight;
+    name = weight->name();
+  }
+  shared->initialize();
+  EXPECT_EQ((*shared)(ones({2, 4})).shape(), (Shape{2, 3}));
+}
+
+TEST(Block, ParametersKeepTheirNamesWhenTheirBlockEnds) {
+  ParameterPtr weight;
+  std::string name;
+  {
+    nn::Dense layer(3);
+    weight = layer.weight;
+    name = weight->name();
+  }
+  EXPECT_EQ(weight->name(), name);
+}
+
+TEST(Block, NoBlockIsBelowItself) {
+  auto outer = std::make_shared<nn::HybridSequential>(), inner = std::make_shared<nn::HybridSequential>();
+  outer->own_child("inner", inner);
+  GLUINO_EXPECT_ERROR(UserError, "cannot be a child of itself", outer->add_child("self", *outer));
+  GLUINO_EXPECT_ERROR(UserError, "cannot be a child of itself", inner->own_child("outer", outer));
+}
+
+struct Wide : nn::HybridBlock {
+  nn::Dense a{1}, b{1}, c{1}, d{1}, e{1}, f{1}, g{1}, h{1}, i{1}, j{1};
+  Wide() { GLUINO_CHILDREN(a, b, c, d, e, f, g, h, i, j); }
+  Tensor forward(const Tensor& x) override { return a(x) + j(x); }
+};
+TEST(Block, AnyNumberOfMembersAreChildren) {
+  const Wide net;
+  ASSERT_EQ(net.children().size(), 10u);
+  EXPECT_EQ(net.children()[0].name, "a");
+  EXPECT_EQ(net.children()[9].name, "j");
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -95,5 +95,38 @@ TEST(Fork, NetworksOfTheirOwn) {
       30);
 }
 
+TEST(Fork, Factorisations) {
+  const Tensor a = random_tensor({30, 30}, DType::float32, 1);
+  expect_children_compute([a] {
+    call("_linalg_gelqf", {a});
+    call("_linalg_trsm", {call("_linalg_potrf", {dot(a, a.transpose()) + 40 * eye(30)}), a});
+  });
+}
+TEST(Fork, OneNetworkForAll) {
+  const Tensor x = random_tensor({4, 6}, DType::float32, 1);
+  nn::HybridSequential net;
+  net.add(nn::Dense(16, {.activation = "relu"}), nn::Dense(3));
+  net.initialize();
+  net.hybridize();
+  expect_children_compute([&] {
+    for (int i = 0; i < 20; ++i) net(x);
+  });
+}
+// New shapes, settings and values all the time: some thread is always tracing, planning, or computing a derived value.
+TEST(Fork, OneFunctionThatIsTracedAllTheTime) {
+  const Setting<double> factor(1.0);
+  std::atomic<int> calls = 0;
+  const auto f = hybrid([&](const Tensor& x, int n) {
+    Tensor y = x * factor + n;
+    return y.sum().item() > n ? y : -y;
+  });
+  expect_children_compute([&] {
+    for (int i = 0; i < 5; ++i) {
+      const int n = ++calls;
+      f(ones({n % 7 + 1, 3}), n % 50);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -218,6 +218,10 @@ def agree(a, b):
     return type(a) is type(b) and (a is b or bool(a == b))
 
 
+# Eager code sees at backward that what it needs is gone; a compiled program may still have it.
+LOST = ("was changed in place after it was recorded", "has already been released")
+
+
 class Program:
     """A network and the calls that are made of it."""
 
@@ -270,14 +274,14 @@ class Program:
                 try:
                     self._do(step, net, names, arrays, base, seen, waiting)
                 except mx.MXNetError as error:
-                    seen.append(("error", type(error).__name__))
+                    seen.append(("error", type(error).__name__, any(text in str(error) for text in LOST)))
                     break
             for y, x in waiting:
                 try:
                     y.backward()
                     seen.append(_observed(x.grad))
                 except mx.MXNetError as error:
-                    seen.append(("error", type(error).__name__))
+                    seen.append(("error", type(error).__name__, any(text in str(error) for text in LOST)))
         seen.append([_observed(getattr(net, name)) for name in ("state", "hidden", "last", "calls", "history", "scale", "table", "numbers")])
         seen.append([_observed(p.data()) for p in net.collect_params().values() if p._data is not None])
         seen.append(_observed(nd.random.uniform(shape=(2,))))

@@ -269,3 +269,19 @@ def test_a_child_replaced_below_is_seen_above():
         inner = Forward(lambda self, x: self.last(x), last=Forward(lambda self, x: x * 3))
         return Forward(lambda self, x: self.inner(x) + 1, inner=inner)
     both(make, drive)
+
+
+def test_in_place_on_whole_numbers():
+    """mx.nd stores what it gets as whole numbers, as MXNet does; mx.np refuses fractions, as NumPy does."""
+    a = nd.array([1, 3, 5], dtype="int32")
+    a *= 2.5
+    a += nd.array([1.5, 0, 0])
+    a /= 2
+    assert a.dtype == np.int32 and a.asnumpy().tolist() == [1, 3, 5]
+    b = mx.np.array([1, 3, 5], dtype="int32")
+    b *= 2
+    b[0:2] += 1
+    assert b.dtype == np.int32 and b.asnumpy().tolist() == [3, 7, 10]
+    for change in (lambda: b.__imul__(2.5), lambda: b.__itruediv__(2)):
+        with pytest.raises(mx.MXNetError, match="gives fractions"):
+            change()

@@ -37,7 +37,21 @@ int next_number(const std::string& kind) {
 
 }  // namespace
 
-Block::~Block() = default;
+// Children outlive their parents where somebody shares them, and parents their children where these are members of something else.
+Block::~Block() {
+  for (Child& c : children_) c.block->parent_ = nullptr;
+  for (auto& [name, p] : parameters_)
+    if (p->owner_ == this) {
+      p->suffix_ = (parent_ ? prefix_ : own_prefix_.value_or(root_prefix_)) + p->suffix_;  // whoever holds it knows it by this name
+      p->owner_ = nullptr;
+    }
+  if (!parent_) return;
+  // Members go in reverse order, so the last child is looked at first.
+  auto& siblings = parent_->children_;
+  const auto self = std::find_if(siblings.rbegin(), siblings.rend(), [&](const Child& c) { return c.block == this; });
+  if (self != siblings.rend()) siblings.erase(std::next(self).base());
+  ++tree_version;
+}
 
 Block::Block(Block&& other)
     : own_prefix_(std::move(other.own_prefix_)),
@@ -58,9 +72,13 @@ Block::Block(Block&& other)
 
 // ---- forward and call
 
-Tensor Block::forward(const Tensor& x) { return forward(Tensors{x}).at(0); }
-Tensor Block::forward(const Tensor& a, const Tensor& b) { return forward(Tensors{a, b}).at(0); }
-Tensor Block::forward(const Tensor& a, const Tensor& b, const Tensor& c) { return forward(Tensors{a, b, c}).at(0); }
+Tensor Block::first_of(Tensors results) const {
+  if (results.empty()) raise<UserError>("forward of {} gave no result, but one was asked for", kind());
+  return std::move(results[0]);
+}
+Tensor Block::forward(const Tensor& x) { return first_of(forward(Tensors{x})); }
+Tensor Block::forward(const Tensor& a, const Tensor& b) { return first_of(forward(Tensors{a, b})); }
+Tensor Block::forward(const Tensor& a, const Tensor& b, const Tensor& c) { return first_of(forward(Tensors{a, b, c})); }
 // Calls the overload with as many arguments. One that is not overridden comes back here: the guard sees that.
 Tensors Block::forward(const Tensors& inputs) {
   thread_local const Block* inside = nullptr;
@@ -107,8 +125,12 @@ Tensors Block::call(const Tensors& inputs) {
   return run_with_hooks(inputs, [&] { return forward(inputs); });
 }
 
-const Shape& Block::peek_shape(const Tensor& t) { return impl_of(t).shape; }
-bool Block::has_known_shape(const Tensor& t) { return !t.is_symbolic() || impl_of(t).symbolic->has_shape; }
+static const detail::TensorImpl& checked(const Tensor& t) {
+  if (!t.defined()) throw UserError("the input is a null tensor: it was never assigned");
+  return impl_of(t);
+}
+const Shape& Block::peek_shape(const Tensor& t) { return checked(t).shape; }
+bool Block::has_known_shape(const Tensor& t) { return !checked(t).symbolic || checked(t).symbolic->has_shape; }
 
 Symbol Block::call_symbols(const std::vector<Symbol>& inputs) {
   // Parameters met on the way become variables with their names.
@@ -137,11 +159,24 @@ Symbol Block::call_symbols(const std::vector<Symbol>& inputs) {
 
 void Block::check_child(const std::string&, const Block&) const {}
 
+void Block::check_no_cycle(const Block& child) const {
+  for (const Block* b = this; b; b = b->parent_)
+    if (b == &child) raise<UserError>("{} cannot be a child of itself or of a block below it", child.kind());
+}
+std::string Block::take_name(std::string_view& names) {
+  const size_t end = names.find(',');
+  std::string_view name = names.substr(0, end);
+  name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+  names = end == std::string_view::npos ? std::string_view() : names.substr(end + 1);
+  return std::string(name);
+}
+
 void Block::attach(const std::string& name, Block& child) {
   check_child(name, child);
   if (child.parent_) raise<UserError>("{}: '{}' is already a child of {}", kind(), name, child.parent_->kind());
   for (const Child& c : children_)
     if (c.name == name) raise<UserError>("{} already has a child named '{}'", kind(), name);
+  check_no_cycle(child);
   child.parent_ = this;
   child.name_in_parent_ = name;
   ++tree_version;
@@ -162,6 +197,7 @@ void Block::replace_child(const std::string& name, std::shared_ptr<Block> child)
   for (Child& c : children_)
     if (c.name == name) {
       check_child(name, *child);
+      check_no_cycle(*child);
       c.block->parent_ = nullptr;
       child->parent_ = this;
       child->name_in_parent_ = name;
@@ -178,6 +214,11 @@ Block& Block::child(const std::string& name) const {
     names.push_back(c.name);
   }
   raise<UserError>("{} has no child named '{}'{}", kind(), name, did_you_mean(name, names));
+}
+
+Block& Block::child(size_t number) const {
+  if (number >= children_.size()) raise<IndexError>("{} has {} children, but number {} was asked for", kind(), children_.size(), number);
+  return *children_[number].block;
 }
 
 // ---- names

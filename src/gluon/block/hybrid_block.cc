@@ -54,23 +54,28 @@ Tensors HybridBlock::call(const Tensors& inputs) {
   });
 }
 
-Symbol HybridBlock::symbol() {
-  if (const auto cache = held_cache(); active_ && cache->stats().calls > 0) return cache->symbol();
+// Another thread may empty the cache at any time, so graph and captured tensors are taken together.
+HybridCache::Traced HybridBlock::traced() {
+  if (active_)
+    if (auto found = held_cache()->traced()) return std::move(*found);
   try {
-    return call_symbols({sym::var("data")});
+    return {call_symbols({sym::var("data")}), {}};
   } catch (const UserError& e) {
     raise<UserError>("the graph of {} is not known yet ({}); hybridize() it and call it once first", kind(), e.what());
   }
 }
 
+Symbol HybridBlock::symbol() { return traced().symbol; }
+
 // Parameters that the graph uses, as files name them; auxiliary states are told by the graph.
-static NamedTensors exported(const Symbol& symbol, const HybridBlock& block, HybridCache* cache) {
-  const std::vector<std::string> arguments = symbol.list_arguments(), states = symbol.list_auxiliary_states();
+static NamedTensors exported(const HybridCache::Traced& traced, const HybridBlock& block) {
+  const std::vector<std::string> arguments = traced.symbol.list_arguments(), states = traced.symbol.list_auxiliary_states();
   const ParameterDict params = block.collect_params();
   NamedTensors out;
   auto value = [&](const std::string& name) -> Tensor {
     if (params.contains(name)) return params[name]->data().detach();
-    return cache ? cache->captured(name) : Tensor();
+    const Tensor* captured = find_tensor(traced.captured, name);
+    return captured ? *captured : Tensor();
   };
   for (const std::string& name : arguments)
     if (const Tensor t = value(name); t.defined()) out.emplace_back("arg:" + name, t);
@@ -81,15 +86,16 @@ static NamedTensors exported(const Symbol& symbol, const HybridBlock& block, Hyb
 
 void HybridBlock::export_model(const std::string& path, int epoch) {
   if (epoch < 0) raise<UserError>("export_model: epoch {} is negative", epoch);
-  const Symbol s = symbol();
-  const std::string params = write_params(exported(s, *this, active_ ? held_cache().get() : nullptr)), json = s.to_json();
+  const HybridCache::Traced t = traced();
+  const std::string params = write_params(exported(t, *this)), json = t.symbol.to_json();
   // Both are complete before either gets its name, the parameters first: imports() tells where they do not belong together.
   write_files({{fmt::format("{}-{:04}.params", path, epoch), params}, {path + "-symbol.json", json}});
 }
 
 void HybridBlock::save(const std::string& path) {
-  const Symbol s = symbol();
-  const NamedTensors tensors = exported(s, *this, active_ ? held_cache().get() : nullptr);
+  const HybridCache::Traced t = traced();
+  const Symbol& s = t.symbol;
+  const NamedTensors tensors = exported(t, *this);
   nlohmann::json meta{{"format", "gluino"}, {"version", 1}, {"inputs", nlohmann::json::array()}};
   for (const std::string& name : s.list_inputs())
     if (!find_tensor(tensors, "arg:" + name) && !find_tensor(tensors, "aux:" + name)) meta["inputs"].push_back(name);

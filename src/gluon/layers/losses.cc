@@ -8,7 +8,9 @@ namespace gluino::loss {
 namespace {
 
 Tensor soft_relu(const Tensor& x) { return activation(x, {.act_type = "softrelu"}); }
-Tensor label_like(const Tensors& inputs) { return reshape_like(inputs[1], inputs[0]); }
+// Python's losses reshape as MXNet's do; here a label of another shape is a mistake.
+Tensor label_like(const Tensor& label, const Tensor& prediction) { return gluino::call("_label_like", {label, prediction}); }
+Tensor label_like(const Tensors& inputs) { return label_like(inputs[1], inputs[0]); }
 // Operators between a tensor and a number have no functions of their own: they are written x + 1, but there is no such sign for this one.
 Tensor at_least(const Tensor& x, double least) { return call("_maximum_scalar", {x}, {{"scalar", least}}); }
 Tensor sum_along(const Tensor& x, int64_t axis, bool keepdims, bool exclude = false) {
@@ -50,7 +52,7 @@ Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
     const Tensor label = gluino::call("_check_index", {in[1], log_p}, {{"axis", int64_t{options_.axis}}});
     return -pick(log_p, label, {.axis = options_.axis, .keepdims = true, .mode = "clip"});
   }
-  return -sum_along(log_p * reshape_like(in[1], log_p), options_.axis, true);
+  return -sum_along(log_p * label_like(in[1], log_p), options_.axis, true);
 }
 
 Tensor KLDivLoss::elements(const Tensors& in) const {
@@ -77,7 +79,7 @@ Tensor LogisticLoss::elements(const Tensors& in) const {
 }
 
 Tensor TripletLoss::elements(const Tensors& in) const {
-  const Tensor positive = label_like(in), negative = reshape_like(in[2], in[0]);
+  const Tensor positive = label_like(in), negative = label_like(in[2], in[0]);
   return relu(sum_along(square(positive - in[0]) - square(negative - in[0]), batch_axis_, false, true) + options_.margin);
 }
 
@@ -103,10 +105,10 @@ Tensor CTCLoss::elements(const Tensors& in) const {
 }
 
 Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
-  const Tensor a = reshape_like(in[0], in[1]), b = in[1];
+  const Tensor a = label_like(in[0], in[1]), b = in[1];
   const Tensor sizes = sqrt(sum_along(square(a), -1, true) * sum_along(square(b), -1, true));
   const Tensor product = sum_along(a * b, -1, true), cosine = broadcast_div(product, at_least(sizes, 1e-12));
-  const Tensor label = reshape_like(in[2], cosine);
+  const Tensor label = label_like(in[2], cosine);
   const Tensor apart = clip(cosine - options_.margin, {.a_min = 0, .a_max = 1 - options_.margin});
   const Tensor is_alike = label == 1.0, together = 1.0 - cosine;
   return where(is_alike, together, apart);

@@ -1,8 +1,8 @@
 // Several elementwise operators computed in one sweep, and a reduction of what they give. Passes make them; see fuse_elementwise
 // and fuse_reductions.
-#include <mutex>
 #include <numeric>
 
+#include "base/fork.h"
 #include "dispatch/compiler_rules.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/isa/primitives.h"
@@ -69,7 +69,8 @@ GLUINO_OP(_fused, FusedAttrs) {
 class RowsOfReduction {
  public:
   const kernels::RowProgram& get(const Program& program, kernels::ReduceOp how, kernels::ReduceFinish finish, int inputs) {
-    std::call_once(made_, [&] {
+    const std::lock_guard lock(mutex_);
+    if (rows_.stages.empty()) {
       std::vector<int> arguments(inputs);
       std::iota(arguments.begin(), arguments.end(), 0);
       rows_.type = program.type();
@@ -78,12 +79,12 @@ class RowsOfReduction {
       rows_.results.push_back(inputs + program.num_results());
       for (int r = 1; r < program.num_results(); ++r) rows_.results.push_back(inputs + r);
       rows_.compiled = kernels::CompiledRows::of(row_program_text(rows_));
-    });
+    }
     return rows_;
   }
 
  private:
-  std::once_flag made_;
+  NoForkMutex mutex_;
   kernels::RowProgram rows_;
 };
 

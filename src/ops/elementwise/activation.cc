@@ -154,7 +154,7 @@ static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
   const Tensor& h = g.head();
   if (a.act_type == LeakyType::rrelu) return {h * g.out(1)};
   const Tensor& x = g.in(0);
-  const Tensor positive = x > 0, negative = 1 - positive;
+  const Tensor positive = indicator(x, ">", 0), negative = 1 - positive;
   switch (a.act_type) {
     case LeakyType::rrelu:
     case LeakyType::leaky: return {h * (positive + negative * a.slope)};

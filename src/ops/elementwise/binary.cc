@@ -59,45 +59,56 @@ BINARY(elemwise_mul, ALIAS("_mul", "_Mul"), broadcast_mul, ALIAS("_npi_multiply"
 BINARY(elemwise_div, ALIAS("_div", "_Div"), broadcast_div, ALIAS(), "lhs / rhs.", DTypeSet::numeric, a / b, BOTH, H / B, -(H * A / f("square", B)), ANY, POSITIVE)
 BINARY(_mod, ALIAS("_Mod"), broadcast_mod, ALIAS("_npi_mod"), "Remainder with the sign of rhs.", DTypeSet::numeric, mod(a, b), BOTH, H, -(H * f("floor", A / B)), ANY, POSITIVE)
 BINARY(_power, ALIAS("_Power"), broadcast_power, ALIAS("_npi_power"), "lhs to the power of rhs.", DTypeSet::numeric, power(a, b), (Uses{{0, 1}, {0}}), H * B * power(A, B - 1), H * Y * f("log", A), POSITIVE, ANY)
-BINARY(_maximum, ALIAS("_Maximum"), broadcast_maximum, ALIAS("_npi_maximum"), "The larger of the two.", DTypeSet::numeric, maximum(a, b), BOTH, H * (A >= B), H * (A < B), ANY, ANY)
-BINARY(_minimum, ALIAS("_Minimum"), broadcast_minimum, ALIAS("_npi_minimum"), "The smaller of the two.", DTypeSet::numeric, minimum(a, b), BOTH, H * (A <= B), H * (A > B), ANY, ANY)
+BINARY(_maximum, ALIAS("_Maximum"), broadcast_maximum, ALIAS("_npi_maximum"), "The larger of the two.", DTypeSet::numeric, maximum(a, b), BOTH, H * indicator(A, ">=", B), H * indicator(A, "<", B), ANY, ANY)
+BINARY(_minimum, ALIAS("_Minimum"), broadcast_minimum, ALIAS("_npi_minimum"), "The smaller of the two.", DTypeSet::numeric, minimum(a, b), BOTH, H * indicator(A, "<=", B), H * indicator(A, ">", B), ANY, ANY)
 BINARY(_hypot, ALIAS(), broadcast_hypot, ALIAS("_npi_hypot"), "sqrt(lhs^2 + rhs^2).", DTypeSet::floating, hypot(a, b), (Uses{{0, 1}, {0}}), H * A / Y, H * B / Y, POSITIVE, POSITIVE)
 BINARY(_arctan2, ALIAS("arctan2"), _broadcast_arctan2, ALIAS("_npi_arctan2", "broadcast_arctan2"), "Angle of the point (rhs, lhs).", DTypeSet::floating, arctan2(a, b), BOTH, H * B / (f("square", A) + f("square", B)), -(H * A / (f("square", A) + f("square", B))), POSITIVE, POSITIVE)
 BINARY(_ldexp, ALIAS("ldexp"), _broadcast_ldexp, ALIAS("_npi_ldexp", "broadcast_ldexp"), "lhs * 2^rhs.", DTypeSet::floating, a * power(2.0, b), (Uses{{1}, {0}}), H * call("_rpower_scalar", {B}, {{"scalar", 2.0}}), H * Y * 0.6931471805599453, ANY, ANY)
 
 // clang-format on
 
-// Comparisons and logic answer 0 or 1 in the dtype of the inputs, as MXNet's do.
-#define COMPARISON(same_name, alias1, broadcast_name, text, expression) \
-  GLUINO_OP(same_name, NoAttrs) {                                       \
-    op.doc(text " Both inputs have the same shape.")                    \
-        .alias(alias1)                                                  \
-        .input("lhs")                                                   \
-        .input("rhs")                                                   \
-        .dtypes(DTypeSet::any)                                          \
-        .same_shape()                                                   \
-        .scalar([](Expr a, Expr b) { return expression; })              \
-        .not_differentiable("piecewise constant")                       \
-        .sample({index_sample({3, 4}, 3), index_sample({3, 4}, 3)});    \
-  }                                                                     \
-  GLUINO_OP(broadcast_name, NoAttrs) {                                  \
-    op.doc(text " The inputs broadcast.")                               \
-        .input("lhs")                                                   \
-        .input("rhs")                                                   \
-        .dtypes(DTypeSet::any)                                          \
-        .scalar([](Expr a, Expr b) { return expression; })              \
-        .not_differentiable("piecewise constant")                       \
-        .sample({index_sample({2, 3, 4}, 3), index_sample({3, 1}, 3)}); \
+// Comparisons and logic answer 0 or 1 in the dtype of the inputs, as MXNet's do; NumPy's spelling gives truth values.
+static DType truth_values(const auto&, std::span<const DType>, DType) { return DType::boolean; }
+#define COMPARISON(same_name, alias1, broadcast_name, truth_name, text, expression) \
+  GLUINO_OP(same_name, NoAttrs) {                                                   \
+    op.doc("1 where " text " Both inputs have the same shape.")                     \
+        .alias(alias1)                                                              \
+        .input("lhs")                                                               \
+        .input("rhs")                                                               \
+        .dtypes(DTypeSet::any)                                                      \
+        .same_shape()                                                               \
+        .scalar([](Expr a, Expr b) { return expression; })                          \
+        .not_differentiable("piecewise constant")                                   \
+        .sample({index_sample({3, 4}, 3), index_sample({3, 4}, 3)});                \
+  }                                                                                 \
+  GLUINO_OP(broadcast_name, NoAttrs) {                                              \
+    op.doc("1 where " text " The inputs broadcast.")                                \
+        .input("lhs")                                                               \
+        .input("rhs")                                                               \
+        .dtypes(DTypeSet::any)                                                      \
+        .scalar([](Expr a, Expr b) { return expression; })                          \
+        .not_differentiable("piecewise constant")                                   \
+        .sample({index_sample({2, 3, 4}, 3), index_sample({3, 1}, 3)});             \
+  }                                                                                 \
+  GLUINO_OP(truth_name, NoAttrs) {                                                  \
+    op.doc("True where " text " The inputs broadcast.")                             \
+        .input("lhs")                                                               \
+        .input("rhs")                                                               \
+        .dtypes(DTypeSet::any)                                                      \
+        .dtype(truth_values<NoAttrs>)                                               \
+        .scalar([](Expr a, Expr b) { return expression; })                          \
+        .not_differentiable("piecewise constant")                                   \
+        .sample({index_sample({2, 3, 4}, 3), index_sample({3, 1}, 3)});             \
   }
-COMPARISON(_equal, "_Equal", broadcast_equal, "1 where lhs == rhs.", a == b)
-COMPARISON(_not_equal, "_Not_Equal", broadcast_not_equal, "1 where lhs != rhs.", a != b)
-COMPARISON(_greater, "_Greater", broadcast_greater, "1 where lhs > rhs.", a > b)
-COMPARISON(_greater_equal, "_Greater_Equal", broadcast_greater_equal, "1 where lhs >= rhs.", a >= b)
-COMPARISON(_lesser, "_Lesser", broadcast_lesser, "1 where lhs < rhs.", a < b)
-COMPARISON(_lesser_equal, "_Lesser_Equal", broadcast_lesser_equal, "1 where lhs <= rhs.", a <= b)
-COMPARISON(_logical_and, "_Logical_And", broadcast_logical_and, "1 where both are not 0.", logical_and(a, b))
-COMPARISON(_logical_or, "_Logical_Or", broadcast_logical_or, "1 where one is not 0.", logical_or(a, b))
-COMPARISON(_logical_xor, "_Logical_Xor", broadcast_logical_xor, "1 where exactly one is not 0.", logical_xor(a, b))
+COMPARISON(_equal, "_Equal", broadcast_equal, _npi_equal, "lhs == rhs.", a == b)
+COMPARISON(_not_equal, "_Not_Equal", broadcast_not_equal, _npi_not_equal, "lhs != rhs.", a != b)
+COMPARISON(_greater, "_Greater", broadcast_greater, _npi_greater, "lhs > rhs.", a > b)
+COMPARISON(_greater_equal, "_Greater_Equal", broadcast_greater_equal, _npi_greater_equal, "lhs >= rhs.", a >= b)
+COMPARISON(_lesser, "_Lesser", broadcast_lesser, _npi_less, "lhs < rhs.", a < b)
+COMPARISON(_lesser_equal, "_Lesser_Equal", broadcast_lesser_equal, _npi_less_equal, "lhs <= rhs.", a <= b)
+COMPARISON(_logical_and, "_Logical_And", broadcast_logical_and, _npi_logical_and, "both are not 0.", logical_and(a, b))
+COMPARISON(_logical_or, "_Logical_Or", broadcast_logical_or, _npi_logical_or, "one is not 0.", logical_or(a, b))
+COMPARISON(_logical_xor, "_Logical_Xor", broadcast_logical_xor, _npi_logical_xor, "exactly one is not 0.", logical_xor(a, b))
 
 GLUINO_OP(_grad_add, NoAttrs) {
   op.doc("lhs + rhs, as MXNet names it when it adds gradients.")
@@ -114,10 +125,8 @@ GLUINO_OP(_grad_add, NoAttrs) {
 
 // ---- with a scalar
 
-// An integer tensor and a fraction give float32, as in NumPy and PyTorch; everything else keeps its dtype.
-static DType scalar_result(const ScalarAttrs& a, std::span<const DType>, DType promoted) {
-  return !is_floating(promoted) && a.scalar != std::floor(a.scalar) ? DType::float32 : promoted;
-}
+// The dtype is the tensor's, as in MXNet: the number is rounded towards 0 beside whole numbers. C++'s operators and mx.np convert the
+// tensor first.
 #define S a.scalar
 // neutral: the number with which nothing changes; NaN for none. 0 is not neutral for +, which turns -0 into 0.
 #define SCALAR(name, alias1, text, neutral, expression, uses, gradient_expression, low, high)                                     \
@@ -127,7 +136,6 @@ static DType scalar_result(const ScalarAttrs& a, std::span<const DType>, DType p
         .input("data")                                                                                                            \
         .dtypes(DTypeSet::any)                                                                                                    \
         .same_shape()                                                                                                             \
-        .dtype(scalar_result)                                                                                                     \
         .scalar([](const ScalarAttrs& a, Expr x) { return expression; })                                                          \
         .identity_if([](const ScalarAttrs& a, bool) { return a.scalar == neutral; })                                              \
         .gradient(uses, [](const ScalarAttrs& a, const Gradient& g) -> Tensors { return (void)a, Tensors{gradient_expression}; }) \
@@ -146,8 +154,8 @@ SCALAR(_mod_scalar, "_ModScalar", "Remainder of data / scalar, with the sign of 
 SCALAR(_rmod_scalar, "_RModScalar", "Remainder of scalar / data, with the sign of data.", NAN, mod(S, x), IN, -(H * f("floor", S / A)), 0.9, 1.4)
 SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", 1, power(x, S), IN, H * S * power(A, S - 1), 0.3, 2)
 SCALAR(_rpower_scalar, "_RPowerScalar", "scalar to the power of data.", NAN, power(S, x), (Uses{{}, {0}}), H * Y * std::log(S), -2, 2)
-SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", NAN, maximum(x, S), IN, H * (A > S), -4, 4)
-SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", NAN, minimum(x, S), IN, H * (A < S), -4, 4)
+SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", NAN, maximum(x, S), IN, H * indicator(A, ">", S), -4, 4)
+SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", NAN, minimum(x, S), IN, H * indicator(A, "<", S), -4, 4)
 // clang-format on
 
 GLUINO_OP(_hypot_scalar, ScalarAttrs) {
@@ -159,9 +167,9 @@ GLUINO_OP(_hypot_scalar, ScalarAttrs) {
       .sample({{3, 4}}, {.scalar = 1.7});
 }
 
-#define SCALAR_COMPARISON(name, alias1, text, expression)                \
+#define SCALAR_COMPARISON(name, alias1, truth_name, text, expression)    \
   GLUINO_OP(name, ScalarAttrs) {                                         \
-    op.doc(text)                                                         \
+    op.doc("1 where " text)                                              \
         .alias(alias1)                                                   \
         .input("data")                                                   \
         .dtypes(DTypeSet::any)                                           \
@@ -169,16 +177,27 @@ GLUINO_OP(_hypot_scalar, ScalarAttrs) {
         .scalar([](const ScalarAttrs& a, Expr x) { return expression; }) \
         .not_differentiable("piecewise constant")                        \
         .sample({index_sample({3, 4}, 3)}, {.scalar = 1});               \
+  }                                                                      \
+  GLUINO_OP(truth_name, ScalarAttrs) {                                   \
+    op.doc("True where " text)                                           \
+        .input("data")                                                   \
+        .dtypes(DTypeSet::any)                                           \
+        .dtype(truth_values<ScalarAttrs>)                                \
+        .same_shape()                                                    \
+        .scalar([](const ScalarAttrs& a, Expr x) { return expression; }) \
+        .not_differentiable("piecewise constant")                        \
+        .sample({index_sample({3, 4}, 3)}, {.scalar = 1});               \
   }
-SCALAR_COMPARISON(_equal_scalar, "_EqualScalar", "1 where data == scalar.", x == S)
-SCALAR_COMPARISON(_not_equal_scalar, "_NotEqualScalar", "1 where data != scalar.", x != S)
-SCALAR_COMPARISON(_greater_scalar, "_GreaterScalar", "1 where data > scalar.", x > S)
-SCALAR_COMPARISON(_greater_equal_scalar, "_GreaterEqualScalar", "1 where data >= scalar.", x >= S)
-SCALAR_COMPARISON(_lesser_scalar, "_LesserScalar", "1 where data < scalar.", x < S)
-SCALAR_COMPARISON(_lesser_equal_scalar, "_LesserEqualScalar", "1 where data <= scalar.", x <= S)
-SCALAR_COMPARISON(_logical_and_scalar, "_LogicalAndScalar", "1 where data and scalar are not 0.", logical_and(x, S))
-SCALAR_COMPARISON(_logical_or_scalar, "_LogicalOrScalar", "1 where data or scalar is not 0.", logical_or(x, S))
-SCALAR_COMPARISON(_logical_xor_scalar, "_LogicalXorScalar", "1 where exactly one of data and scalar is not 0.", logical_xor(x, S))
+SCALAR_COMPARISON(_equal_scalar, "_EqualScalar", _npi_equal_scalar, "data == scalar.", x == S)
+SCALAR_COMPARISON(_not_equal_scalar, "_NotEqualScalar", _npi_not_equal_scalar, "data != scalar.", x != S)
+SCALAR_COMPARISON(_greater_scalar, "_GreaterScalar", _npi_greater_scalar, "data > scalar.", x > S)
+SCALAR_COMPARISON(_greater_equal_scalar, "_GreaterEqualScalar", _npi_greater_equal_scalar, "data >= scalar.", x >= S)
+SCALAR_COMPARISON(_lesser_scalar, "_LesserScalar", _npi_less_scalar, "data < scalar.", x < S)
+SCALAR_COMPARISON(_lesser_equal_scalar, "_LesserEqualScalar", _npi_less_equal_scalar, "data <= scalar.", x <= S)
+SCALAR_COMPARISON(_logical_and_scalar, "_LogicalAndScalar", _npi_logical_and_scalar, "data and scalar are not 0.", logical_and(x, S))
+SCALAR_COMPARISON(_logical_or_scalar, "_LogicalOrScalar", _npi_logical_or_scalar, "data or scalar is not 0.", logical_or(x, S))
+SCALAR_COMPARISON(_logical_xor_scalar, "_LogicalXorScalar", _npi_logical_xor_scalar, "exactly one of data and scalar is not 0.",
+                  logical_xor(x, S))
 
 // ---- three and more
 

@@ -104,7 +104,7 @@ GLUINO_OP(_npi_rtrue_divide_scalar, NumberAttrs) {
 
 // 1 or -1 as the sign of x; 1 for 0.
 Expr sign_of(Expr x) { return 1.0 - 2.0 * (x < 0.0); }
-Tensor sign_of(const Tensor& x) { return 1 - 2 * (x < 0); }
+Tensor sign_of(const Tensor& x) { return 1 - 2 * indicator(x, "<", 0); }
 GLUINO_OP(_npi_copysign, NoAttrs) {
   define_of_two(
       op.doc("The size of x1 with the sign of x2."), BOTH, [](Expr a, Expr b) { return abs(a) * sign_of(b); },
@@ -254,7 +254,7 @@ void define_choice(OpBuilder<ChoiceAttrs>& op, bool number_where_true) {
       })
       .gradient({{0}, {}},
                 [number_where_true](const ChoiceAttrs&, const Gradient& g) -> Tensors {
-                  const Tensor holds = call("cast", {g.in(0) != 0}, {{"dtype", std::string(dtype_name(g.head().dtype()))}});
+                  const Tensor holds = (g.in(0) != 0).astype(g.head().dtype());
                   return {Tensor(), reduce_like(g.head() * (number_where_true ? 1 - holds : holds), g.like(1))};
                 })
       .sample({index_sample({3, 4}, 2), {3, 4}}, {.scalar = 0.5});

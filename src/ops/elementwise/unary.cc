@@ -93,7 +93,7 @@ GLUINO_OP(digamma, NoAttrs) {
 NUMERIC_UNARY(abs, "Absolute value.", abs(x), IN, H * f("sign", X))
 NUMERIC_UNARY(sign, "-1, 0 or 1.", sign(x), NONE, zero(g))
 NUMERIC_UNARY(square, "x * x.", x * x, IN, H * 2 * X)
-NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, H * (Y > 0))
+NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, H * indicator(Y, ">", 0))
 
 // clang-format on
 
@@ -129,7 +129,10 @@ GLUINO_OP(hard_sigmoid, HardSigmoidAttrs) {
       .input("data")
       .same_shape()
       .scalar([](const HardSigmoidAttrs& a, Expr x) { return maximum(minimum(x * a.alpha + a.beta, 1.0), 0.0); })
-      .gradient(OUT, [](const HardSigmoidAttrs& a, const Gradient& g) -> Tensors { return {H * a.alpha * ((Y > 0) * (Y < 1))}; })
+      .gradient(OUT,
+                [](const HardSigmoidAttrs& a, const Gradient& g) -> Tensors {
+                  return {H * a.alpha * (indicator(Y, ">", 0) * indicator(Y, "<", 1))};
+                })
       .sample({uniform_sample({3, 4}, -4, 4)})
       .sample({{5}}, {.alpha = 0.5, .beta = 0.3});
 }
@@ -146,7 +149,10 @@ GLUINO_OP(clip, ClipAttrs) {
       .dtypes(DTypeSet::numeric)
       .same_shape()
       .scalar([](const ClipAttrs& a, Expr x) { return minimum(maximum(x, a.a_min), a.a_max); })
-      .gradient(IN, [](const ClipAttrs& a, const Gradient& g) -> Tensors { return {H * ((X >= a.a_min) * (X <= a.a_max))}; })
+      .gradient(IN,
+                [](const ClipAttrs& a, const Gradient& g) -> Tensors {
+                  return {H * (indicator(X, ">=", a.a_min) * indicator(X, "<=", a.a_max))};
+                })
       .sample({{3, 4}}, {.a_min = -0.5, .a_max = 1});
 }
 

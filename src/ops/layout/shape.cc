@@ -181,6 +181,33 @@ GLUINO_OP(reshape_like, ReshapeLikeAttrs) {
       .sample({{30, 7}, {15, 2, 4}}, {.lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = 2});
 }
 
+static Shape without_ones(const Shape& shape) {
+  Shape out;
+  for (int64_t extent : shape)
+    if (extent != 1) out.push_back(extent);
+  return out;
+}
+GLUINO_OP(_label_like, NoAttrs) {
+  op.doc("A label with the shape of the prediction, from which it differs in axes of extent 1 only.")
+      .input("label")
+      .input("prediction")
+      .shape_only()
+      .dtypes(DTypeSet::any)
+      .view()
+      .identity_if([](const auto&, bool) { return true; })
+      .shape([](const NoAttrs&, std::span<const Shape> in) {
+        if (in[0].is_known() && in[1].is_known() && !(without_ones(in[0]) == without_ones(in[1])))
+          raise<ShapeError>("the label has shape {}, but the prediction {}: they may differ in axes of extent 1 only", in[0], in[1]);
+        return in[1];
+      })
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {call("reshape_like", {g.head(), g.like(0)}), Tensor()};
+                })
+      .sample({{6, 1}, {6}})
+      .sample({{2, 3}, {2, 1, 3}});
+}
+
 GLUINO_OP(Flatten, NoAttrs) {
   op.doc("Joins all axes after the first.")
       .alias("flatten")

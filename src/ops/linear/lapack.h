@@ -1,12 +1,15 @@
-// LAPACK for a template's element type T: LAPACK(potrf, ...) is LAPACKE_spotrf or LAPACKE_dpotrf.
+// LAPACK for a template's element type T: LAPACK(potrf, ...) is LAPACKE_spotrf or LAPACKE_dpotrf. It has locks of its own.
 #pragma once
 #include <lapacke.h>
 
 #include <cstdint>
 #include <type_traits>
 
+#include "base/fork.h"
+
 #define LAPACK(name, ...)                   \
   [&] {                                     \
+    const NoForkScope no_fork;              \
     if constexpr (std::is_same_v<T, float>) \
       return LAPACKE_s##name(__VA_ARGS__);  \
     else                                    \

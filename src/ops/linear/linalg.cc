@@ -160,6 +160,7 @@ static void run_triangular(const TriangularAttrs& a, KernelContext& k) {
       const T* x = k.data<T>(0) + b * t.size();
       T* y = k.out_data<T>() + b * m.size();
       auto run = [&](auto function) {
+        const NoForkScope no_fork;
         function(CblasRowMajor, side, up, trans, CblasNonUnit, as_int(m.rows), as_int(m.columns), static_cast<T>(a.alpha), x,
                  as_int(t.rows), y, as_int(m.columns));
       };

@@ -122,7 +122,7 @@ static Tensor expand(const ReduceAttrs& a, const Gradient& g, const Tensor& t, b
   const Tensor kept = a.keepdims ? t : call("_restore_reduced", {t, g.like(0)}, {{"axis", axis}, {"exclude", a.exclude}});
   return call("broadcast_like", {mean ? call("_divide_by_reduced", {kept, g.like(0)}) : kept, g.like(0)});
 }
-static Tensor if_number(const Tensor& x, const Tensor& value) { return call("where", {x == x, value, zeros_like(value)}); }
+static Tensor if_number(const Tensor& x, const Tensor& value) { return call("where", {indicator(x, "==", x), value, zeros_like(value)}); }
 
 static DType integer_sum_dtype(const ReduceAttrs&, std::span<const DType>, DType promoted) {
   return promoted == DType::boolean ? DType::int64 : promoted;

@@ -253,7 +253,7 @@ GLUINO_OP(masked_log_softmax, MaskedSoftmaxAttrs) {
       .gradient(
           {{1}, {0}},
           [](const MaskedSoftmaxAttrs& a, const Gradient& g) -> Tensors {
-            const Tensor on = g.in(1) != 0;
+            const Tensor on = indicator(g.in(1), "!=", 0);
             const Tensor head = call("where", {call("broadcast_like", {on, g.like(0)}), g.head(), call("zeros_like", {g.like(0)})});
             return {call_with("_log_softmax_grad", {head, g.out(0)}, SoftmaxAttrs{.axis = a.axis, .temperature = a.temperature}), Tensor()};
           })
