@@ -14,8 +14,7 @@ done
 if "$work/example" /nowhere-symbol.json 2> "$work/error"; then exit 1; fi
 grep -q nowhere "$work/error"
 if command -v valgrind > /dev/null && [ -z "${GLUINO_NO_VALGRIND:-}" ]; then
-  # Threads of OpenMP's runtime are never joined, and it says so about itself.
-  valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --suppressions=valgrind.supp \
+  valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite \
     "$work/example" "$GLUINO_TEST_MODELS/mlp-symbol.json"
   echo "valgrind: no errors"
 else
