@@ -4,7 +4,7 @@ BUILD ?= build/release
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
-.PHONY: help demo test test-release test-asan test-tsan bench lint format install setup configure build clean
+.PHONY: help demo test test-release test-asan test-tsan test-bindings bench lint format install setup configure build clean
 
 help:
 	@echo "make demo | test | bench | lint | format | install PREFIX=... | clean"
@@ -36,6 +36,11 @@ test-tsan: setup
 	@cmake --preset tsan > build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
 	@cmake --build build/tsan -j $(JOBS)
 	@cd build/tsan && ctest --output-on-failure -L threads
+
+# The packages of other languages; what cannot be installed here is skipped, and said so.
+test-bindings: build
+	@tools/setup.sh bindings
+	@bindings/test.sh $(BUILD)
 
 # Tables beside the peers, in build/bench; docs/performance.md says how to read them. BENCH_FLAGS="--only mlp_b1 --rounds 3"
 bench: setup

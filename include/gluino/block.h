@@ -167,11 +167,15 @@ class HybridBlock : public Block {
   std::string to_svg(bool before = false) const { return before ? held_cache()->svg_before() : held_cache()->svg_after(); }
   HybridCache& cache() { return *held_cache(); }  // until the next hybridize()
 
+  // As operator(); results of a compiled program are in the memory of `destinations` where it fits (see HybridCache::call).
+  Tensors call_into(const Tensors& inputs, std::span<const Tensor> destinations) { return run(inputs, destinations); }
+
  protected:
-  Tensors call(const Tensors& inputs) override;
+  Tensors call(const Tensors& inputs) override { return run(inputs, {}); }
   void check_child(const std::string& name, const Block& child) const override;
 
  private:
+  Tensors run(const Tensors& inputs, std::span<const Tensor> destinations);
   std::unique_ptr<HybridCache> make_cache(HybridOptions options);
   HybridCache::Traced traced();
   // Whoever uses the cache holds it: hybridize() may put another in its place meanwhile.
@@ -191,10 +195,12 @@ class SymbolBlock : public HybridBlock {
   // Inputs are inferred when empty: the variables that the parameters leave over, labels aside.
   static std::unique_ptr<SymbolBlock> imports(const std::string& symbol_path, std::vector<std::string> inputs = {},
                                               const std::string& params_path = "");
-  static std::unique_ptr<SymbolBlock> load(const std::string& path);  // what HybridBlock::save wrote
+  static std::unique_ptr<SymbolBlock> load(const std::string& path);                            // what HybridBlock::save wrote
+  static std::unique_ptr<SymbolBlock> read(const std::string& bytes, const std::string& what);  // the same in memory; messages name `what`
   using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   const std::vector<std::string>& inputs() const { return inputs_; }
+  const Symbol& outputs() const { return symbol_; }  // the graph it was made of
   std::string describe() const override;
 
  private:

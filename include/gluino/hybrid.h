@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "gluino/structure.h"
 #include "gluino/symbol.h"
@@ -45,8 +46,11 @@ class HybridCache {
   HybridCache& operator=(HybridCache&&) noexcept;
 
   // Runs `function` on `inputs` (null tensors stand for absent ones): traced at the first call for a signature,
-  // compiled afterwards. `structure` says what else the function depends on (scalars, nesting).
-  Result call(const Function& function, const Tensors& inputs, const std::string& structure = "");
+  // compiled afterwards. `structure` says what else the function depends on (scalars, nesting). `destinations`: tensors whose memory a
+  // compiled program may use for its results, in their order, null where it may not; it does where a result has memory of its own that
+  // fits. They share no memory with each other, the inputs, or anything else the function reads.
+  Result call(const Function& function, const Tensors& inputs, const std::string& structure = "",
+              std::span<const Tensor> destinations = {});
   void clear();
   const HybridOptions& options() const;
   HybridStats stats() const;

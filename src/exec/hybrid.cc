@@ -25,7 +25,8 @@ constexpr int kTraceCost = 8, kMaxWastedTraces = 32 * kTraceCost;
 
 }  // namespace
 
-HybridCache::Result HybridCache::Impl::call(const Function& function, const Tensors& inputs, const std::string& structure) {
+HybridCache::Result HybridCache::Impl::call(const Function& function, const Tensors& inputs, const std::string& structure,
+                                            std::span<const Tensor> destinations) {
   Found found;
   {
     const std::lock_guard lock(mutex);
@@ -33,7 +34,8 @@ HybridCache::Result HybridCache::Impl::call(const Function& function, const Tens
     found = find(inputs, structure);
     if (found.compiled || found.tree) wasted_traces_ = std::max(0, wasted_traces_ - 1);
   }
-  if (found.compiled || found.tree) return run_found(found, function, inputs);
+  if (found.compiled) return run_plan(found.compiled, function, inputs, destinations);
+  if (found.tree) return run_found(found, function, inputs);
   return trace_and_run(function, inputs, structure);
 }
 
@@ -91,11 +93,12 @@ HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Funct
   if (found.compiled) return run_plan(found.compiled, function, inputs);
   return have_overlaps(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
 }
-HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs) {
+HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
+                                                std::span<const Tensor> destinations) {
   if (!c->program->trace.ending.write_backs.empty() && c->program->has_aliased_updates(inputs)) return function(inputs);
   // A function that puts tensors somewhere cannot be made to run again from where it was.
   const bool is_repeatable = c->program->trace.ending.escaped.empty();
-  return options.verify && is_repeatable ? verified(c, function, inputs) : run_compiled(*c, inputs);
+  return options.verify && is_repeatable ? verified(c, function, inputs) : run_compiled(*c, inputs, destinations);
 }
 
 bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inputs) {
@@ -273,10 +276,11 @@ HybridCache::~HybridCache() = default;
 HybridCache::HybridCache(HybridCache&&) noexcept = default;
 HybridCache& HybridCache::operator=(HybridCache&&) noexcept = default;
 
-HybridCache::Result HybridCache::call(const Function& function, const Tensors& inputs, const std::string& structure) {
+HybridCache::Result HybridCache::call(const Function& function, const Tensors& inputs, const std::string& structure,
+                                      std::span<const Tensor> destinations) {
   // Inside another trace the function is part of that program; with symbols it builds a graph.
   const bool symbolic = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
-  return symbolic ? function(inputs) : impl_->call(function, inputs, structure);
+  return symbolic ? function(inputs) : impl_->call(function, inputs, structure, destinations);
 }
 void HybridCache::clear() { impl_->clear(); }
 const HybridOptions& HybridCache::options() const { return impl_->options; }

@@ -11,7 +11,7 @@ class HybridCache::Impl {
  public:
   Impl(HybridOptions o, NameOf n) : options(o), name_of(std::move(n)) {}
 
-  Result call(const Function& function, const Tensors& inputs, const std::string& structure);
+  Result call(const Function& function, const Tensors& inputs, const std::string& structure, std::span<const Tensor> destinations);
   // Runs both ways from the same state, compares results, gradients, tensors that were written, and random numbers drawn.
   Result verified(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs);
   std::shared_ptr<Compiled> latest_plan() const;  // raises UserError when there is none
@@ -44,7 +44,8 @@ class HybridCache::Impl {
   Found find(const Tensors& inputs, const std::string& structure);
   std::shared_ptr<TracedProgram> find_program(const Tensors& inputs, const std::string& structure);
   Result run_found(const Found& found, const Function& function, const Tensors& inputs);
-  Result run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs);
+  Result run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
+                  std::span<const Tensor> destinations = {});
   Result run_program(const std::shared_ptr<TracedProgram>& p, const Function& function, const Tensors& inputs);
   Result run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs);
   Result trace_and_run(const Function& function, const Tensors& inputs, const std::string& structure);

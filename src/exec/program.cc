@@ -165,13 +165,21 @@ Tensors variables_of(const TracedProgram& p, const Tensors& inputs) {
   return out;
 }
 
-HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs) {
+// Results that the program computes come first among its values; the others are copies or aliases and need no memory.
+static Tensors value_destinations(const Ending& e, std::span<const Tensor> destinations) {
+  Tensors out;
+  for (size_t i = 0; i < std::min(e.results.size(), destinations.size()); ++i)
+    if (const auto& v = e.results[i].value) out.push_back(v->kind == TracedValue::Kind::call ? destinations[i] : Tensor());
+  return out;
+}
+
+HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<const Tensor> destinations) {
   const TracedProgram& p = *c.program;
   Tensors values;
   if (c.wanted.empty()) {
     const autograd::Scope scope(false, std::nullopt);
     PlanRunner::Run run(*c.runner);
-    values = run.forward(variables_of(p, inputs), c.graph.num_outputs);
+    values = run.forward(variables_of(p, inputs), c.graph.num_outputs, value_destinations(p.trace.ending, destinations));
   } else {
     values = run_recorded(c, inputs);
   }

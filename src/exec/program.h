@@ -51,7 +51,8 @@ bool have_overlaps(const Tensors& inputs);
 std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& inputs);
 
 // ---- running. All give what the ending says.
-HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs);
+// destinations: memory for the results, as HybridCache::call takes it.
+HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<const Tensor> destinations = {});
 // Operator by operator, as eager code: for shapes that have no plan.
 HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs);
 // The first run of a trace that initialised parameters: random numbers are drawn in the order of eager code, from `first` on.

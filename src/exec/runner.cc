@@ -180,7 +180,19 @@ static void bind_outputs(const std::vector<int>& results, Binder& binder, const 
   }
 }
 
-Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outputs) {
+// A value of a slot's shape in the memory of another tensor; null where the memory is too small or not aligned for it.
+static Tensor placed_in(const Tensor& destination, const Slot& slot) {
+  const detail::TensorImpl& d = impl_of(destination);
+  const int64_t width = dtype_bytes(slot.dtype);
+  if (slot.shape.elements() * width > d.shape.elements() * dtype_bytes(d.dtype) || reinterpret_cast<uintptr_t>(d.data) % width != 0)
+    return {};
+  Tensor t = make_shape_only(slot.shape, slot.dtype, d.device);
+  impl_of(t).storage = d.storage;
+  impl_of(t).data = d.data;
+  return t;
+}
+
+Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outputs, std::span<const Tensor> destinations) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
   Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
@@ -189,6 +201,12 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   for (size_t i = 0; i < plan.derived.size(); ++i)
     if (const Derived& d = plan.derived[i]; !is_current(plan, d, s.stamps[i]))
       binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_, runner_.views_[d.slot]);
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const int slot = plan.outputs[i];
+    const Slot& wanted = plan.slots[slot];
+    if (!destinations[i].defined() || wanted.kind != Slot::Kind::output || wanted.root != slot || s.tensors[slot].defined()) continue;
+    if (const Tensor t = placed_in(destinations[i], wanted); t.defined()) binder.bind_root(slot, t, runner_.places_, runner_.views_[slot]);
+  }
   bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {

@@ -20,8 +20,9 @@ class PlanRunner {
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
-    // Variables in the plan's order; null where they are given later (head gradients).
-    Tensors forward(std::span<const Tensor> variables, int num_outputs);
+    // Variables in the plan's order; null where they are given later (head gradients). destinations: tensors whose memory the
+    // outputs may have, whatever their own shapes are; null where fresh memory is wanted.
+    Tensors forward(std::span<const Tensor> variables, int num_outputs, std::span<const Tensor> destinations = {});
     // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
     // destinations: memory for each output from `first_output` on, null where fresh memory is wanted.
     Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations);

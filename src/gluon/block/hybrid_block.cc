@@ -7,6 +7,7 @@
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
 #include "gluino/block.h"
+#include "gluino/op.h"
 #include "gluon/block/parameter_names.h"
 #include "graph/interpret.h"
 #include "graph/trace.h"
@@ -44,13 +45,14 @@ void HybridBlock::clear_caches() {
   Block::clear_caches();
 }
 
-Tensors HybridBlock::call(const Tensors& inputs) {
+Tensors HybridBlock::run(const Tensors& inputs, std::span<const Tensor> destinations) {
   const bool nested = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
   if (!active_ || nested) return Block::call(inputs);
   // Hooks see concrete tensors at every call: where a block below has one, this one runs its forward, and the children are programs.
   if (has_hooks_below()) return Block::call(inputs);
   return run_with_hooks(inputs, [&] {
-    return held_cache()->call([this](const Tensors& traced) { return HybridCache::Result{forward(traced), nullptr}; }, inputs).tensors;
+    const auto function = [this](const Tensors& traced) { return HybridCache::Result{forward(traced), nullptr}; };
+    return held_cache()->call(function, inputs, "", destinations).tensors;
   });
 }
 
@@ -124,6 +126,7 @@ SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const 
     if (std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) continue;
     const bool is_state = std::find(states.begin(), states.end(), name) != states.end();
     const Tensor* value = given(name);
+    if (!value && looks_like_label(name)) continue;  // see absent_label
     ParameterOptions options{
         .grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
     if (value) {
@@ -164,21 +167,36 @@ std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path
   return std::make_unique<SymbolBlock>(std::move(symbol), std::move(inputs), parameters);
 }
 
-std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) {
-  const io::ZipEntries entries = io::read_zip(read_file(path), path);
+std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) { return read(read_file(path), path); }
+
+std::unique_ptr<SymbolBlock> SymbolBlock::read(const std::string& bytes, const std::string& what) {
+  const io::ZipEntries entries = io::read_zip(bytes, what);
   auto entry = [&](std::string_view name) -> const std::string& {
     for (const auto& [n, content] : entries)
       if (n == name) return content;
-    raise<SystemError>("{}: the file has no '{}'; was it written by save()?", path, name);
+    raise<SystemError>("{}: the file has no '{}'; was it written by save()?", what, name);
   };
   std::vector<std::string> inputs;
   try {
     const nlohmann::json meta = nlohmann::json::parse(entry("meta.json"));
     for (const auto& name : meta.at("inputs")) inputs.push_back(name.get<std::string>());
   } catch (const nlohmann::json::exception& e) {
-    raise<SystemError>("{}: meta.json is damaged: {}", path, e.what());
+    raise<SystemError>("{}: meta.json is damaged: {}", what, e.what());
   }
-  return std::make_unique<SymbolBlock>(Symbol::from_json(entry("symbol.json"), path), inputs, read_params(entry("model.params"), path));
+  return std::make_unique<SymbolBlock>(Symbol::from_json(entry("symbol.json"), what), inputs, read_params(entry("model.params"), what));
+}
+
+// A label that nobody gave does not matter for what the network predicts, but must have a shape: zeros. One number per row is made of
+// the first input, so that a program that was traced for one batch holds for the others.
+static Tensor absent_label(const std::string& name, const std::optional<Shape>& shape, const Tensors& inputs, const Shape& first) {
+  if (!shape || !shape->is_known()) return sym::var(name);
+  if (shape->ndim() == 1 && first.ndim() > 0 && first[0] == (*shape)[0] && first.elements() > 0) {
+    const Tensor rows = gluino::call("Reshape", {inputs[0]}, {{"shape", Shape{0, -1}}});
+    const Tensor column = gluino::call("slice_axis", {rows}, {{"axis", int64_t{1}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
+    return zeros_like(gluino::call("Reshape", {column}, {{"shape", Shape{-1}}})).astype(DType::float32);
+  }
+  for (const Tensor& t : inputs) (void)t.shape();  // other inputs need another program
+  return zeros(*shape);
 }
 
 Tensors SymbolBlock::forward(const Tensors& inputs) {
@@ -203,12 +221,11 @@ Tensors SymbolBlock::forward(const Tensors& inputs) {
     if (!node.is_variable() || tensors.contains(node.name)) continue;
     for (const auto& [name, p] : own_parameters())
       if (name == node.name) {
-        if (!p->is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) {
-          if (looks_like_label(name)) p->initialize(init::zero());
-          p->complete(*node.outputs[0].shape);
-        }
+        if (!p->is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) p->complete(*node.outputs[0].shape);
         tensors[name] = p->data();
       }
+    if (!tensors.contains(node.name) && looks_like_label(node.name))
+      tensors[node.name] = absent_label(node.name, node.outputs[0].shape, inputs, inputs.empty() ? Shape() : peek_shape(inputs[0]));
   }
   return interpret(graph, bind_variables(graph, tensors, "SymbolBlock"));
 }

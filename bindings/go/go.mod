@@ -1,0 +1,3 @@
+module gluino.org/gluino
+
+go 1.18

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+set -euo pipefail
+cd "$(dirname "$0")"
+perl -MFFI::Platypus -e 1 2> /dev/null || { echo "FFI::Platypus is not installed (libffi-platypus-perl)"; exit 77; }
+prove -Ilib t
+perl -Ilib examples/classify.pl "$GLUINO_TEST_MODELS/mlp-symbol.json"

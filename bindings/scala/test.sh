@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+set -euo pipefail
+cd "$(dirname "$0")"
+command -v javac > /dev/null || { echo "javac is not installed (default-jdk-headless)"; exit 77; }
+command -v scalac > /dev/null || { echo "scalac is not installed (scala)"; exit 77; }
+jna=${JNA_JAR:-/usr/share/java/jna.jar}
+[ -e "$jna" ] || { echo "JNA is not installed (libjna-java)"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+javac --release 17 -cp "$jna" -d "$work" ../java/src/org/gluino/*.java
+scalac -nowarn -cp "$jna:$work" -d "$work" ./*.scala
+scala -cp "$jna:$work" ModelsTest
+scala -cp "$jna:$work" Example "$GLUINO_TEST_MODELS/mlp-symbol.json"
