@@ -260,6 +260,14 @@ def generation(build, rounds):
     return {kind: {k: statistics.median(r[kind][k] for r in runs) for k in row} for kind, row in runs[0].items()}
 
 
+def operator_rows(build, quick):
+    """Single operators beside their limits: what bench/operators.py measures."""
+    rows = OUT / "operators.json"
+    quietly([PYTHON, str(ROOT / "bench" / "operators.py"), "--json", str(rows), *(["--quick"] if quick else [])],
+            env=dict(os.environ, PYTHONPATH=str(build / "python")))
+    return json.loads(rows.read_text())
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
@@ -279,11 +287,12 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead", "generation"]
+    sections = ["table", "busy", "first", "overhead", "generation", "operators"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--quick", action="store_true", help="short measurements of single operators, and not hybridized")
     parser.add_argument("--seconds", type=float, default=0.15, help="of each measurement; at least two calls are made")
     both = ",".join(map(str, dict.fromkeys([1, cores])))
     parser.add_argument("--threads", default=both, help="numbers of threads (default: %(default)s)")
@@ -298,7 +307,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
-               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}}
+               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -315,6 +324,8 @@ def main():
         results["overhead"] = operator_overhead(o.build, min(o.rounds, 3))
     if "generation" in chosen:
         results["generation"] = generation(o.build, min(o.rounds, 3))
+    if "operators" in chosen:
+        results["operators"] = operator_rows(o.build, o.quick)
     print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 

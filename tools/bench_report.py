@@ -159,6 +159,29 @@ def overhead_section(results):
     return ["## One eager operator on 16 floats", "", *table(["ns", "Gluino", "libtorch", "libtorch / Gluino"], body)]
 
 
+def operators_section(results):
+    """Single operators, the furthest from its limit first."""
+    rows = results["operators"]
+    columns = ["limit", "share", "eager", "hybridized", "step", "torch_eager", "ratio", "torch_step", "step_ratio"]
+    columns = [c for c in columns if any(c in row for row in rows.values())]
+
+    def cell(row, column):
+        if column not in row:
+            return "–"
+        return f"{row[column]:.2f}" if column in ("share", "ratio", "step_ratio") else number(row[column])
+    lines = ["## Single operators", "", "| operator | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, row in rows.items():
+        cells = [row["error"][:80]] + [""] * (len(columns) - 1) if "error" in row else [cell(row, c) for c in columns]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines.append("")
+    for title, key in {"share of the limit": "share", "PyTorch / Gluino": "ratio", "the same with backward": "step_ratio"}.items():
+        values = [row[key] for row in rows.values() if key in row]
+        if values:
+            mean = math.exp(statistics.fmean(map(math.log, values)))
+            lines.append(f"- {title}: geometric mean {mean:.2f} of {len(values)} operators, lowest {min(values):.2f}")
+    return [*lines, ""]
+
+
 def markdown(results):
     m, versions = results["machine"], results["versions"]
     setting = f"{m['cpu']}, {m['cores']} cores, load {m['load']:.1f} at the start"
@@ -167,7 +190,9 @@ def markdown(results):
     lines += [f"- {PEERS[p]} is not here: {why}" for p, why in results["missing"].items()] + [""]
     for threads in results["threads"]:
         lines += threads_section(results, threads)
-    for name, section in {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section}.items():
+    sections = {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section,
+                "operators": operators_section}
+    for name, section in sections.items():
         if results[name]:
             lines += section(results)
     failures = sorted({f"- {TITLES[w]}, {COLUMNS.get(c, c)}: {cell['error']}" for rows in [*results["threads"].values(), results["busy"]]

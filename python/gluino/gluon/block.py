@@ -11,6 +11,7 @@ from ..base import MXNetError
 from ..name import Prefix, current as current_names
 from ..util import is_np_array
 from . import parameter as _parameter
+from ._names import ParameterNames
 from ._scope import BlockScope, HookHandle
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, load_by_name
 
@@ -326,14 +327,13 @@ class HybridBlock(Block):
     def _build_cache(self):
         self._cache_epoch = _parameter.epoch[0]
         traced = self._forward_strictly if self._flags.get("strict") else self._run
-        self._cache = _core.HybridCache(traced, self._name_of, Collector(lambda: (self,)), snapshot, f"{self.name}, a {type(self).__name__},", self._flags)
-        return self._cache
+        names = ParameterNames(self)
 
-    def _name_of(self, handle):
-        for parameter in self.collect_params().values():
-            if any(array._handle == handle for array in parameter._data or ()):
-                return parameter.name
-        return ""
+        def roots():  # asked when blocks or parameters have changed
+            names.forget()
+            return (self,)
+        self._cache = _core.HybridCache(traced, names, Collector(roots), snapshot, f"{self.name}, a {type(self).__name__},", self._flags)
+        return self._cache
 
     def _forward_strictly(self, *args):
         """Builds a graph of plain Symbols, as MXNet does, then runs it on the traced values."""
@@ -448,10 +448,11 @@ class HybridBlock(Block):
             self._infer_parameters(symbol, names, args)
 
     def _infer_parameters(self, symbol, names, args):
+        inputs = set(symbol.list_inputs())
         shapes = dict(zip(names, (_core.peek_shape(v) for v in _values_in(args))))
-        shapes = {name: shape for name, shape in shapes.items() if name in symbol.list_inputs()}
+        shapes = {name: shape for name, shape in shapes.items() if name in inputs}
         params = {p.name: p for p in self._own_and_children()}
-        given = {n: p._shape for n, p in params.items() if p._shape is not None and n in symbol.list_inputs()}
+        given = {n: p._shape for n, p in params.items() if p._shape is not None and n in inputs}
         arguments, _, states = symbol.infer_shape_partial(**shapes, **given)
         found = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), list(arguments) + list(states)))
         for name, parameter in params.items():

@@ -16,6 +16,8 @@ tensor_types = (sym.Symbol, nd.NDArray)
 
 # Grows when an array behind a parameter is replaced by another: compiled programs that captured the old one are stale.
 epoch = [0]
+# Grows when a trace is given up and the parameters that it initialised wait for their values again.
+forgotten = [0]
 
 
 class DeferredInitializationError(MXNetError):
@@ -160,6 +162,7 @@ class Parameter:
     def _wait_again(self, waiting, numbers):
         np.random.set_state(numbers)
         self._data, self._deferred = None, waiting
+        forgotten[0] += 1
 
     def _set_arrays(self, arrays):
         if self._data is not None:
@@ -322,8 +325,8 @@ class Parameter:
             self._var = sym.var(self.name, shape=self._shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init)
         return self._var.as_np_ndarray() if is_np_array() else self._var
 
-    def _load(self, data, ctx, cast_dtype=False, dtype_source="current"):
-        """Values from a file."""
+    def _load(self, data, ctx, cast_dtype=False, dtype_source="current", take=False):
+        """Values from a file; with take the array itself becomes the parameter's, where nobody else will change it."""
         if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, b) for a, b in zip(self._shape, data.shape))):
             raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}")
         self._shape = tuple(data.shape)
@@ -338,7 +341,8 @@ class Parameter:
             return self.set_data(data)
         contexts = [ctx] if isinstance(ctx, Context) else list(ctx or (self._deferred[1] if self._deferred else [current_context()]))
         self._deferred = None
-        self._set_arrays([data.copyto(context) for context in contexts])
+        take = take and contexts == [data.context]
+        self._set_arrays([data] if take else [data.copyto(context) for context in contexts])
 
 
 class Constant(Parameter):

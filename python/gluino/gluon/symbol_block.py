@@ -74,7 +74,7 @@ class SymbolBlock(HybridBlock):
                                      f"which has '{extra[0]}'")
             for name, parameter in block._reg_params.items():
                 if name in values:
-                    parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
+                    parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved", take=True)
                 elif name.endswith("label"):
                     parameter._deferred = ("zeros", [ctx] if ctx else [nd.zeros(1).context], "zeros", None)
                 elif not allow_missing:
@@ -122,7 +122,7 @@ def load_block(filename, ctx=None):
     for name, parameter in block._reg_params.items():
         if name not in values:
             raise FileError(f"{filename}: damaged: there is no parameter '{name}'")
-        parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved")
+        parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved", take=True)
     return block
 
 
