@@ -5,6 +5,7 @@
 #include "gluino/control_flow.h"
 #include "gluino/data.h"
 #include "gluino/estimator.h"
+#include "gluino/functions.h"
 #include "gluino/hybrid.h"
 #include "gluino/image.h"
 #include "gluino/init.h"

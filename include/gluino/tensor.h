@@ -120,6 +120,11 @@ class Tensor {
   Tensor mean(const Axes& axes = {}, bool keepdims = false) const;
   Tensor max(const Axes& axes = {}, bool keepdims = false) const;
   Tensor min(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor prod(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor var(const Axes& axes = {}, bool keepdims = false, int64_t ddof = 0) const;  // mean squared distance from the mean
+  Tensor std(const Axes& axes = {}, bool keepdims = false, int64_t ddof = 0) const;
+  Tensor pow(double exponent) const;
+  Tensor matmul(const Tensor& other) const;
 
   // Indexing as in NumPy: x[2], x[{Slice(1, 3), kEllipsis, -1}], x[mask]. What x[...] gives can be assigned to.
   IndexedTensor operator[](const Index& index) const;

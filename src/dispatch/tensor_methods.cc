@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "dispatch/mode.h"
+#include "gluino/functions.h"
 #include "gluino/op.h"
 #include "kernels/isa/primitives.h"
 #include "tensor/impl.h"
@@ -134,6 +135,20 @@ Tensor Tensor::max(const Axes& axes, bool keepdims) const {
 Tensor Tensor::min(const Axes& axes, bool keepdims) const {
   return call("min", {*this}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
 }
+
+Tensor Tensor::prod(const Axes& axes, bool keepdims) const {
+  return call("prod", {detail::summands(*this)}, {{"axis", axis_value(axes)}, {"keepdims", keepdims}});
+}
+Tensor Tensor::var(const Axes& axes, bool keepdims, int64_t ddof) const {
+  const Tensor x = is_whole(*this) ? astype(DType::float32) : *this;
+  const Tensor squares = call("square", {x - x.mean(axes, true)});
+  if (ddof == 0) return squares.mean(axes, keepdims);
+  const Tensor sums = squares.sum(axes, keepdims);
+  return sums / static_cast<double>(size() / std::max<int64_t>(sums.size(), 1) - ddof);
+}
+Tensor Tensor::std(const Axes& axes, bool keepdims, int64_t ddof) const { return call("sqrt", {var(axes, keepdims, ddof)}); }
+Tensor Tensor::pow(double exponent) const { return gluino::pow(*this, exponent); }
+Tensor Tensor::matmul(const Tensor& other) const { return gluino::matmul(*this, other); }
 
 Tensor Tensor::to(Device device) const {
   if (this->device() == device) return *this;
