@@ -1,11 +1,12 @@
-# The installed tree: lib/libgluino.so, include/gluino with the generated ops.h, lib/cmake/gluino for find_package(gluino).
+# The installed tree: lib/libgluino.so and libgluino_c.so, include/gluino with the generated ops.h, lib/cmake/gluino for
+# find_package(gluino), lib/pkgconfig for the C interface.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gluino)
 
 install(TARGETS gluino EXPORT gluino-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/gluino DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES ${PROJECT_BINARY_DIR}/generated/gluino/ops.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gluino)
+install(FILES ${PROJECT_BINARY_DIR}/generated/gluino/ops.h ${PROJECT_SOURCE_DIR}/bindings/cpp/gluino/c_model.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gluino)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gluino)
 install(EXPORT gluino-targets NAMESPACE gluino:: DESTINATION ${package_dir})
 

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 
+import bench_languages
 import bench_report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -287,7 +288,7 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead", "generation", "operators"]
+    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
@@ -307,7 +308,8 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
-               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {}}
+               "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {},
+               "languages": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -322,6 +324,9 @@ def main():
         results["first"] = first_calls(commands, min(o.rounds, 3), o.seconds)
     if "overhead" in chosen:
         results["overhead"] = operator_overhead(o.build, min(o.rounds, 3))
+    if "languages" in chosen:
+        rows, without = bench_languages.measure(o.build)
+        results["languages"] = {"rows": rows, "missing": without}
     if "generation" in chosen:
         results["generation"] = generation(o.build, min(o.rounds, 3))
     if "operators" in chosen:

@@ -2,6 +2,8 @@
 import math
 import statistics
 
+import bench_languages
+
 TITLES = {
     "mlp_b1": "MLP 512-256-128-2, batch 1",
     "mlp_b64": "MLP 512-256-128-2, batch 64",
@@ -182,6 +184,11 @@ def operators_section(results):
     return [*lines, ""]
 
 
+def languages_section(results):
+    found = results["languages"]
+    return ["## One call of the perceptron at batch 1, from each language", "", bench_languages.markdown(found["rows"], found["missing"]), ""]
+
+
 def markdown(results):
     m, versions = results["machine"], results["versions"]
     setting = f"{m['cpu']}, {m['cores']} cores, load {m['load']:.1f} at the start"
@@ -191,7 +198,7 @@ def markdown(results):
     for threads in results["threads"]:
         lines += threads_section(results, threads)
     sections = {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section,
-                "operators": operators_section}
+                "operators": operators_section, "languages": languages_section}
     for name, section in sections.items():
         if results[name]:
             lines += section(results)

@@ -179,9 +179,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
+// Of the network that GLUINO_BENCH_MODEL names, which takes 512 numbers.
 func BenchmarkPredict(b *testing.B) {
-	net := must(Load(path(b, "mlp-symbol.json")))
-	x := must(FromSlice(make([]float32, 8), 1, 8))
+	if os.Getenv("GLUINO_BENCH_MODEL") == "" {
+		b.Skip("GLUINO_BENCH_MODEL names no model")
+	}
+	net := must(Load(os.Getenv("GLUINO_BENCH_MODEL")))
+	x := must(FromSlice(make([]float32, 512), 1, 512))
+	b.ResetTimer()
 	for i := 0; i < b.N; i++ {
 		must(net.Predict(x))[0].Close()
 	}

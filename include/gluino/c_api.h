@@ -113,7 +113,7 @@ typedef struct gluino_model_options {
 } gluino_model_options;
 
 /* Loads a model. `path` is a graph, as <name>-symbol.json, or a model in one file, as save() writes it; `params_path` the parameters
- * of a graph (.params, .npz), or null: then the only file <name>-<number>.params beside the graph is taken, and where there is none
+ * of a graph (.params, .npz), or null: then the only file <name>-<number>*.params beside the graph is taken, and where there is none
  * the graph is run without parameters. `options` may be null. Free the model with gluino_model_free. */
 GLUINO_C_API gluino_status gluino_model_load(const char* path, const char* params_path, const gluino_model_options* options,
                                              gluino_model* model);
@@ -126,7 +126,7 @@ GLUINO_C_API gluino_status gluino_model_free(gluino_model model);
 /* What is known of an input or output before anything runs. */
 typedef struct gluino_value_info {
   const char* name;               /* lives as long as the model */
-  gluino_dtype dtype;             /* GLUINO_ANY_DTYPE: not known before the call */
+  gluino_dtype dtype;             /* float32 where the graph does not say; GLUINO_ANY_DTYPE: not known before the call */
   int32_t ndim;                   /* -1: not known before the call */
   int64_t shape[GLUINO_MAX_AXES]; /* -1: a free extent, which may change from call to call */
 } gluino_value_info;

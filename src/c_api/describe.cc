@@ -1,6 +1,7 @@
 // Which shapes a model takes. Graphs rarely say: their inputs are variables, and shapes follow from data to weights, not back. So
 // likely shapes are made from the parameters that meet an input, and inference is asked whether they fit and which extents may change.
 #include <algorithm>
+#include <cmath>
 
 #include "c_api/model.h"
 #include "gluino/op.h"
@@ -111,19 +112,35 @@ class Description {
       }
   }
 
-  void fill_shapes(Model::Description& d) const {
-    // Inputs are tried with their candidates in step: those of one batch or one length belong together.
+  // Shapes that fit, of likely ones: first candidates in step, as those of one batch or one length belong together, then all with all.
+  std::optional<std::vector<Shape>> fitting_inputs() const {
+    constexpr size_t kMostTries = 256;
     std::vector<std::vector<Shape>> lists;
-    size_t longest = 1;
+    size_t longest = 1, combinations = 1, width = kMostTries;
     for (const std::string& name : names_) longest = std::max(longest, lists.emplace_back(candidates(name)).size());
-    std::optional<std::vector<Shape>> outputs;
-    std::vector<Shape> inputs;
-    for (size_t k = 0; k < longest && !outputs; ++k) {
-      inputs.clear();
+    for (size_t k = 0; k < longest; ++k) {
+      std::vector<Shape> inputs;
       for (const auto& list : lists) inputs.push_back(list[std::min(k, list.size() - 1)]);
-      outputs = outputs_for(inputs);
+      if (outputs_for(inputs)) return inputs;
     }
-    if (!outputs) return;
+    while (width > 1 && std::pow(width, lists.size()) > kMostTries) --width;
+    for (size_t i = 0; i < lists.size() && width > 1; ++i) combinations *= width;
+    for (size_t k = 0; k < combinations && lists.size() > 1; ++k) {
+      std::vector<Shape> inputs;
+      for (size_t rest = k; const auto& list : lists) {
+        inputs.push_back(list[std::min(rest % width, list.size() - 1)]);
+        rest /= width;
+      }
+      if (outputs_for(inputs)) return inputs;
+    }
+    return std::nullopt;
+  }
+
+  void fill_shapes(Model::Description& d) const {
+    const auto fitting = fitting_inputs();
+    if (!fitting) return;
+    const std::vector<Shape>& inputs = *fitting;
+    const auto outputs = outputs_for(inputs);
     std::vector<Shape> in = inputs, out = *outputs;
     for (size_t i = 0; i < inputs.size(); ++i)
       for (int axis = 0; axis < inputs[i].ndim(); ++axis)

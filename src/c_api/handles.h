@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "gluino/lock.h"
+
 namespace gluino::c_api {
 
 // What a table must know of its objects: the number of the kind, and the word for messages.
@@ -121,7 +123,7 @@ class HandleTable {
   }
 
   std::array<std::atomic<Slot*>, kChunks> chunks_{};
-  std::mutex mutex_;
+  NoForkMutex mutex_;
   std::vector<uint32_t> free_;
   uint32_t used_chunks_ = 0;
   std::atomic<int64_t> count_{0};

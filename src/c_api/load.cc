@@ -1,4 +1,5 @@
 // From files and bytes to models.
+#include <cctype>
 #include <filesystem>
 
 #include "base/file.h"
@@ -22,7 +23,7 @@ std::unique_ptr<SymbolBlock> read_model(const std::string& graph, const std::str
 
 namespace {
 
-// The only file <name>-<number>.params beside <name>-symbol.json; "" where there is none.
+// The only file <name>-<number>*.params beside <name>-symbol.json; "" where there is none.
 std::string parameters_beside(const std::string& graph_path) {
   namespace fs = std::filesystem;
   const std::string suffix = "-symbol.json";
@@ -33,9 +34,7 @@ std::string parameters_beside(const std::string& graph_path) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : fs::path("."), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(start) || !name.ends_with(".params")) continue;
-    const std::string number = name.substr(start.size(), name.size() - start.size() - std::string(".params").size());
-    if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!name.starts_with(start) || !name.ends_with(".params") || !std::isdigit(static_cast<unsigned char>(name[start.size()]))) continue;
     if (!found.empty())
       raise<UserError>("beside '{}' there are '{}' and '{}'; say in params_path which one is meant", graph_path, found,
                        entry.path().string());

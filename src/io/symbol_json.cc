@@ -112,6 +112,7 @@ class JsonReader {
       for (auto& [k, v] : strings(json, key)) sort_attribute(op == "null" ? nullptr : &OpRegistry::global().get(op), node, k, v, own);
     if (op == "null") {
       if (json.contains("subgraphs")) fail(fmt::format("node '{}' has subgraphs, but a variable takes none", node.name));
+      if (!node.inputs.empty()) fail(fmt::format("node '{}' has inputs, but a variable takes none", node.name));
       node.outputs.resize(1);
     } else {
       node.op = &OpRegistry::global().get(op);

@@ -114,6 +114,45 @@ TEST_F(CModel, TakesAnyBatchAndSizeFromCallToCall) {
   EXPECT_OK(gluino_model_free(conv));
 }
 
+// Old networks end in a loss whose label nobody gives for a prediction.
+TEST_F(CModel, TakesAnyBatchWithoutLabels) {
+  const Symbol data = sym::var("data"), scores = sym::apply("FullyConnected", {data}, {{"num_hidden", "3"}}, "fc");
+  const std::string graph = sym::apply("SoftmaxOutput", {scores}, {}, "softmax").to_json();
+  const std::string params = write_params({{"arg:fc_weight", random_tensor({3, 8}, DType::float32, 1)}, {"arg:fc_bias", zeros({3})}});
+  gluino_model model;
+  ASSERT_OK(gluino_model_load_memory(graph.data(), graph.size(), params.data(), params.size(), nullptr, &model));
+  size_t inputs;
+  ASSERT_OK(gluino_model_num_inputs(model, &inputs));
+  EXPECT_EQ(inputs, 1u);
+  std::vector<float> one, x = random_values(8);
+  for (const int64_t n : {1, 2, 1, 7}) {
+    std::vector<float> rows, y(static_cast<size_t>(n) * 3);
+    for (int64_t i = 0; i < n; ++i) rows.insert(rows.end(), x.begin(), x.end());
+    gluino_buffer in = buffer_of(rows, {n, 8}), out = room_in(y);
+    ASSERT_OK(gluino_model_run(model, &in, 1, &out, 1));
+    if (one.empty()) one = y;
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], one[i % 3], 1e-6);
+  }
+  EXPECT_OK(gluino_model_free(model));
+}
+
+TEST_F(CModel, GuessesShapesOfSeveralInputs) {
+  const Symbol words = sym::apply("Embedding", {sym::var("words")}, {{"input_dim", "50"}, {"output_dim", "8"}}, "embedding");
+  const Symbol weights = sym::apply("expand_dims", {sym::var("weights")}, {{"axis", "2"}});
+  const std::string graph = sym::apply("sum", {sym::apply("broadcast_mul", {words, weights})}, {{"axis", "1"}}).to_json();
+  const std::string params = write_params({{"arg:embedding_weight", zeros({50, 8})}});
+  gluino_model model;
+  ASSERT_OK(gluino_model_load_memory(graph.data(), graph.size(), params.data(), params.size(), nullptr, &model));
+  gluino_value_info info;
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_OK(gluino_model_input(model, i, &info));
+    EXPECT_EQ(Shape(info.shape, info.ndim), Shape({-1, -1})) << info.name;
+  }
+  ASSERT_OK(gluino_model_output(model, 0, &info));
+  EXPECT_EQ(Shape(info.shape, info.ndim), Shape({-1, 8}));
+  EXPECT_OK(gluino_model_free(model));
+}
+
 TEST_F(CModel, ReadsAndWritesStridedUnalignedAndOverlappingMemory) {
   const gluino_model mlp = load("mlp");
   std::vector<float> x = random_values(32), y(12);

@@ -8,8 +8,15 @@
 
 #include <iostream>
 
-int main() {
+int main(int argc, char** argv) {
   using namespace gluino;
+  if (argc > 1) {  // a model for the programs in C
+    nn::Dense net(3, {.in_units = 8});
+    net.initialize();
+    net.hybridize();
+    net(ones({2, 8}));
+    net.export_model(argv[1]);
+  }
   Tensor x = tensor({{-1, 2}, {3, -4}});
   x.attach_grad();
   Tensor y;

@@ -141,6 +141,9 @@ TEST(SymbolFile, DamageIsNamed) {
   GLUINO_EXPECT_ERROR(SystemError, "nested more than 32 deep", Symbol::from_json(deep));
   GLUINO_EXPECT_ERROR(SystemError, "'x' has subgraphs, but a variable takes none",
                       Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x", "subgraphs": [{}]}], "heads": [[0, 0]]})"));
+  GLUINO_EXPECT_ERROR(
+      SystemError, "'y' has inputs, but a variable takes none",
+      Symbol::from_json(R"({"nodes": [{"op": "null", "name": "x"}, {"op": "null", "name": "y", "inputs": [[0, 0]]}], "heads": [[1, 0]]})"));
   const std::string brackets(1000000, '[');
   GLUINO_EXPECT_ERROR(SystemError, "not JSON", Symbol::from_json(brackets));
 }

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""What one call of the perceptron at batch 1 costs from each language, on one thread: microseconds, the best of many rounds.
+
+    tools/bench_languages.py --build build/release
+
+A part of tools/bench.py. The packages of bindings/ bring a bench.sh each, which is given the model and answers with a line of JSON; what cannot
+run here is named with its reason. Beside them ONNX Runtime's package for Node, where npm can fetch it and bench.py has exported the model."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SKIPPED = 77
+EXPORT = """
+import sys, time
+import gluino as mx
+from gluino.gluon import nn
+net = nn.HybridSequential()
+net.add(nn.Dense(256, activation="relu"), nn.Dense(128, activation="relu"), nn.Dense(2))
+net.initialize()
+net.hybridize()
+x = mx.nd.zeros((1, 512))
+net(x)
+net.export(sys.argv[1])
+def one_round(calls=2000):
+    start = time.process_time()
+    for _ in range(calls):
+        net(x)
+    return (time.process_time() - start) / calls * 1e6
+print('{"Python": %.3f}' % min(one_round() for _ in range(30)))
+"""
+
+
+def ort_for_node(folder):
+    """The folder of ONNX Runtime's package, fetched with npm; None where that is not possible."""
+    package = folder / "node_modules" / "onnxruntime-node"
+    if not package.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", folder, "onnxruntime-node"],
+                           capture_output=True, timeout=300, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return package
+
+
+def measure(build):
+    """({row: microseconds}, {language: why it has none})."""
+    out = ROOT / "build" / "bench"
+    out.mkdir(parents=True, exist_ok=True)
+    stem, onnx = out / "languages_mlp", out / "models" / "mlp_b1.onnx"
+    env = dict(os.environ, OMP_NUM_THREADS="1", GLUINO_NUM_THREADS="1", PYTHONPATH=str(build / "python"), GLUINO_LIB=str(build / "src"),
+               GLUINO_INCLUDE=str(ROOT / "include"))
+    commands = {"Python": ["/usr/bin/python3", "-c", EXPORT, stem], "C and C++": [build / "bench" / "call_cost", stem]}
+    for script in sorted((ROOT / "bindings").glob("*/bench.sh")):
+        commands[script.parent.name] = ["bash", script, f"{stem}-symbol.json"]
+    if "node" in commands and onnx.exists() and (package := ort_for_node(out / "onnxruntime-for-node")):
+        env["GLUINO_ORT"] = str(package)
+        commands["node"].append(onnx)
+    rows, missing = {}, {}
+    for name, command in commands.items():
+        try:
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, timeout=600)
+            answer = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it said nothing"]
+            if done.returncode:
+                missing[name] = answer[-1] if done.returncode == SKIPPED else (done.stderr.strip().splitlines() or answer)[-1]
+            else:
+                rows.update(json.loads(answer[-1]))
+        except (OSError, subprocess.SubprocessError, ValueError) as e:
+            missing[name] = str(e)
+    return rows, missing
+
+
+def markdown(rows, missing):
+    """The table, with what each row costs beyond the call in C++."""
+    base = rows.get("C++", 0)
+    lines = ["| from | µs | beyond C++ |", "|---|---:|---:|"]
+    lines += [f"| {name} | {us:.2f} | {us - base:.2f} |" for name, us in sorted(rows.items(), key=lambda row: row[1])]
+    lines += [f"\nNot measured: {name}: {why}" for name, why in missing.items()]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    print(markdown(*measure(parser.parse_args().build.resolve())))
+
+
+if __name__ == "__main__":
+    main()
