@@ -1,61 +1,58 @@
 #include "cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <new>
 
-#include "cli/demo.h"
-#include "cli/inspect.h"
-#include "gluino/error.h"
+#include "base/parallel.h"
+#include "cli/command.h"
+#include "cli/model.h"
+#include "cli/report.h"
+#include "gluino/op.h"
 
 namespace gluino::cli {
+namespace {
+
+constexpr int kFailed = 1, kWrongUsage = 2;
+
+void (*const kCommands[])(Commands&) = {add_inspect, add_run,    add_bench, add_explain,   add_draw, add_convert,
+                                        add_diff,    add_verify, add_faces, add_operators, add_demo, add_completion};
+
+std::string version_text() {
+  return fmt::format("gluino {}, {} operators, {} threads", GLUINO_VERSION, OpRegistry::global().all().size(), num_threads());
+}
+
+int report_error(const Commands& commands, const std::string& message, int code) {
+  if (commands.wants_json()) print_json({{"error", message}});
+  std::cerr << "gluino: " << message << "\n";
+  return code;
+}
+
+}  // namespace
 
 int run_command_line(const std::string& self, std::vector<std::string> arguments) {
-  CLI::App app("gluino: write networks imperatively, run them compiled", "gluino");
+  CLI::App app("Reads ten years of MXNet's models: says what is inside, runs, times, draws, converts and compares them.", "gluino");
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
-  std::function<int()> run;
-
-  DemoOptions demo_options{.self = self};
-  CLI::App* demo_command = app.add_subcommand("demo", "trains on the bundled digits both ways, explains, exports, loads again, draws");
-  demo_command->add_option("--epochs", demo_options.epochs, "passes over the training digits")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  demo_command->add_option("--folder", demo_options.folder, "where its files go")->capture_default_str();
-  demo_command->callback([&] { run = [&] { return demo(demo_options); }; });
-
-  std::string model, vectors;
-  CLI::App* check_command = app.add_subcommand("check", "compares an exported model's answers with recorded ones");
-  check_command->add_option("model", model, "path of model-symbol.json and model-0000.params, without the endings")->required();
-  check_command->add_option("vectors", vectors, "an .npz with an input x and the answer y")->required()->check(CLI::ExistingFile);
-  check_command->callback([&] { run = [&] { return check_model(model, vectors); }; });
-
-  std::string op;
-  CLI::App* ops_command = app.add_subcommand("ops", "lists the operators, or describes one");
-  ops_command->add_option("operator", op, "its name");
-  ops_command->callback([&] { run = [&] { return show_operators(op); }; });
-
-  std::string file;
-  std::vector<std::string> shapes;
-  CLI::App* graph_command = app.add_subcommand("graph", "shows the graph of a -symbol.json");
-  graph_command->add_option("file", file, "the -symbol.json")->required();
-  graph_command->add_option("--shape", shapes, "shape of an input, as data=1,3,224,224; gives those of all values");
-  graph_command->callback([&] { run = [&] { return show_graph(file, shapes); }; });
-
-  CLI::App* params_command = app.add_subcommand("params", "lists the arrays of a .params, .npz or .npy file");
-  params_command->add_option("file", file, "the file")->required();
-  params_command->callback([&] { run = [&] { return show_params(file); }; });
-
-  app.add_subcommand("info", "tells the version, the operators and the threads")->callback([&] { run = show_info; });
+  app.get_formatter()->column_width(34);
+  Commands commands(app, self);
+  for (const auto& add : kCommands) add(commands);
 
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
     app.parse(arguments);
-    return run();
+    return commands.run_chosen();
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
-  } catch (const Error& e) {
-    std::cerr << "gluino: " << e.what() << "\n";
-    return 1;
+    return app.exit(e) == 0 ? 0 : kWrongUsage;
+  } catch (const UsageError& e) {
+    return report_error(commands, e.what(), kWrongUsage);
+  } catch (const std::bad_alloc&) {
+    return report_error(commands, "there is not enough memory", kFailed);
+  } catch (const std::exception& e) {
+    return report_error(commands, e.what(), kFailed);
   }
 }
 

@@ -1,7 +1,5 @@
 // The whole job on real digits: a network written imperatively, trained both ways, explained, exported, loaded by a second
 // process, and drawn.
-#include "cli/demo.h"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -11,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/chart.h"
+#include "cli/command.h"
 #include "gluino/gluino.h"
 
 namespace gluino::cli {
@@ -72,18 +71,12 @@ Result train(DigitNet& net, int64_t epochs) {
   return {curve->losses, curve->fastest * 1e3, e.evaluate(test_data).at(1).second, peak};
 }
 
-}  // namespace
+struct DemoOptions {
+  int64_t epochs = 20;
+  std::string folder = ".";  // where its files go
+};
 
-int check_model(const std::string& model, const std::string& vectors) {
-  auto net = SymbolBlock::imports(model + "-symbol.json", {}, model + "-0000.params");
-  net->hybridize();
-  const NamedTensors file = load_tensors(vectors);
-  const bool same = all_close((*net)(*find_tensor(file, "x")), *find_tensor(file, "y"), 1e-5, 1e-5);
-  std::cout << "second process: the loaded model gives " << (same ? "the same answers" : "OTHER answers") << "\n";
-  return same ? 0 : 1;
-}
-
-int demo(const DemoOptions& options) {
+int demo(const DemoOptions& options, const std::string& self) {
   set_num_threads(1);  // digits of 64 pixels are too small to share
   std::filesystem::create_directories(options.folder);
   auto path = [&](const std::string& name) { return options.folder + "/" + name; };
@@ -105,14 +98,24 @@ int demo(const DemoOptions& options) {
 
   const Tensor x = (*data::DataLoader(data::digits(false), 32).begin())[0], y = hybrid(x);
   fmt::print("what hybridize did:\n{}\n", hybrid.explain());
-  save_tensors(path("demo-vectors.npz"), {{"x", x}, {"y", y}});
+  save_tensors(path("demo-vectors.npz"), {{"in:data", x}, {"out0", y}});
   hybrid.export_model(path("demo"));
   write_file(path("demo-loss.svg"), line_chart("training loss by epoch", {{"imperative", a.losses}, {"hybridized", b.losses}}));
   write_file(path("demo-before.svg"), hybrid.to_svg(true));
   write_file(path("demo-after.svg"), hybrid.to_svg());
   fmt::print("written to {}: demo-symbol.json, demo-0000.params, demo-loss.svg, demo-before.svg, demo-after.svg\n", options.folder);
   std::fflush(stdout);
-  return std::system(fmt::format("{} check \"{}\" \"{}\"", options.self, path("demo"), path("demo-vectors.npz")).c_str()) == 0 ? 0 : 1;
+  return std::system(fmt::format("{} verify \"{}\" --against \"{}\"", self, path("demo"), path("demo-vectors.npz")).c_str()) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_demo(Commands& commands) {
+  auto options = std::make_shared<DemoOptions>();
+  Command command = commands.add("demo", "Trains on the bundled digits both ways, explains, exports, loads again, draws.");
+  command.option("--epochs", options->epochs, "passes over the training digits").positive().with_default();
+  command.option("--folder", options->folder, "where its files go").with_default();
+  command.runs_without_json([&commands, options] { return demo(*options, commands.self()); });
 }
 
 }  // namespace gluino::cli

@@ -1,4 +1,6 @@
-#include "graph/interpret.h"
+#include "graph/observe.h"
+
+#include <chrono>
 
 #include "base/format.h"
 #include "dispatch/infer.h"
@@ -30,7 +32,10 @@ std::vector<int> count_readers(const Graph& graph) {
 
 }  // namespace
 
-Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
+Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) { return interpret_observed(graph, values, {}); }
+
+Tensors interpret_observed(const Graph& graph, const std::vector<Tensor>& values, const NodeObserver& observer) {
+  using Clock = std::chrono::steady_clock;
   std::vector<Tensors> results(graph.nodes.size());
   std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -41,6 +46,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
     }
     Tensors inputs;
     for (ValueId v : node.inputs) inputs.push_back(results[v.node][v.index]);
+    const Clock::time_point start = observer ? Clock::now() : Clock::time_point();
     try {
       std::optional<autograd::Scope> scope;
       if (node.mode != CallMode{}) scope.emplace(node.mode.is_paused ? std::optional(false) : std::nullopt, node.mode.training);
@@ -48,6 +54,7 @@ Tensors interpret(const Graph& graph, const std::vector<Tensor>& values) {
     } catch (const UserError& e) {
       rethrow_as(fmt::format("{} (in {})", e.what(), node.str()), Located::in_network);
     }
+    if (observer) observer(i, results[i], std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     for (ValueId v : node.inputs)
       if (--readers[v.node] == 0) results[v.node].clear();
   }

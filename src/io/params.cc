@@ -6,6 +6,7 @@
 #include "gluino/op.h"
 #include "io/bytes.h"
 #include "io/dtype_codes.h"
+#include "io/safetensors.h"
 #include "tensor/impl.h"
 
 namespace gluino {
@@ -201,6 +202,7 @@ std::string write_params(const NamedTensors& tensors, const SparseArrays& sparse
 NamedTensors read_tensors(std::string_view bytes, const std::string& what, SparseArrays* sparse) {
   if (bytes.starts_with("PK")) return read_npz(bytes, what);
   if (bytes.starts_with("\x93NUMPY")) return {{"", read_npy(bytes, what)}};
+  if (is_safetensors(bytes)) return read_safetensors(bytes, what);
   return read_params(bytes, what, sparse);
 }
 
@@ -208,6 +210,7 @@ NamedTensors load_tensors(const std::string& path, SparseArrays* sparse) { retur
 
 void save_tensors(const std::string& path, const NamedTensors& tensors, const SparseArrays& sparse) {
   if (path.ends_with(".npz")) return write_file(path, write_npz(tensors));
+  if (path.ends_with(".safetensors")) return write_file(path, write_safetensors(tensors));
   if (path.ends_with(".npy")) {
     if (tensors.size() != 1) raise<UserError>("save_tensors: '{}' holds one tensor, {} were given; use .npz", path, tensors.size());
     return write_file(path, write_npy(tensors[0].second));

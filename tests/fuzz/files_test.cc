@@ -78,7 +78,8 @@ TEST_P(DamagedFile, AbsurdDecimalNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers, DamagedFile,
-                         ::testing::Values(&kParams, &kNpy, &kNpz, &kSymbolJson, &kGraphText, &kStates, &kRecords, &kModel, &kCache),
+                         ::testing::Values(&kParams, &kNpy, &kNpz, &kSafetensors, &kSymbolJson, &kGraphText, &kStates, &kRecords, &kModel,
+                                           &kCache),
                          [](const auto& info) { return std::string(info.param->name); });
 
 // Sparse arrays whose indices promise more than the file holds.

@@ -8,6 +8,7 @@
 #include "gluino/io.h"
 #include "gluino/op.h"
 #include "gluino/symbol.h"
+#include "io/safetensors.h"
 #include "support/params_bytes.h"
 
 namespace {
@@ -67,6 +68,10 @@ std::vector<std::string> npz_seeds() {
   return {write_npz({{"w", arange(6).reshape({2, 3})}, {"b", ones({2}, {DType::int32})}}), compressed_npz()};
 }
 
+std::vector<std::string> safetensors_seeds() {
+  return {write_safetensors({{"w", arange(6).reshape({2, 3})}, {"b", ones({2}, {DType::int32})}, {"none", zeros({0, 2})}})};
+}
+
 std::vector<Symbol> sample_symbols() {
   const Symbol data = sym::var("data", {.shape = Shape{2, 3, 8, 8}});
   const Symbol conv = sym::apply("Convolution", {data}, {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"pad", "(1, 1)"}}, "conv");
@@ -112,6 +117,7 @@ void use(const Symbol& s) {
 const Target kParams{"params", [](const std::string& b) { read_params(b, "fuzz"); }, params_seeds};
 const Target kNpy{"npy", [](const std::string& b) { read_npy(b, "fuzz"); }, npy_seeds};
 const Target kNpz{"npz", [](const std::string& b) { read_npz(b, "fuzz"); }, npz_seeds};
+const Target kSafetensors{"safetensors", [](const std::string& b) { read_safetensors(b, "fuzz"); }, safetensors_seeds};
 const Target kSymbolJson{"symbol_json", [](const std::string& b) { use(Symbol::from_json(b, "fuzz")); }, json_seeds};
 const Target kGraphText{"graph_text", [](const std::string& b) { use(Symbol::parse(b)); }, text_seeds};
 

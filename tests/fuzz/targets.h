@@ -11,7 +11,7 @@ struct Target {
   void (*read)(const std::string& bytes);  // may raise gluino::Error
   std::vector<std::string> (*seeds)();     // valid inputs to start from
 };
-extern const Target kParams, kNpy, kNpz, kSymbolJson, kGraphText, kStates, kRecords, kModel, kCache;
+extern const Target kParams, kNpy, kNpz, kSafetensors, kSymbolJson, kGraphText, kStates, kRecords, kModel, kCache;
 
 // What one read may allocate at once; a reader that believes a damaged size asks for more.
 inline constexpr size_t kLargestAllocation = size_t{64} << 20;

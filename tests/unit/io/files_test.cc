@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "gluino/io.h"
 #include "gluino/symbol.h"
+#include "io/safetensors.h"
 #include "support/params_bytes.h"
 #include "support/support.h"
 
@@ -43,6 +44,32 @@ TEST(Params, WritesTheLayoutOfMXNet19) {
   want.u32(0xF993fac9).i32(0).i32(2).i64(1).i64(2).i32(1).i32(0).i32(0).f32(1).f32(2);
   want.u64(1).u64(1).text("w");
   EXPECT_EQ(bytes, want.str());
+}
+
+TEST(Safetensors, RoundTrip) {
+  expect_same(read_safetensors(write_safetensors(sample_tensors()), "x"), sample_tensors());
+  expect_same(read_tensors(write_safetensors(sample_tensors()), "x"), sample_tensors());  // told by its first bytes
+  GLUINO_EXPECT_ERROR(UserError, "no name", write_safetensors({{"", tensor({1})}}));
+  GLUINO_EXPECT_ERROR(UserError, "two tensors", write_safetensors({{"a", tensor({1})}, {"a", tensor({1})}}));
+}
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  return Bytes().u64(header.size()).text(header).text(data).str();
+}
+TEST(Safetensors, DamageIsNamed) {
+  const auto read = [](const std::string& header) { return read_safetensors(safetensors(header, std::string(8, '\0')), "x"); };
+  expect_same(read(R"({"__metadata__": {"format": "pt"}, "a": {"dtype": "I16", "shape": [4], "data_offsets": [0, 8]}})"),
+              {{"a", zeros({4}, {DType::int32})}});
+  GLUINO_EXPECT_ERROR(SystemError, "not supported", read(R"({"a": {"dtype": "F8", "shape": [8], "data_offsets": [0, 8]}})"));
+  GLUINO_EXPECT_ERROR(SystemError, "data_offsets", read(R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}})"));
+  GLUINO_EXPECT_ERROR(SystemError, "data_offsets", read(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}})"));
+  GLUINO_EXPECT_ERROR(SystemError, "absurd", read(R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 8]}})"));
+  GLUINO_EXPECT_ERROR(SystemError, "claim 16 bytes",
+                      read(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, )"
+                           R"("b": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})"));
+  GLUINO_EXPECT_ERROR(SystemError, "header", read("{"));
+  GLUINO_EXPECT_ERROR(SystemError, "header", read("[]"));
+  GLUINO_EXPECT_ERROR(SystemError, "needs", read_safetensors(Bytes().u64(1000).text("{}").str(), "x"));
 }
 
 TEST(Npy, RoundTrip) {
