@@ -1,7 +1,6 @@
 // Which shapes a model takes. Graphs rarely say: their inputs are variables, and shapes follow from data to weights, not back. So
 // likely shapes are made from the parameters that meet an input, and inference is asked whether they fit and which extents may change.
 #include <algorithm>
-#include <cmath>
 
 #include "c_api/model.h"
 #include "gluino/op.h"
@@ -112,27 +111,29 @@ class Description {
       }
   }
 
-  // Shapes that fit, of likely ones: first candidates in step, as those of one batch or one length belong together, then all with all.
+  // Shapes that fit, of likely ones: first the same for all inputs, then those of each in step, then all with all. A graph without its
+  // parameters has too many inputs to guess.
   std::optional<std::vector<Shape>> fitting_inputs() const {
-    constexpr size_t kMostTries = 256;
+    constexpr size_t kMostInputs = 8;
+    if (names_.size() > kMostInputs) return std::nullopt;
     std::vector<std::vector<Shape>> lists;
-    size_t longest = 1, combinations = 1, width = kMostTries;
-    for (const std::string& name : names_) longest = std::max(longest, lists.emplace_back(candidates(name)).size());
-    for (size_t k = 0; k < longest; ++k) {
-      std::vector<Shape> inputs;
-      for (const auto& list : lists) inputs.push_back(list[std::min(k, list.size() - 1)]);
-      if (outputs_for(inputs)) return inputs;
-    }
-    while (width > 1 && std::pow(width, lists.size()) > kMostTries) --width;
-    for (size_t i = 0; i < lists.size() && width > 1; ++i) combinations *= width;
-    for (size_t k = 0; k < combinations && lists.size() > 1; ++k) {
-      std::vector<Shape> inputs;
-      for (size_t rest = k; const auto& list : lists) {
-        inputs.push_back(list[std::min(rest % width, list.size() - 1)]);
-        rest /= width;
-      }
-      if (outputs_for(inputs)) return inputs;
-    }
+    for (const std::string& name : names_) lists.push_back(candidates(name));
+    size_t tries = 0;
+    constexpr size_t kMostTries = 256;
+    std::vector<Shape> inputs;
+    const auto fits = [&] { return tries++ < kMostTries && outputs_for(inputs); };
+    for (const auto& list : lists)
+      for (const Shape& shape : list)
+        if (inputs.assign(lists.size(), shape); fits()) return inputs;
+    const auto pick = [&](auto digit) {
+      inputs.clear();
+      for (size_t i = 0; i < lists.size(); ++i) inputs.push_back(lists[i][std::min(digit(i), lists[i].size() - 1)]);
+    };
+    constexpr size_t kWidth = 16;
+    for (size_t k = 0; k < kWidth; ++k)
+      if (pick([&](size_t) { return k; }); fits()) return inputs;
+    for (size_t k = 0; tries < kMostTries && lists.size() > 1; ++k)
+      if (pick([&](size_t i) { return k >> (4 * i) & (kWidth - 1); }); fits()) return inputs;
     return std::nullopt;
   }
 
