@@ -2,7 +2,7 @@
 // order; both may be given by keyword. out=, name= and attr= as in MXNet.
 #include <chrono>
 
-#include "cli/inspect.h"
+#include "cli/operators.h"
 #include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"

@@ -1,12 +1,11 @@
 // gluino ops: the operators, or one of them.
-
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/operators.h"
 #include "cli/report.h"
 #include "gluino/op.h"
 
 namespace gluino::cli {
-namespace {
 
 std::string operator_page(const OpDef& op, std::string_view name) {
   std::string text = fmt::format("{}(", name);
@@ -20,6 +19,8 @@ std::string operator_page(const OpDef& op, std::string_view name) {
                         f.required ? ", required" : ", default " + f.default_text, f.doc);
   return text;
 }
+
+namespace {
 
 Json operator_json(const OpDef& op) {
   Json inputs = Json::array(), attributes = Json::array();
