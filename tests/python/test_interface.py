@@ -274,15 +274,14 @@ def test_small_modules(capsys):
 def test_command_line():
     def run(*args):
         return subprocess.run([sys.executable, "-m", "gluino", *args], capture_output=True, text=True)
-    assert "operators" in run("info").stdout
     assert "num_hidden" in run("ops", "FullyConnected").stdout and "\nConvolution\n" in run("ops").stdout
-    missing = run("params", "absent.params")
+    missing = run("inspect", "absent.params")
     assert missing.returncode == 1 and missing.stderr.startswith("gluino: ") and "absent.params" in missing.stderr
     assert run("nonsense").returncode != 0 and "demo" in run("--help").stdout
     nd.save("x.params", {"arg:w": nd.ones((2, 3))})
-    assert "arg:w\t(2, 3)\tfloat32" in run("params", "x.params").stdout
+    assert "arg:w  (2, 3)  float32" in run("inspect", "x.params").stdout
     sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc").save("fc-symbol.json")
-    assert "(5, 3)" in run("graph", "fc-symbol.json", "--shape", "data=5,4").stdout
+    assert "(5, 3)" in run("inspect", "fc-symbol.json", "--shape", "data=5,4").stdout
     shown = run("demo", "--epochs", "1", "--folder", "shown")
     assert shown.returncode == 0 and "the loaded model gives the same answers" in shown.stdout
 
