@@ -4,9 +4,11 @@
     tools/bench_languages.py --build build/release
 
 A part of tools/bench.py. The packages of bindings/ bring a bench.sh each, which is given the model and answers with a line of JSON; what cannot
-run here is named with its reason. Beside them ONNX Runtime's package for Node, where npm can fetch it and bench.py has exported the model."""
+run here is named with its reason. Beside them ONNX Runtime's package for Node, where npm can fetch it, on a network of the same layers."""
 import argparse
+import array
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -33,6 +35,44 @@ print('{"Python": %.3f}' % min(one_round() for _ in range(30)))
 """
 
 
+def message(number, content):
+    """A field of a protobuf message: a whole number, or bytes and texts with their length."""
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def onnx_perceptron(path):
+    """The perceptron in ONNX's format; the values of the weights do not matter for the time."""
+    def value(name, *shape):
+        extents = b"".join(message(1, message(1, n)) for n in shape)
+        return message(1, name) + message(2, message(1, message(1, FLOAT) + message(2, extents)))
+
+    def tensor(name, *shape):
+        count = math.prod(shape)
+        return b"".join(message(1, n) for n in shape) + message(2, FLOAT) + message(8, name) + message(9, (array.array("f", [0.01]) * count).tobytes())
+
+    def node(op, inputs, output, attributes=b""):
+        return message(1, b"".join(message(1, i) for i in inputs) + message(2, output) + message(4, op) + attributes)
+
+    FLOAT, INT = 1, 2
+    transposed = message(5, message(1, "transB") + message(3, 1) + message(20, INT))
+    graph, before, last = b"", 512, "data"
+    for i, width in enumerate([256, 128, 2]):
+        graph += message(5, tensor(f"w{i}", width, before)) + message(5, tensor(f"b{i}", width))
+        graph += node("Gemm", [last, f"w{i}", f"b{i}"], f"y{i}", transposed)
+        last = f"y{i}"
+        if i < 2:
+            graph += node("Relu", [last], f"r{i}")
+            last = f"r{i}"
+        before = width
+    graph += message(2, "perceptron") + message(11, value("data", 1, 512)) + message(12, value(last, 1, 2))
+    path.write_bytes(message(1, 8) + message(8, message(2, 13)) + message(7, graph))
+
+
 def ort_for_node(folder):
     """The folder of ONNX Runtime's package, fetched with npm; None where that is not possible."""
     package = folder / "node_modules" / "onnxruntime-node"
@@ -50,13 +90,14 @@ def measure(build):
     """({row: microseconds}, {language: why it has none})."""
     out = ROOT / "build" / "bench"
     out.mkdir(parents=True, exist_ok=True)
-    stem, onnx = out / "languages_mlp", out / "models" / "mlp_b1.onnx"
+    stem, onnx = out / "languages_mlp", out / "languages_mlp.onnx"
     env = dict(os.environ, OMP_NUM_THREADS="1", GLUINO_NUM_THREADS="1", PYTHONPATH=str(build / "python"), GLUINO_LIB=str(build / "src"),
                GLUINO_INCLUDE=str(ROOT / "include"))
     commands = {"Python": ["/usr/bin/python3", "-c", EXPORT, stem], "C and C++": [build / "bench" / "call_cost", stem]}
     for script in sorted((ROOT / "bindings").glob("*/bench.sh")):
         commands[script.parent.name] = ["bash", script, f"{stem}-symbol.json"]
-    if "node" in commands and onnx.exists() and (package := ort_for_node(out / "onnxruntime-for-node")):
+    if "node" in commands and (package := ort_for_node(out / "onnxruntime-for-node")):
+        onnx_perceptron(onnx)
         env["GLUINO_ORT"] = str(package)
         commands["node"].append(onnx)
     rows, missing = {}, {}
