@@ -4,10 +4,10 @@ BUILD ?= build/release
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
-.PHONY: help demo test test-release test-asan test-tsan test-bindings bench lint format install setup configure build clean
+.PHONY: help demo test test-release test-asan test-tsan test-bindings test-page bench lint format install package setup configure build clean
 
 help:
-	@echo "make demo | test | bench | lint | format | install PREFIX=... | clean"
+	@echo "make demo | test | bench | lint | format | install PREFIX=... | package | clean"
 
 setup:
 	@tools/setup.sh
@@ -42,6 +42,11 @@ test-bindings: build
 	@tools/setup.sh bindings
 	@bindings/test.sh $(BUILD)
 
+# The command line and its page, with a browser to see it in.
+test-page: build
+	@tools/setup.sh page
+	@cd $(BUILD) && ctest --output-on-failure -R '^cli$$'
+
 # Tables beside the peers, in build/bench; docs/performance.md says how to read them. BENCH_FLAGS="--only mlp_b1 --rounds 3"
 bench: setup
 	@tools/setup.sh bench || echo "some peers could not be installed; the tables say which"
@@ -71,6 +76,12 @@ format:
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+# Debian packages (runtime, -dev) and the wheel, in $(BUILD)/packages.
+package: build
+	@cd $(BUILD) && cpack -G DEB > cpack.log || { cat cpack.log; exit 1; }
+	@/usr/bin/python3 -m pip wheel -q --no-build-isolation --no-deps -w $(BUILD)/packages .
+	@ls -l $(BUILD)/packages/*.deb $(BUILD)/packages/*.whl
 
 clean:
 	rm -rf build

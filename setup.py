@@ -44,6 +44,7 @@ setup(
     package_data={"gluino": ["py.typed", "*.pyi", "**/*.pyi"]},
     python_requires=">=3.9",
     install_requires=["numpy"],
+    entry_points={"console_scripts": ["gluino = gluino.__main__:main"]},
     ext_modules=[Extension("gluino._core", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

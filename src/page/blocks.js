@@ -17,8 +17,8 @@ function findBlocks(names) {
   const clean = (block) => {
     for (const [part, child] of [...block.children]) {
       clean(child);
-      if (child.count >= 2 && !(child.count === block.count)) continue;
-      // A block of one node, or one that says no more than the block around it: its children move up.
+      if (child.count >= 3 && child.count !== block.count) continue;
+      // A pair, or a block that says no more than the one around it: its children move up.
       block.children.delete(part);
       for (const grandchild of child.children.values()) {
         grandchild.parent = block;

@@ -6,11 +6,13 @@
 
 const GAP_X = 26, GAP_Y = 34, BEND_WIDTH = 8;
 
-// boxes: [{width, height}] in an order in which most edges lead forwards; edges: [[from, to]].
-// Gives {boxes: [{x, y}] (centres), edges: [{from, to, points}], width, height}.
+// boxes: [{width, height, middle}], the last being where it stands among all nodes; edges: [[from, to]]. Folded blocks may read what they
+// give: an edge that closes a circle is drawn, but does not decide about rows. Gives {boxes: [{x, y}] (centres), edges: [{from, to, points}], width, height}.
 function layOut(boxes, edges) {
-  const forward = edges.filter(([a, b]) => a < b);
-  const rank = rankBoxes(boxes.length, forward);
+  const order = sortBoxes(boxes, edges);
+  const isForward = ([a, b]) => order[a] < order[b];
+  const forward = edges.filter(isForward);
+  const rank = rankBoxes(boxes.length, forward, order);
   const rows = [];
   const items = boxes.map((box, i) => ({ width: box.width, row: rank[i], box: i, above: [], below: [], x: 0 }));
   const chains = addBends(items, forward, rank);
@@ -18,14 +20,36 @@ function layOut(boxes, edges) {
   for (let r = 0; r < rows.length; ++r) rows[r] = rows[r] || [];
   orderRows(rows);
   placeInRows(rows);
-  return finish(boxes, items, edges, chains, rows);
+  standUpright(rows);
+  return finish(boxes, items, edges, isForward, chains, rows);
+}
+
+// A place for each box, inputs before readers; a circle begins with the box whose middle comes first.
+function sortBoxes(boxes, edges) {
+  const count = boxes.length, byMiddle = boxes.map((box, i) => i).sort((a, b) => boxes[a].middle - boxes[b].middle);
+  const waits = new Array(count).fill(0), readers = Array.from({ length: count }, () => []), order = new Array(count).fill(-1);
+  for (const [a, b] of edges) { readers[a].push(b); ++waits[b]; }
+  const ready = [];
+  for (let i = count - 1; i >= 0; --i) if (waits[i] === 0) ready.push(i);
+  for (let next = 0, first = 0; next < count;) {
+    while (!ready.length) {
+      while (order[byMiddle[first]] >= 0) ++first;
+      ready.push(byMiddle[first]);
+    }
+    const box = ready.pop();
+    if (order[box] >= 0) continue;
+    order[box] = next++;
+    for (const reader of readers[box]) if (--waits[reader] === 0 && order[reader] < 0) ready.push(reader);
+  }
+  return order;
 }
 
 // The longest way from an input; inputs themselves stand right above their first reader.
-function rankBoxes(count, edges) {
+function rankBoxes(count, edges, order) {
   const rank = new Array(count).fill(0), inputs = new Array(count).fill(0), readers = Array.from({ length: count }, () => []);
   for (const [a, b] of edges) { readers[a].push(b); ++inputs[b]; }
-  for (let i = 0; i < count; ++i) for (const b of readers[i]) rank[b] = Math.max(rank[b], rank[i] + 1);
+  const sorted = order.map((place, box) => box).sort((a, b) => order[a] - order[b]);
+  for (const i of sorted) for (const b of readers[i]) rank[b] = Math.max(rank[b], rank[i] + 1);
   for (let i = 0; i < count; ++i)
     if (inputs[i] === 0 && readers[i].length) rank[i] = Math.max(0, Math.min(...readers[i].map((b) => rank[b])) - 1);
   return rank;
@@ -80,7 +104,7 @@ function settle(row) {
   row.forEach((item, i) => {
     if (i) offset += (row[i - 1].width + item.width) / 2 + GAP_X;
     item.offset = offset;
-    const weight = item.box < 0 ? 2 : 1;  // long edges should be straight
+    const weight = item.box < 0 ? 0.02 : 1;  // lines make way for boxes
     let pool = { sum: (item.wish - offset) * weight, weight, first: i };
     while (pools.length && pools[pools.length - 1].sum / pools[pools.length - 1].weight > pool.sum / pool.weight) {
       const before = pools.pop();
@@ -104,7 +128,9 @@ function placeInRows(rows) {
     for (let k = 0; k < rows.length; ++k) {
       const row = rows[down ? k : rows.length - 1 - k];
       for (const item of row) {
-        const near = sweep >= 10 ? item.above.concat(item.below) : down ? item.above : item.below;
+        const all = sweep >= 10 ? item.above.concat(item.below) : down ? item.above : item.below;
+        // A box in a chain follows the chain, and a bend its line: else every line that passes by would draw the row to its side.
+        const alike = all.filter((n) => (n.box < 0) === (item.box < 0)), near = alike.length === 1 || (item.box < 0 && alike.length) ? alike : all;
         item.wish = near.length ? near.reduce((sum, n) => sum + n.x, 0) / near.length : item.x;
       }
       settle(row);
@@ -112,7 +138,24 @@ function placeInRows(rows) {
   }
 }
 
-function finish(boxes, items, edges, chains, rows) {
+// What is the same in every layer of a long network moves it to the side a little each time; rows are moved back by the trend.
+function standUpright(rows) {
+  const WINDOW = 12;
+  const sums = [0];
+  let middle = 0;
+  rows.forEach((row, r) => {
+    const boxes = row.filter((item) => item.box >= 0);
+    if (boxes.length) middle = boxes.reduce((sum, item) => sum + item.x, 0) / boxes.length;
+    sums[r + 1] = sums[r] + middle;
+  });
+  rows.forEach((row, r) => {
+    const reach = Math.min(WINDOW, r, rows.length - 1 - r);  // the same on both sides
+    const trend = (sums[r + reach + 1] - sums[r - reach]) / (2 * reach + 1);
+    for (const item of row) item.x -= trend;
+  });
+}
+
+function finish(boxes, items, edges, isForward, chains, rows) {
   const tops = [];
   let y = 0;
   for (const row of rows) {
@@ -128,7 +171,7 @@ function finish(boxes, items, edges, chains, rows) {
   const placed = boxes.map((box, i) => ({ x: items[i].x - left, y: tops[items[i].row] }));
   const lines = edges.map(([a, b]) => {
     const points = [[placed[a].x, placed[a].y + boxes[a].height / 2]];
-    if (a < b) for (const bend of (chains.get(a) || []).slice(0, items[b].row - items[a].row - 1)) points.push([bend.x - left, tops[bend.row]]);
+    if (isForward([a, b])) for (const bend of (chains.get(a) || []).slice(0, items[b].row - items[a].row - 1)) points.push([bend.x - left, tops[bend.row]]);
     points.push([placed[b].x, placed[b].y - boxes[b].height / 2]);
     return { from: a, to: b, points };
   });

@@ -60,7 +60,8 @@ function makeBoxes(side) {
   });
   side.context.font = '12px system-ui, "DejaVu Sans", sans-serif';
   for (const box of side.boxes) {
-    box.title = box.block ? box.block.prefix.replace(/[_/.:]$/, '') : box.node.op || box.node.name;
+    box.middle = box.members[box.members.length >> 1];
+    box.title = box.block ? box.block.name.replace(/[_/.:]+$/, '') : box.node.op || box.node.name;
     box.below = box.block ? box.members.length + ' operators' : box.node.op ? (box.node.out[0] || { shape: '' }).shape : (box.node.out[0] || { shape: '' }).shape;
     const wanted = Math.max(side.context.measureText(box.title).width, side.context.measureText(box.below).width * 0.86) + 22;
     box.width = Math.min(230, Math.max(86, wanted));
@@ -177,20 +178,21 @@ function redraw() {
 }
 
 // ---- moving about
-function fit(side) {
-  const box = side.canvas.getBoundingClientRect();
-  side.scale = Math.min(1.1, (box.width - 40) / Math.max(1, side.width), (box.height - 70) / Math.max(1, side.height));
-  // A long graph is shown from its beginning, large enough to be read.
-  const readable = Math.min(0.8, (box.width - 40) / Math.max(1, side.width));
-  side.y = 46;
-  if (side.scale < 0.5 && readable > side.scale) side.scale = Math.max(side.scale, Math.min(readable, 0.75)); else side.y = Math.max(46, (box.height - side.height * side.scale) / 2);
-  side.x = (box.width - side.width * side.scale) / 2;
-}
 function fitWhole(side) {
   const box = side.canvas.getBoundingClientRect();
   side.scale = Math.min(1.1, (box.width - 40) / Math.max(1, side.width), (box.height - 70) / Math.max(1, side.height));
   side.x = (box.width - side.width * side.scale) / 2;
   side.y = Math.max(46, (box.height - side.height * side.scale) / 2);
+}
+// A long graph is shown from its beginning, large enough to be read.
+function fit(side) {
+  fitWhole(side);
+  if (side.scale >= 0.5) return;
+  const box = side.canvas.getBoundingClientRect();
+  side.scale = Math.min(0.75, Math.max(0.5, (box.width - 40) / Math.max(1, side.width)));
+  const seen = side.boxes.filter((b) => b.y < box.height / side.scale);
+  side.x = box.width / 2 - (seen.reduce((sum, b) => sum + b.x, 0) / Math.max(1, seen.length)) * side.scale;
+  side.y = 46;
 }
 function zoom(side, factor, x, y) {
   const scale = Math.min(4, Math.max(0.01, side.scale * factor));
@@ -303,7 +305,7 @@ function sumDetails(side, nodes) {
   for (const node of all) if (node.op) kinds.set(node.op, (kinds.get(node.op) || 0) + 1);
   const time = all.reduce((sum, node) => sum + (node.us || 0), 0), flops = all.reduce((sum, node) => sum + (node.flops || 0), 0);
   const block = foldedAround(side.innermost[[...nodes][0]]);
-  return `<h3>${escapeText(block ? block.prefix.replace(/[_/.:]$/, '') : nodes.size + ' nodes')}</h3><div class="operator">${nodes.size} operators; a double click opens the block</div><table>` +
+  return `<h3>${escapeText(block ? block.prefix.replace(/[_/.:]+$/, '') : nodes.size + ' nodes')}</h3><div class="operator">${nodes.size} operators; a double click opens the block</div><table>` +
     row('time', time ? timeText(time) : '') + row('operations', flops ? countText(flops) : '') + '</table><h4>operators</h4><table>' +
     [...kinds].sort((a, b) => b[1] - a[1]).map(([op, count]) => row(op, count)).join('') + '</table>';
 }
@@ -335,7 +337,7 @@ function showBlocks() {
     const line = document.createElement('div');
     line.style.paddingLeft = 4 + 11 * depth + 'px';
     line.title = block.prefix;
-    line.innerHTML = `<span class="sign">${block.folded ? '+' : '−'}</span>${escapeText(block.name.replace(/[_/.:]$/, ''))} <span class="count">${block.count}</span>`;
+    line.innerHTML = `<span class="sign">${block.folded ? '+' : '−'}</span>${escapeText(block.name.replace(/[_/.:]+$/, ''))} <span class="count">${block.count}</span>`;
     line.onclick = () => fold(block, !block.folded);
     return line;
   }));
@@ -388,7 +390,7 @@ function listen(side) {
   canvas.addEventListener('pointermove', (event) => {
     if (!drag) {
       const box = boxAt(side, event.offsetX, event.offsetY);
-      showTip(event, box >= 0 ? (side.boxes[box].block ? side.boxes[box].title : side.boxes[box].node.name) : '');
+      showTip(event, box >= 0 ? (side.boxes[box].block ? side.boxes[box].block.prefix : side.boxes[box].node.name) : '');
       return;
     }
     const dx = event.clientX - drag.x, dy = event.clientY - drag.y;

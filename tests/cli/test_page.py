@@ -1,4 +1,5 @@
 """The page that shows what hybridize did, in headless Chromium: it loads, finds, folds and shows what was clicked."""
+import html
 import json
 import re
 import shutil
@@ -12,7 +13,7 @@ import gluino as mx
 SCRIPT = """
 <script>
 (async () => {
-  const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const frame = () => new Promise((done) => setTimeout(() => { sides.forEach(drawSide); drawTimeline(); done(); }, 20));  // no one shows frames here
   const report = { errors: [] };
   try {
     await frame();
@@ -58,8 +59,7 @@ SCRIPT = """
     }
     report.frame = (performance.now() - started) / 30;
     report.moved = [sides[0].x, sides[0].y, sides[0].scale].map((value, i) => value !== before[i]);
-    const slot = data.plan.slots.length;
-    report.slots = slot;
+    report.slots = data.plan.slots.length;
   } catch (error) { report.errors.push(String(error.stack)); }
   const result = document.createElement('pre');
   result.id = 'report';
@@ -86,8 +86,7 @@ def act_on(page, tmp_path, wanted):
                            f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "acted.html").as_uri()],
                           capture_output=True, text=True, timeout=180)
     report = re.search(r'<pre id="report">(.*?)</pre>', done.stdout, re.S)
-    assert report, done.stdout[-2000:] + done.stderr[-2000:]
-    import html
+    assert report, done.stdout[-500:] + done.stderr[-500:]
     seen = json.loads(html.unescape(report[1]))
     assert not seen["errors"], seen["errors"]
     return seen
