@@ -15,6 +15,7 @@
 #include "gluino/metric.h"
 #include "gluino/model_zoo.h"
 #include "gluino/nn.h"
+#include "gluino/onnx.h"
 #include "gluino/ops.h"
 #include "gluino/optimizer.h"
 #include "gluino/parameter.h"

@@ -13,6 +13,8 @@ static void register_package(py::handle nd, py::handle np_array, py::handle symb
   registered = {{type(nd), type(np_array)}, {type(symbol), type(np_symbol)}, name_of_call.ptr(), to_dtype_name.ptr(), errors.ptr()};
 }
 
+void add_onnx(py::module_& m);
+
 PYBIND11_MODULE(_core, m) {
   py::register_exception_translator([](std::exception_ptr p) {
     try {
@@ -28,6 +30,7 @@ PYBIND11_MODULE(_core, m) {
   add_autograd(m);
   add_hybrid(m);
   add_io(m);
+  add_onnx(m);
   m.def("register_package", &register_package);
   m.def("run_command_line", [](const std::string& self, const std::vector<std::string>& arguments) {
     const ReleaseLock release;

@@ -136,10 +136,8 @@ def test_a_trainer_skips_steps_that_overflow():
 
 
 def test_what_is_not_here_says_so():
-    for call in (lambda: mx.contrib.quantization.quantize_model(None, {}, {}), lambda: mx.contrib.onnx.export_model(None, None),
-                 lambda: mx.onnx.export_model(None, None)):
-        with pytest.raises(NotImplementedError, match="not"):
-            call()
+    with pytest.raises(NotImplementedError, match="not"):
+        mx.contrib.quantization.quantize_model(None, {}, {})
     for call in (lambda: mx.rtc.CudaModule("x"), lambda: mx.library.load("nothing.so"), lambda: mx.kvstore.kvstore_server.KVStoreServer(None).run()):
         with pytest.raises(mx.MXNetError):
             call()

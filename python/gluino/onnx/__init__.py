@@ -1,16 +1,7 @@
-"""ONNX files, which are neither written nor read here."""
+"""ONNX files: models of other frameworks in, networks of Gluino and MXNet out."""
+from . import mx2onnx, onnx2mx  # noqa: F401
+from ._block import OnnxBlock, import_model  # noqa: F401
+from .mx2onnx import export_model, get_operator_support  # noqa: F401
+from .onnx2mx import get_model_metadata, import_to_gluon  # noqa: F401
 
-__all__ = ["export_model", "get_operator_support", "import_model", "get_model_metadata", "import_to_gluon"]
-
-_WHY = ("ONNX files are not written or read: export(...) writes -symbol.json and .params in MXNet 1.9's form, which MXNet's own mx2onnx converts")
-
-
-def _refused(name):
-    def function(*args, **kwargs):
-        raise NotImplementedError(f"{name}: {_WHY}")
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises: ONNX files are not written or read."
-    return function
-
-
-export_model, get_operator_support, import_model, get_model_metadata, import_to_gluon = map(_refused, __all__)
+__all__ = ["OnnxBlock", "export_model", "get_model_metadata", "get_operator_support", "import_model", "import_to_gluon"]

@@ -1,0 +1,107 @@
+// From a graph of Gluino's operators to an ONNX model. A rule per operator writes ONNX nodes in its place.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+
+#include "graph/graph.h"
+#include "onnx/format.h"
+
+namespace gluino::onnx {
+
+class Exporter;
+
+// One node of the graph as a rule sees it.
+class ExportCall {
+ public:
+  ExportCall(Exporter& exporter, const Graph::Node& node, const Graph& graph, int number)
+      : exporter_(exporter), node_(node), graph_(graph), number_(number), attrs_(node.op->print_attrs(node.attrs, true)) {}
+  int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
+  std::string in(int i) const;
+  const Shape& shape(int i) const;  // of an input
+  const Shape& out_shape(int i = 0) const;
+  DType dtype(int i) const;
+  DType out_dtype(int i = 0) const;
+  int rank(int i) const { return shape(i).ndim(); }
+  const std::string& name() const { return node_.name; }
+  int version() const;
+
+  // Attributes of the operator.
+  std::string text(const std::string& name) const;
+  bool flag(const std::string& name) const;
+  double number(const std::string& name) const;
+  int64_t integer(const std::string& name) const;
+  std::optional<int64_t> optional_integer(const std::string& name) const;
+  Shape ints(const std::string& name) const;  // () for None
+  std::vector<std::optional<int64_t>> optional_ints(const std::string& name) const;
+  bool is_none(const std::string& name) const { return text(name) == "None"; }
+
+  // ONNX nodes. put() gives the node's own output; add() a value in between.
+  using Attributes = std::map<std::string, Attribute>;
+  std::string add(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes = {}) const;
+  std::vector<std::string> add_all(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes,
+                                   int outputs) const;
+  void put(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes = {}) const;
+  void put_all(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes, int outputs) const;
+  void put_as(const std::string& value, int output = 0) const;  // the output is this value
+  std::string constant(const Tensor& value) const;
+  std::string whole_numbers(const std::vector<int64_t>& values) const;  // a vector of int64
+  std::string number_of(double value, DType dtype) const;               // a scalar
+  std::optional<Tensor> parameter(int i) const;                         // the tensor behind an input that follows from parameters alone
+
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  Exporter& exporter_;
+  const Graph::Node& node_;
+  const Graph& graph_;
+  const int number_;
+  const StringMap attrs_;
+};
+
+using ExportRule = std::function<void(const ExportCall&)>;
+using ExportRules = std::map<std::string, ExportRule>;
+const ExportRules& export_rules();
+
+void add_elementwise_exports(ExportRules& rules);
+void add_layer_exports(ExportRules& rules);
+void add_layout_exports(ExportRules& rules);
+void add_reduce_exports(ExportRules& rules);
+
+Attribute attribute_of(int64_t value);
+Attribute attribute_of(double value);
+Attribute attribute_of(const std::string& value);
+Attribute attribute_of(const Shape& values);
+Attribute attribute_of(const std::vector<int64_t>& values);
+Attribute attribute_of(const std::vector<std::string>& values);
+
+struct ExportInput {
+  std::string name;
+  Shape shape;                            // with numbers, also where an extent is free
+  std::vector<std::string> free_extents;  // per axis the name of a free extent, "" where it is fixed; may be empty
+  DType dtype = DType::float32;
+};
+
+class Exporter {
+ public:
+  Exporter(Graph graph, std::map<std::string, Tensor> parameters, std::vector<ExportInput> inputs, int version);
+  ModelData run();
+
+ private:
+  friend class ExportCall;
+  std::string name_of(ValueId v) const;
+  std::string fresh(const std::string& hint);
+  void check_all_known() const;
+  std::optional<Tensor> value_of(ValueId v) const;
+  void drop_unread_nodes();
+
+  Graph graph_;
+  std::map<std::string, Tensor> parameters_;
+  const std::vector<ExportInput> inputs_;
+  const int version_;
+  ModelData model_;
+  std::set<std::string> used_;
+  std::map<ValueId, std::string> names_;
+};
+
+}  // namespace gluino::onnx

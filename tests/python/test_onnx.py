@@ -1,0 +1,170 @@
+"""ONNX files through Python: networks out and back, MXNet's names, files that are damaged."""
+import os
+import random
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _format():
+    """Skips, with what to install, where libgluino_onnx is not built."""
+    try:
+        mx.onnx.import_model("absent.onnx")
+    except Exception as error:  # noqa: BLE001
+        if "libgluino_onnx" in str(error):
+            pytest.skip(str(error))
+
+
+def _checked(path):
+    """Has onnx.checker look at the file, where there is one."""
+    try:
+        import onnx
+    except ImportError:
+        return
+    onnx.checker.check_model(path, full_check=True)
+
+
+def _round_trip(sym, params, inputs, tmp_path, rtol=1e-4, atol=1e-5):
+    """The symbol's answers to inputs by name, which the file gives too, eager and hybridized."""
+    path = str(tmp_path / "model.onnx")
+    values = {n[4:] if n.startswith(("arg:", "aux:")) else n: v for n, v in params.items()}
+    names = [n for n in sym.list_inputs() if n not in values and not n.endswith("label")]
+    mx.onnx.export_model(sym, params, [inputs[n].shape for n in names], [inputs[n].dtype for n in names], path)
+    _checked(path)
+    arrays = {n: mx.nd.array(inputs[n], dtype=inputs[n].dtype) for n in names}
+    shapes = {n: a.shape for n, a in {**values, **arrays}.items() if n in sym.list_inputs()}
+    bound = sym.simple_bind(mx.cpu(), grad_req="null", **shapes)
+    bound.copy_params_from({n: v for n, v in values.items() if n in sym.list_arguments()},
+                           {n: v for n, v in values.items() if n in sym.list_auxiliary_states()})
+    expected = bound.forward(is_train=False, **arrays)
+    back = mx.onnx.import_model(path)
+    for hybrid in (False, True):
+        back.hybridize(hybrid)
+        got = back(*[arrays[n] for n in back.input_names])
+        got = got if isinstance(got, (list, tuple)) else [got]
+        for g, e in zip(got, expected):
+            np.testing.assert_allclose(g.asnumpy(), e.asnumpy(), rtol=rtol, atol=atol)
+    return [e.asnumpy() for e in expected]
+
+
+ZOO = ["alexnet", "densenet121", "inceptionv3", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1", "resnet18_v2", "squeezenet1.0", "vgg11",
+       "vgg11_bn", "resnet50_v1", "resnet50_v2"]
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo(name, tmp_path):
+    net = mx.gluon.model_zoo.vision.get_model(name, classes=10)
+    net.initialize(mx.init.Xavier())
+    size = 299 if name == "inceptionv3" else 224 if name in ("alexnet", "vgg11", "vgg11_bn", "densenet121", "squeezenet1.0") else 64
+    x = np.random.RandomState(0).uniform(-1, 1, (1, 3, size, size)).astype("float32")
+    net.hybridize()
+    net(mx.nd.array(x))
+    files = net.export(str(tmp_path / "net"))
+    _round_trip(mx.sym.load(files[0]), mx.nd.load(files[1]), {"data": x}, tmp_path)
+
+
+def _recorded_round_trip(sym, params, recorded, tmp_path):
+    """The model as ONNX and back gives the answers that MXNet gave."""
+    known = {n[4:] if n.startswith(("arg:", "aux:")) else n for n in params}
+    names = [n for n in sym.list_inputs() if n not in known and not n.endswith("label")]
+    inputs = {n: recorded[f"in:{n}"] if f"in:{n}" in recorded.files else recorded[f"in{i}"] for i, n in enumerate(names)}
+    for i, answer in enumerate(_round_trip(sym, params, inputs, tmp_path)):
+        np.testing.assert_allclose(answer, recorded[f"out{i}"], rtol=1e-3, atol=1e-4)
+
+
+def test_golden_models(shared, tmp_path):
+    folder = shared / "golden" / "models"
+    for path in sorted(folder.glob("*-symbol.json")):
+        name = path.name[:-len("-symbol.json")]
+        _recorded_round_trip(mx.sym.load(str(path)), mx.nd.load(str(folder / f"{name}-0001.params")), np.load(folder / f"{name}-io.npz"), tmp_path)
+
+
+def test_real_models(shared, tmp_path):
+    """Models of public repositories, with the answers that were recorded."""
+    done = 0
+    for recorded in sorted((shared / "models").glob("*/*-io.npz")):
+        stem = str(recorded)[:-len("-io.npz")]
+        params = sorted(recorded.parent.glob(os.path.basename(stem) + "-0*.params"))
+        _recorded_round_trip(mx.sym.load(stem + "-symbol.json"), mx.nd.load(str(params[-1])), np.load(recorded), tmp_path)
+        done += 1
+    assert done == 14
+
+
+def test_mxnet_names(tmp_path):
+    x = mx.sym.var("data")
+    y = mx.sym.Activation(mx.sym.FullyConnected(x, num_hidden=3, name="fc"), act_type="tanh")
+    params = {"fc_weight": mx.nd.random.normal(shape=(3, 4)), "fc_bias": mx.nd.zeros(3)}
+    path = mx.contrib.onnx.export_model(y, params, [(2, 4)], np.float32, str(tmp_path / "a.onnx"))
+    assert path == str(tmp_path / "a.onnx")
+    assert mx.contrib.onnx.get_model_metadata(path) == {"input_tensor_data": [("data", (2, 4))], "output_tensor_data": [(y.list_outputs()[0], (2, 3))]}
+    sym, args, auxs = mx.contrib.onnx.import_model(path)
+    assert sym.list_arguments()[0] == "data" and not auxs
+    data = mx.nd.random.normal(shape=(2, 4))
+    bound = sym.bind(mx.cpu(), {"data": data, **args})
+    net = mx.contrib.onnx.import_to_gluon(path)
+    np.testing.assert_allclose(bound.forward()[0].asnumpy(), net(data).asnumpy(), rtol=1e-5)
+    assert "FullyConnected" in mx.onnx.get_operator_support()
+
+
+def test_free_extents(tmp_path):
+    y = mx.sym.Flatten(mx.sym.Convolution(mx.sym.var("data"), kernel=(3, 3), num_filter=2, name="conv"))
+    params = {"conv_weight": mx.nd.random.normal(shape=(2, 1, 3, 3)), "conv_bias": mx.nd.zeros(2)}
+    path = mx.onnx.export_model(y, params, [(1, 1, 8, 8)], onnx_file_path=str(tmp_path / "free.onnx"), dynamic=True,
+                                dynamic_input_shapes=[("N", 1, 8, 8)])
+    net = mx.onnx.import_model(path)
+    assert net._program.inputs()[0][2] == ("N", 1, 8, 8)
+    net.hybridize()
+    for batch in (1, 4, 3):
+        assert net(mx.nd.zeros((batch, 1, 8, 8))).shape == (batch, 72)
+
+
+def test_trains(tmp_path):
+    y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, name="fc")
+    params = {"fc_weight": mx.nd.zeros((1, 3)), "fc_bias": mx.nd.zeros(1)}
+    net = mx.onnx.import_model(mx.onnx.export_model(y, params, [(4, 3)], onnx_file_path=str(tmp_path / "t.onnx")))
+    net.hybridize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    data = mx.nd.random.normal(shape=(16, 3))
+    target = mx.nd.dot(data, mx.nd.array([[1.0], [2.0], [-1.0]]))
+    losses = []
+    for _ in range(30):
+        with mx.autograd.record():
+            loss = ((net(data) - target) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(loss.asscalar())
+    assert losses[-1] < losses[0] / 20
+
+
+def test_damaged_files(tmp_path):
+    """Mutations of a model are read, or refused with an error; GLUINO_FUZZ_FILES=100000 for a long run."""
+    y = mx.sym.softmax(mx.sym.FullyConnected(mx.sym.Convolution(mx.sym.var("data"), kernel=(3, 3), num_filter=2, name="c"), num_hidden=3, name="f"))
+    params = {"c_weight": mx.nd.ones((2, 1, 3, 3)), "c_bias": mx.nd.zeros(2), "f_weight": mx.nd.ones((3, 18)), "f_bias": mx.nd.zeros(3)}
+    path = mx.onnx.export_model(y, params, [(1, 1, 5, 5)], onnx_file_path=str(tmp_path / "whole.onnx"))
+    whole = open(path, "rb").read()
+    draw = random.Random(7)
+    read = 0
+    for _ in range(int(os.environ.get("GLUINO_FUZZ_FILES", "300"))):
+        damaged = bytearray(whole)
+        for _ in range(draw.randrange(1, 6)):
+            at = draw.randrange(len(damaged))
+            how = draw.randrange(4)
+            if how == 0:
+                damaged[at] ^= 1 << draw.randrange(8)
+            elif how == 1:
+                damaged[at] = draw.choice([0, 1, 127, 128, 255])
+            elif how == 2:
+                del damaged[at:at + draw.randrange(1, 9)]
+            else:
+                damaged[at:at] = damaged[draw.randrange(len(damaged)):][:draw.randrange(1, 20)]
+        (tmp_path / "damaged.onnx").write_bytes(damaged)
+        try:
+            net = mx.onnx.import_model(str(tmp_path / "damaged.onnx"))
+            net(*[mx.nd.ones((1, 1, 5, 5)) for _ in net.input_names])
+            read += 1
+        except (mx.MXNetError, ValueError, IndexError, TypeError, AssertionError, OSError):
+            pass
+    assert read > 0, "no mutation left the model readable: the test looks at nothing"
