@@ -51,7 +51,8 @@ def test_cpp(document, tmp_path):
         code, given = block["code"], block["given"] or ""
         if "int main(" in code:
             compiled(code, tmp_path, f"program{i}")
-            run(tmp_path, f"program{i}")
+            if not block["not_run"]:
+                run(tmp_path, f"program{i}")
         elif DECLARATION.match(code):
             outside.append(code)
         elif block["not_run"]:
