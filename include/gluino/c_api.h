@@ -112,9 +112,9 @@ typedef struct gluino_model_options {
   const char* const* input_names;
 } gluino_model_options;
 
-/* Loads a model. `path` is a graph, as <name>-symbol.json, or a model in one file, as save() writes it; `params_path` the parameters
- * of a graph (.params, .npz), or null: then the only file <name>-<number>*.params beside the graph is taken, and where there is none
- * the graph is run without parameters. `options` may be null. Free the model with gluino_model_free. */
+/* Loads a model. `path` is a graph, as <name>-symbol.json, a model in one file, as save() writes it, or an ONNX model (.onnx);
+ * `params_path` the parameters of a graph (.params, .npz), or null: then the only file <name>-<number>*.params beside the graph is
+ * taken, and where there is none the graph is run without parameters. `options` may be null. Free the model with gluino_model_free. */
 GLUINO_C_API gluino_status gluino_model_load(const char* path, const char* params_path, const gluino_model_options* options,
                                              gluino_model* model);
 /* The same from memory, which may be freed afterwards: the bytes of a graph with those of its parameters (null and 0: none), or the
@@ -138,7 +138,7 @@ GLUINO_C_API gluino_status gluino_model_output(gluino_model model, size_t index,
 
 /* Shapes and dtypes of the outputs for inputs of these shapes and dtypes (their data is not looked at), without running: writes dtype,
  * ndim, shape and the needed bytes into `outputs`, and leaves data and strides alone. Where an extent depends on values it is -1 and
- * bytes is 0. */
+ * bytes is 0; of an ONNX model what its file says is told. */
 GLUINO_C_API gluino_status gluino_model_infer(gluino_model model, const gluino_buffer* inputs, size_t num_inputs, gluino_buffer* outputs,
                                               size_t num_outputs);
 

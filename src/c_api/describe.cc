@@ -5,6 +5,7 @@
 #include "c_api/model.h"
 #include "gluino/op.h"
 #include "graph/graph.h"
+#include "onnx/program.h"
 
 namespace gluino::c_api {
 
@@ -29,7 +30,7 @@ constexpr int64_t kSides[] = {32, 28, 224, 112, 48, 24, 12, 299, 64, 96, 16, 8, 
 class Description {
  public:
   explicit Description(const Model& model)
-      : model_(model), symbol_(model.block->outputs()), names_(model.block->inputs()), parameters_(model.parameter_shapes()) {}
+      : model_(model), symbol_(*model.graph), names_(model.input_names), parameters_(model.parameter_shapes()) {}
 
   Model::Description make() {
     Model::Description d;
@@ -175,10 +176,30 @@ class Description {
   ShapeMap parameters_;
 };
 
+// What an ONNX file says of its inputs or outputs.
+std::vector<Model::Value> values_of(const std::vector<onnx::ValueData>& list) {
+  std::vector<Model::Value> values;
+  for (const onnx::ValueData& v : list) {
+    Model::Value& value = values.emplace_back(Model::Value{v.name, std::nullopt, std::nullopt});
+    try {
+      value.dtype = onnx::carrier(v.type, v.name);
+    } catch (const DTypeError&) {
+      // Then it is not known before the call.
+    }
+    if (!v.has_shape || v.extents.size() > Shape::kMaxAxes) continue;
+    value.shape.emplace();
+    for (const auto& extent : v.extents) value.shape->push_back(extent.value_or(Shape::kUnknown));
+  }
+  return values;
+}
+
 }  // namespace
 
 const Model::Description& Model::description() const {
-  std::call_once(is_described_, [this] { description_ = c_api::Description(*this).make(); });
+  std::call_once(is_described_, [this] {
+    description_ =
+        graph ? c_api::Description(*this).make() : Description{values_of(onnx_program->inputs()), values_of(onnx_program->outputs())};
+  });
   return description_;
 }
 

@@ -7,19 +7,10 @@
 #include "c_api/errors.h"
 #include "c_api/model.h"
 #include "gluino/io.h"
+#include "gluino/onnx.h"
+#include "onnx/program.h"
 
 namespace gluino::c_api {
-
-std::unique_ptr<SymbolBlock> read_model(const std::string& graph, const std::string& what, std::string_view params,
-                                        const std::string& params_what, const std::vector<std::string>& inputs) {
-  if (graph.starts_with("PK")) {
-    if (!params.empty()) raise<UserError>("'{}' is a model in one file; {} must not be given too", what, params_what);
-    if (!inputs.empty()) raise<UserError>("'{}' is a model in one file and names its inputs itself; give none in the options", what);
-    return SymbolBlock::read(graph, what);
-  }
-  const NamedTensors parameters = params.empty() ? NamedTensors{} : read_tensors(params, params_what);
-  return std::make_unique<SymbolBlock>(Symbol::from_json(graph, what), inputs, parameters);
-}
 
 namespace {
 
@@ -43,6 +34,18 @@ std::string parameters_beside(const std::string& graph_path) {
   return found;
 }
 
+// What exporting wrote: a graph's text with its parameters, or a one-file model. `what` and `params_what` name them in messages.
+std::unique_ptr<SymbolBlock> read_model(const std::string& graph, const std::string& what, std::string_view params,
+                                        const std::string& params_what, const std::vector<std::string>& inputs) {
+  if (graph.starts_with("PK")) {
+    if (!params.empty()) raise<UserError>("'{}' is a model in one file; {} must not be given too", what, params_what);
+    if (!inputs.empty()) raise<UserError>("'{}' is a model in one file and names its inputs itself; give none in the options", what);
+    return SymbolBlock::read(graph, what);
+  }
+  const NamedTensors parameters = params.empty() ? NamedTensors{} : read_tensors(params, params_what);
+  return std::make_unique<SymbolBlock>(Symbol::from_json(graph, what), inputs, parameters);
+}
+
 struct Options {
   Device device;
   bool compile = true, keep_memory = false;
@@ -64,12 +67,31 @@ Options checked(const gluino_model_options* given) {
   return options;
 }
 
-gluino_model ready(std::unique_ptr<SymbolBlock> block, const Options& options) {
-  auto model = std::make_unique<Model>();
-  if (options.compile) block->hybridize(true, {.static_alloc = options.keep_memory});
-  model->block = std::move(block);
+gluino_model ready(std::unique_ptr<Model> model, const Options& options) {
+  if (options.compile) model->block->hybridize(true, {.static_alloc = options.keep_memory});
   model->device = options.device;
   return Models::global().add(std::move(model));
+}
+
+std::unique_ptr<Model> model_of(std::unique_ptr<SymbolBlock> block) {
+  auto model = std::make_unique<Model>();
+  model->input_names = block->inputs();
+  model->output_names = block->outputs().list_outputs();
+  model->graph = block->outputs();
+  model->block = std::move(block);
+  return model;
+}
+
+std::unique_ptr<Model> onnx_model(const std::string& path, bool has_params, const Options& options) {
+  if (has_params || !options.inputs.empty())
+    raise<UserError>("'{}' is an ONNX model, which has its parameters and names its inputs itself; give neither", path);
+  auto model = std::make_unique<Model>();
+  model->onnx_program = onnx::Program::load(path);
+  auto block = std::make_unique<onnx::Model>(model->onnx_program);
+  model->input_names = block->inputs();
+  model->output_names = block->outputs();
+  model->block = std::move(block);
+  return model;
 }
 
 }  // namespace
@@ -86,11 +108,15 @@ gluino_status gluino_model_load(const char* path, const char* params_path, const
     const std::string graph_path = not_null(path, "path");
     const Options o = checked(options);
     const DeviceScope scope(o.device);
+    if (graph_path.ends_with(".onnx")) {
+      *model = ready(onnx_model(graph_path, params_path != nullptr, o), o);
+      return;
+    }
     const std::string graph = read_file(graph_path);
     const bool is_one_file = graph.starts_with("PK");
     const std::string beside = params_path ? params_path : is_one_file ? "" : parameters_beside(graph_path);
     const std::string params = beside.empty() ? "" : read_file(beside);
-    *model = ready(read_model(graph, graph_path, params, beside, o.inputs), o);
+    *model = ready(model_of(read_model(graph, graph_path, params, beside, o.inputs)), o);
   });
 }
 
@@ -103,8 +129,8 @@ gluino_status gluino_model_load_memory(const void* graph, size_t graph_bytes, co
     const Options o = checked(options);
     const DeviceScope scope(o.device);
     const std::string text(static_cast<const char*>(graph), graph_bytes);
-    *model = ready(
-        read_model(text, "the graph in memory", {static_cast<const char*>(params), params_bytes}, "the parameters in memory", o.inputs), o);
+    const std::string_view values(static_cast<const char*>(params), params_bytes);
+    *model = ready(model_of(read_model(text, "the graph in memory", values, "the parameters in memory", o.inputs)), o);
   });
 }
 

@@ -22,11 +22,11 @@ void tell(const std::vector<Model::Value>& values, size_t index, const char* kin
 }
 
 void check_counts(const Model& model, const void* inputs, size_t num_inputs, const void* outputs, size_t num_outputs) {
-  if (num_inputs != model.num_inputs())
+  if (num_inputs != model.input_names.size())
     throw CallError(
-        fmt::format("{} inputs were given, {} are needed: {}", num_inputs, model.num_inputs(), fmt::join(model.block->inputs(), ", ")));
-  if (num_outputs > model.num_outputs())
-    throw CallError(fmt::format("{} outputs were asked for, the model has {}", num_outputs, model.num_outputs()));
+        fmt::format("{} inputs were given, {} are needed: {}", num_inputs, model.input_names.size(), fmt::join(model.input_names, ", ")));
+  if (num_outputs > model.output_names.size())
+    throw CallError(fmt::format("{} outputs were asked for, the model has {}", num_outputs, model.output_names.size()));
   check_list(static_cast<const char*>(inputs), num_inputs, "inputs");
   check_list(static_cast<const char*>(outputs), num_outputs, "outputs");
 }
@@ -68,25 +68,34 @@ void run_into(const Model& model, const gluino_buffer* inputs, size_t num_inputs
   for (size_t i = 0; i < num_outputs; ++i) write_result(results[i], outputs[i], {"outputs", i});
 }
 
-void infer(const Model& model, const gluino_buffer* inputs, size_t num_inputs, gluino_buffer* outputs, size_t num_outputs) {
-  const SymbolBlock& block = *model.block;
+InferredShapes shapes_for(const Model& model, const gluino_buffer* inputs, DTypeMap& types) {
   ShapeMap shapes = model.parameter_shapes();
+  for (size_t i = 0; i < model.input_names.size(); ++i) {
+    shapes[model.input_names[i]] = checked_shape(inputs[i].shape, inputs[i].ndim, {"inputs", i});
+    types[model.input_names[i]] = checked_dtype(inputs[i].dtype, {"inputs", i});
+  }
+  return model.graph->infer_shape_partial(shapes);
+}
+
+void tell_output(std::optional<DType> dtype, const std::optional<Shape>& shape, size_t index, gluino_buffer& out) {
+  out.dtype = dtype ? static_cast<gluino_dtype>(*dtype) : GLUINO_ANY_DTYPE;
+  out.ndim = shape ? shape->ndim() : -1;
+  if (shape) std::copy(shape->begin(), shape->end(), out.shape);
+  out.bytes = dtype && shape && shape->is_known() ? static_cast<size_t>(bytes_for(*shape, *dtype, {"outputs", index})) : 0;
+}
+
+void infer(const Model& model, const gluino_buffer* inputs, gluino_buffer* outputs, size_t num_outputs) {
+  if (!model.graph) {  // an ONNX model says once and for all
+    for (size_t i = 0; i < num_outputs; ++i) {
+      const Model::Value& v = model.description().outputs[i];
+      tell_output(v.dtype, v.shape, i, outputs[i]);
+    }
+    return;
+  }
   DTypeMap types = model.parameter_types();
-  for (size_t i = 0; i < num_inputs; ++i) {
-    shapes[block.inputs()[i]] = checked_shape(inputs[i].shape, inputs[i].ndim, {"inputs", i});
-    types[block.inputs()[i]] = checked_dtype(inputs[i].dtype, {"inputs", i});
-  }
-  const InferredShapes found = block.outputs().infer_shape_partial(shapes);
-  const InferredTypes found_types = block.outputs().infer_type(types);
-  for (size_t i = 0; i < num_outputs; ++i) {
-    gluino_buffer& out = outputs[i];
-    const auto& shape = found.outputs[i];
-    const DType dtype = found_types.outputs[i];
-    out.dtype = static_cast<gluino_dtype>(dtype);
-    out.ndim = shape ? shape->ndim() : -1;
-    if (shape) std::copy(shape->begin(), shape->end(), out.shape);
-    out.bytes = shape && shape->is_known() ? static_cast<size_t>(bytes_for(*shape, dtype, {"outputs", i})) : 0;
-  }
+  const InferredShapes shapes = shapes_for(model, inputs, types);
+  const InferredTypes found = model.graph->infer_type(types);
+  for (size_t i = 0; i < num_outputs; ++i) tell_output(found.outputs[i], shapes.outputs[i], i, outputs[i]);
 }
 
 }  // namespace
@@ -94,10 +103,10 @@ void infer(const Model& model, const gluino_buffer* inputs, size_t num_inputs, g
 extern "C" {
 
 gluino_status gluino_model_num_inputs(gluino_model model, size_t* count) {
-  return guarded(__func__, [&] { *not_null(count, "count") = Models::Use(model)->num_inputs(); });
+  return guarded(__func__, [&] { *not_null(count, "count") = Models::Use(model)->input_names.size(); });
 }
 gluino_status gluino_model_num_outputs(gluino_model model, size_t* count) {
-  return guarded(__func__, [&] { *not_null(count, "count") = Models::Use(model)->num_outputs(); });
+  return guarded(__func__, [&] { *not_null(count, "count") = Models::Use(model)->output_names.size(); });
 }
 gluino_status gluino_model_input(gluino_model model, size_t index, gluino_value_info* info) {
   return guarded(__func__, [&] { tell(Models::Use(model)->description().inputs, index, "input", info); });
@@ -111,7 +120,7 @@ gluino_status gluino_model_infer(gluino_model model, const gluino_buffer* inputs
   return guarded(__func__, [&] {
     const Models::Use m(model);
     check_counts(*m, inputs, num_inputs, outputs, num_outputs);
-    infer(*m, inputs, num_inputs, outputs, num_outputs);
+    infer(*m, inputs, outputs, num_outputs);
   });
 }
 

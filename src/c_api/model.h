@@ -3,6 +3,10 @@
 #include "c_api/handles.h"
 #include "gluino/block.h"
 
+namespace gluino::onnx {
+class Program;
+}
+
 namespace gluino::c_api {
 
 struct Model {
@@ -16,11 +20,13 @@ struct Model {
     std::vector<Value> inputs, outputs;
   };
 
-  std::unique_ptr<SymbolBlock> block;
+  std::unique_ptr<HybridBlock> block;
+  std::vector<std::string> input_names, output_names;
+  // What shapes follow from: the graph, or for an ONNX model what its file says.
+  std::optional<Symbol> graph;
+  std::shared_ptr<const onnx::Program> onnx_program;
   Device device;
 
-  size_t num_inputs() const { return block->inputs().size(); }
-  size_t num_outputs() const { return block->outputs().outputs().size(); }
   const Description& description() const;  // made when it is first asked for
   ShapeMap parameter_shapes() const;
   DTypeMap parameter_types() const;
@@ -29,10 +35,6 @@ struct Model {
   mutable std::once_flag is_described_;
   mutable Description description_;
 };
-
-// Reads what exporting wrote: a graph's text with its parameters, or a one-file model. `what` and `params_what` name them in messages.
-std::unique_ptr<SymbolBlock> read_model(const std::string& graph, const std::string& what, std::string_view params,
-                                        const std::string& params_what, const std::vector<std::string>& inputs);
 
 template <>
 struct HandleKind<Model> {

@@ -4,6 +4,7 @@
 
 #include "c_api/models.h"
 #include "gluino/io.h"
+#include "gluino/onnx.h"
 #include "support/support.h"
 
 namespace gluino::test {
@@ -65,6 +66,33 @@ TEST_F(CModel, LoadsPairsOneFileAndMemory) {
     }
     EXPECT_OK(gluino_model_free(model));
   }
+}
+
+TEST_F(CModel, LoadsOnnx) {
+  const std::string path = *folder_ / "mlp.onnx";
+  try {
+    onnx::export_model(*perceptron_, path, {{"data", {-1, 8}}});
+  } catch (const SystemError& e) {
+    GTEST_SKIP() << e.what();  // built without protobuf
+  }
+  gluino_model model;
+  ASSERT_OK(gluino_model_load(path.c_str(), nullptr, nullptr, &model));
+  gluino_value_info info;
+  ASSERT_OK(gluino_model_input(model, 0, &info));
+  EXPECT_STREQ(info.name, "data");
+  EXPECT_EQ(info.dtype, GLUINO_FLOAT32);
+  EXPECT_EQ(Shape(info.shape, info.ndim), Shape({-1, 8}));
+  for (const int64_t n : {4, 1, 4}) {
+    std::vector<float> x = random_values(static_cast<size_t>(n) * 8), y(static_cast<size_t>(n) * 3);
+    gluino_buffer in = buffer_of(x, {n, 8}), out = room_in(y), inferred{};
+    ASSERT_OK(gluino_model_infer(model, &in, 1, &inferred, 1));
+    EXPECT_EQ(inferred.dtype, GLUINO_FLOAT32);
+    ASSERT_OK(gluino_model_run(model, &in, 1, &out, 1));
+    const std::vector<float> want = expected(*perceptron_, x, {n, 8});
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], want[i], 1e-6);
+  }
+  EXPECT_OK(gluino_model_free(model));
+  EXPECT_EQ(gluino_model_load(path.c_str(), path.c_str(), nullptr, &model), GLUINO_ERROR_ARGUMENT);
 }
 
 TEST_F(CModel, SaysWhatItTakesAndGives) {
