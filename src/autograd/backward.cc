@@ -9,6 +9,7 @@
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
+#include "tensor/pool.h"
 
 namespace gluino::autograd {
 namespace {
@@ -77,12 +78,11 @@ class Walk {
   void accumulate(TapeEntry& e, Tensor gradient) {
     if (e.is_leaf()) {
       if (e.req == GradReq::null && wanted_.empty()) return;
-      for (auto& [known, sum] : leaves_)
-        if (known.get() == &e) {
-          sum = add(sum, gradient);
-          return;
-        }
-      leaves_.emplace_back(Ref<TapeEntry>(&e), std::move(gradient));
+      const auto [known, is_new] = leaf_places_.try_emplace(&e, leaves_.size());
+      if (is_new)
+        leaves_.emplace_back(Ref<TapeEntry>(&e), std::move(gradient));
+      else
+        leaves_[known->second].second = add(leaves_[known->second].second, gradient);
       return;
     }
     auto [it, fresh] = heads_.try_emplace(e.node.get());
@@ -129,12 +129,12 @@ class Walk {
   // A leaf whose gradient is overwritten anyway, and that nobody else holds, can take it in its final place.
   Tensors destinations_for(const TapeNode& node) const {
     Tensors out(node.inputs.size());
+    std::unordered_map<const TapeEntry*, int> uses;
+    for (const Ref<TapeEntry>& e : node.inputs) ++uses[e.get()];
     for (size_t i = 0; i < out.size(); ++i) {
       const TapeEntry* e = node.inputs[i].get();
       if (!e || !e->is_leaf() || e->req != GradReq::write || !wanted_.empty() || options_.create_graph) continue;
-      const bool first = std::none_of(leaves_.begin(), leaves_.end(), [&](const auto& l) { return l.first.get() == e; });
-      const bool twice = std::count(node.inputs.begin(), node.inputs.end(), node.inputs[i]) > 1;
-      if (first && !twice && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
+      if (!leaf_places_.contains(e) && uses[e] == 1 && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
     }
     return out;
   }
@@ -225,6 +225,7 @@ class Walk {
   std::priority_queue<Item> queue_;
   std::unordered_map<TapeNode*, Tensors> heads_;  // gradients that have flowed into each output so far
   std::vector<std::pair<Ref<TapeEntry>, Tensor>> leaves_;
+  std::unordered_map<const TapeEntry*, size_t> leaf_places_;      // in leaves_, which keeps the keys alive
   std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
   std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
   std::unordered_map<Key, std::vector<size_t>, KeyHash> wanted_;  // grad(): where each variable's result goes
@@ -305,6 +306,13 @@ namespace gluino {
 
 using autograd::TapeEntry;
 
+// Zeros that take no memory before a backward pass has run: a network that only predicts has none.
+static Tensor first_gradient(const Tensor& t) {
+  if (mode().tracing) return zeros(t.shape(), {t.dtype(), t.device()});
+  Tensor gradient = make_tensor(t.shape(), t.dtype(), t.device());
+  fill_with_zeros(bytes_of(gradient), gradient.nbytes());
+  return gradient;
+}
 void Tensor::attach_grad(GradReq req) {
   if (is_symbolic() && !mode().tracing)
     throw UserError("attach_grad: a symbol has no gradient of its own; give the array that it is bound to one");
@@ -315,7 +323,7 @@ void Tensor::attach_grad(GradReq req) {
     trace_hook().on_attach_grad(*this);
   else if (mode().tracing && !impl_->is_made_in_trace)
     throw UserError("attach_grad: a tensor from outside is given a gradient while the function is being traced; do that before the call");
-  if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : zeros(impl_->shape, {impl_->dtype, impl_->device});
+  if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : first_gradient(*this);
   impl_->autograd = req == GradReq::null ? Ref<TapeEntry>() : entry;
 }
 static TapeEntry* leaf_of(const Tensor& t) {

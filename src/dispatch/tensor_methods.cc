@@ -168,12 +168,19 @@ static void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
   ++t.version;
 }
 void refresh_view(const Tensor& view) {
-  detail::TensorImpl& t = impl_of(view);
-  if (impl_of(t.view->base).view) refresh_view(t.view->base);
-  const uint64_t version = impl_of(t.view->base).version;
-  if (t.view->seen == version) return;
-  t.view->seen = version;
-  rebind(t, impl_of(t.view->project(t.view->base)));
+  bool is_current = true;
+  for (const detail::TensorImpl* t = &impl_of(view); t->view && is_current; t = &impl_of(t->view->base))
+    is_current = t->view->seen == impl_of(t->view->base).version;
+  if (is_current) return;
+  std::vector<detail::TensorImpl*> chain;  // of views, each of the next one; the last of something that is none
+  for (detail::TensorImpl* t = &impl_of(view); t->view; t = &impl_of(t->view->base)) chain.push_back(t);
+  for (size_t k = chain.size(); k-- > 0;) {
+    ViewLink& link = *chain[k]->view;
+    const uint64_t version = impl_of(link.base).version;
+    if (link.seen == version) continue;
+    link.seen = version;
+    rebind(*chain[k], impl_of(link.project(link.base)));
+  }
 }
 void replace_value(Tensor& target, const Tensor& value) {
   detail::TensorImpl& t = impl_of(target);

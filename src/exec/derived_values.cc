@@ -1,6 +1,7 @@
 #include "exec/derived_values.h"
 
 #include <map>
+#include <unordered_map>
 
 #include "base/fork.h"
 #include "base/format.h"
@@ -98,13 +99,16 @@ Tensor DerivedValue::current(const Plan& plan, const Derived& derived, std::vect
 
 std::shared_ptr<DerivedValue> find_derived_value(const std::string& key) {
   static auto* mutex = new NoForkMutex;
-  static auto* values = new std::map<std::string, std::weak_ptr<DerivedValue>>;
+  static auto* values = new std::unordered_map<std::string, std::weak_ptr<DerivedValue>>;
+  static size_t most = 64;  // entries, before those of values that are gone are taken out: each is looked at a few times in all
   const std::lock_guard lock(*mutex);
-  std::weak_ptr<DerivedValue>& known = (*values)[key];
-  std::shared_ptr<DerivedValue> value = known.lock();
-  if (value) return value;
-  std::erase_if(*values, [&](const auto& entry) { return entry.first != key && entry.second.expired(); });
-  value = std::make_shared<DerivedValue>();
+  if (const auto known = values->find(key); known != values->end())
+    if (auto value = known->second.lock()) return value;
+  if (values->size() >= most) {
+    std::erase_if(*values, [](const auto& entry) { return entry.second.expired(); });
+    most = std::max<size_t>(64, 2 * values->size());
+  }
+  auto value = std::make_shared<DerivedValue>();
   (*values)[key] = value;
   return value;
 }

@@ -95,7 +95,7 @@ HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Funct
 }
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
                                                 std::span<const Tensor> destinations) {
-  if (!c->program->trace.ending.write_backs.empty() && c->program->has_aliased_updates(inputs)) return function(inputs);
+  if (c->program->has_aliased_updates(inputs)) return function(inputs);
   // A function that puts tensors somewhere cannot be made to run again from where it was.
   const bool is_repeatable = c->program->trace.ending.escaped.empty();
   return options.verify && is_repeatable ? verified(c, function, inputs) : run_compiled(*c, inputs, destinations);

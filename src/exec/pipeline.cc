@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <set>
+#include <unordered_map>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -114,8 +115,14 @@ class Pipeline {
   }
 
   Graph with_backward(const Graph& forward) {
+    std::unordered_map<std::string_view, int> leaves;
+    for (size_t i = 0; i < forward.nodes.size(); ++i)
+      if (!forward.node(i).op) leaves.try_emplace(forward.node(i).name, static_cast<int>(i));
     std::vector<int> wanted;
-    for (const std::string& name : request_.wanted_gradients) wanted.push_back(find_leaf(forward, name));
+    for (const std::string& name : request_.wanted_gradients) {
+      const auto found = leaves.find(name);
+      wanted.push_back(found == leaves.end() ? -1 : found->second);
+    }
     Graph g = timed("differentiate", [&] {
       Differentiated d = differentiate(forward, wanted);
       result_.has_gradient = d.has_gradient;
@@ -123,11 +130,6 @@ class Pipeline {
     });
     for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);
     return g;
-  }
-  static int find_leaf(const Graph& g, const std::string& name) {
-    for (size_t i = 0; i < g.nodes.size(); ++i)
-      if (!g.node(i).op && g.node(i).name == name) return static_cast<int>(i);
-    return -1;
   }
 
   const CompileRequest& request_;

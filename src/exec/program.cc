@@ -1,5 +1,7 @@
 #include "exec/program.h"
 
+#include <unordered_set>
+
 #include "dispatch/random.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
@@ -7,11 +9,30 @@
 namespace gluino {
 namespace {
 
-bool overlap(const Tensor& a, const Tensor& b) {
-  const detail::TensorImpl &x = impl_of(a), &y = impl_of(b);
-  if (x.storage != y.storage || !x.storage) return false;
-  const char *x_end = x.data + x.shape.elements() * dtype_bytes(x.dtype), *y_end = y.data + y.shape.elements() * dtype_bytes(y.dtype);
-  return x.data < y_end && y.data < x_end;
+using TensorSet = std::unordered_set<const detail::TensorImpl*>;
+
+// Whether a tensor of `targets` shares memory with another of the list, in which a tensor may stand several times.
+bool is_target_shared(const Tensors& tensors, const TensorSet& targets) {
+  struct Piece {
+    const char *begin, *end;
+    bool is_target;
+  };
+  std::vector<Piece> pieces;
+  TensorSet seen;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined() || !seen.insert(tensor.impl().get()).second) continue;
+    const detail::TensorImpl& t = impl_of(tensor);
+    const int64_t bytes = t.shape.elements() * dtype_bytes(t.dtype);
+    if (t.storage && bytes > 0) pieces.push_back({t.data, t.data + bytes, targets.contains(&t)});
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return std::less<>()(a.begin, b.begin); });
+  const char *end = nullptr, *end_of_targets = nullptr;  // of what began before
+  for (const Piece& p : pieces) {
+    if (std::less<>()(p.begin, p.is_target ? end : end_of_targets)) return true;
+    end = std::max(end, p.end, std::less<>());
+    if (p.is_target) end_of_targets = std::max(end_of_targets, p.end, std::less<>());
+  }
+  return false;
 }
 
 // An estimate is enough: it decides how many plans are kept.
@@ -30,11 +51,12 @@ Graph without_input_info(const Graph& graph) {
 
 // As the tape would have it: what was computed, while recording, from something that is on it.
 std::vector<bool> outputs_on_tape(const Graph& g, const std::vector<std::string>& wanted) {
+  const std::unordered_set<std::string_view> is_wanted(wanted.begin(), wanted.end());
   std::vector<bool> is_on(g.nodes.size(), false), outputs;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Graph::Node& n = g.nodes[i];
     if (!n.op)
-      is_on[i] = std::find(wanted.begin(), wanted.end(), n.name) != wanted.end();
+      is_on[i] = is_wanted.contains(n.name);
     else if (!n.mode.is_paused)
       is_on[i] = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_on[v.node]; });
   }
@@ -60,10 +82,10 @@ bool draws_random(const Graph& g) {
 }
 
 bool have_overlaps(const Tensors& inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    for (size_t k = 0; k < i; ++k)
-      if (inputs[i].defined() && inputs[k].defined() && !inputs[i].is_same(inputs[k]) && overlap(inputs[i], inputs[k])) return true;
-  return false;
+  if (inputs.size() < 2) return false;
+  TensorSet all;
+  for (const Tensor& t : inputs) all.insert(t.impl().get());
+  return is_target_shared(inputs, all);
 }
 
 CompileRequest TracedProgram::request_for(const Tensors& inputs) const {
@@ -97,20 +119,20 @@ bool TracedProgram::guards_hold(const Tensors& inputs) const {
 }
 
 bool TracedProgram::has_aliased_updates(const Tensors& inputs) const {
-  const auto touches = [&](const Tensor& target) {
-    const auto other = [&](const Tensor& t) { return t.defined() && !t.is_same(target) && overlap(t, target); };
-    if (std::any_of(inputs.begin(), inputs.end(), other)) return true;
-    for (const auto& c : trace.captured) {
-      if (other(c->live())) return true;
-      // The same tensor as an input, and not known as one when it was traced.
-      if (c->live().is_same(target) && std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return t.is_same(target); }))
-        return true;
-    }
-    return false;
-  };
-  return std::any_of(trace.ending.write_backs.begin(), trace.ending.write_backs.end(), [&](const Ending::WriteBack& w) {
-    return touches(w.target.kind == TracedValue::Kind::input ? inputs[w.target.index] : trace.captured[w.target.index]->live());
-  });
+  if (trace.ending.write_backs.empty()) return false;
+  TensorSet targets, given;
+  for (const Ending::WriteBack& w : trace.ending.write_backs)
+    targets.insert(
+        (w.target.kind == TracedValue::Kind::input ? inputs[w.target.index] : trace.captured[w.target.index]->live()).impl().get());
+  for (const Tensor& t : inputs) given.insert(t.impl().get());
+  Tensors all = inputs;
+  for (const auto& c : trace.captured) {
+    // The same tensor as an input, and not known as one when it was traced.
+    const detail::TensorImpl* live = c->live().impl().get();
+    if (targets.contains(live) && given.contains(live)) return true;
+    all.push_back(c->live());
+  }
+  return is_target_shared(all, targets);
 }
 
 std::vector<bool> wanted_gradients(const TracedProgram& p, const Tensors& inputs) {

@@ -1,5 +1,7 @@
 // What decides which trace may serve a call: modes, structure, dtypes, ranks, device, and which inputs are one tensor.
 #pragma once
+#include <unordered_map>
+
 #include "autograd/tape.h"
 #include "dispatch/mode.h"
 
@@ -17,12 +19,11 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 
   static Signature of(const Tensors& inputs, const std::string& structure) {
-    Signature s{.training = mode().training, .recording = mode().recording, .structure = structure};
+    Signature s{.training = mode().training, .recording = mode().recording, .structure = structure, .same_as = first_of_same(inputs)};
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& t = inputs[i];
       s.types.push_back(t.defined() ? impl_of(t).dtype : DType::float32);
       s.ranks.push_back(t.defined() ? impl_of(t).shape.ndim() : -1);
-      s.same_as.push_back(first_same(inputs, i));
       if (t.defined()) s.device = impl_of(t).device.id();
     }
     return s;
@@ -37,9 +38,8 @@ struct Signature {
       }
       const detail::TensorImpl& t = impl_of(inputs[i]);
       if (ranks[i] < 0 || t.dtype != types[i] || !(t.shape == shapes[i]) || t.device.id() != device) return false;
-      if (first_same(inputs, i) != same_as[i]) return false;
     }
-    return true;
+    return has_same_as(inputs);
   }
   static std::vector<Shape> shapes_of(const Tensors& inputs) {
     std::vector<Shape> shapes;
@@ -48,10 +48,22 @@ struct Signature {
   }
 
  private:
-  static int first_same(const Tensors& inputs, size_t i) {
-    size_t k = 0;
-    while (!inputs[k].is_same(inputs[i])) ++k;
-    return static_cast<int>(k);
+  static std::vector<int> first_of_same(const Tensors& inputs) {
+    std::unordered_map<const detail::TensorImpl*, int> known;
+    std::vector<int> first;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      first.push_back(known.try_emplace(inputs[i].impl().get(), static_cast<int>(i)).first->second);
+    return first;
+  }
+  bool has_same_as(const Tensors& inputs) const {
+    constexpr size_t kFew = 16;  // are looked through faster than put into a table
+    if (inputs.size() > kFew) return first_of_same(inputs) == same_as;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      int k = 0;
+      while (!inputs[static_cast<size_t>(k)].is_same(inputs[i])) ++k;
+      if (k != same_as[i]) return false;
+    }
+    return true;
   }
 };
 

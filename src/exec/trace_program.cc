@@ -1,6 +1,7 @@
 #include "exec/trace_program.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/tape.h"
 #include "base/format.h"
@@ -24,9 +25,7 @@ class ProgramTracer final : public Tracer {
       : inputs_(inputs), name_of_(name_of), strict_(strict), memo_(std::move(memo)) {
     const std::vector<std::string> names = input_names(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto same =
-          std::find_if(inputs.begin(), inputs.begin() + static_cast<long>(i), [&](const Tensor& t) { return t.is_same(inputs[i]); });
-      const auto first = static_cast<size_t>(same - inputs.begin());
+      const size_t first = inputs[i].defined() ? first_inputs_.try_emplace(key(inputs[i]), i).first->second : i;
       if (!inputs[i].defined() || first < i) {
         symbolic_.push_back(inputs[i].defined() ? symbolic_[first] : Tensor());
         continue;
@@ -63,17 +62,14 @@ class ProgramTracer final : public Tracer {
     return found;
   }
   std::optional<Value> input_for(const Tensor& concrete) override {
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (inputs_[i].is_same(concrete)) {
-        captured_inputs_[static_cast<int>(i)] = concrete;
-        return value_of(symbolic_[i]);
-      }
-    return {};
+    const auto known = first_inputs_.find(key(concrete));
+    if (known == first_inputs_.end()) return {};
+    captured_inputs_[static_cast<int>(known->second)] = concrete;
+    return value_of(symbolic_[known->second]);
   }
   void refuse(const std::string& why) override { throw Untraceable(why); }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
-    for (const SettingRead& s : settings_)
-      if (s.setting == setting) return;
+    if (!known_settings_.insert(setting.get()).second) return;
     settings_.push_back({setting, setting->key()});
   }
 
@@ -108,7 +104,8 @@ class ProgramTracer final : public Tracer {
     t.ending.actions = std::move(actions_);
     add_results(std::move(returned.tensors), t);
     for (size_t i = 0; i < inputs_.size(); ++i)
-      if (inputs_[i].defined() && is_first(i)) add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
+      if (inputs_[i].defined() && first_inputs_.at(key(inputs_[i])) == i)
+        add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
     for (auto& [tensor, value] : end_rebinding()) add_write_back(t, locate(capture(tensor)), value);
     add_escaped(t);
     add_calls(t);
@@ -129,19 +126,20 @@ class ProgramTracer final : public Tracer {
   }
 
  private:
+  using Key = const detail::TensorImpl*;  // of a tensor that somebody here holds
+  static Key key(const Tensor& t) { return t.impl().get(); }
+
   // A tensor from outside whose value user code looks at decides as an input's does.
   void read_concrete(const Tensor& t) override {
-    for (const Tensors& results : memo_)  // what a read gave is known already
-      if (std::any_of(results.begin(), results.end(), [&](const Tensor& r) { return r.is_same(t); })) return;
+    for (; indexed_results_ < memo_.size(); ++indexed_results_)
+      for (const Tensor& r : memo_[indexed_results_]) results_.insert(key(r));
+    if (results_.contains(key(t))) return;  // what a read gave is known already
     const Value v = capture(t);
     run_pending();
     const TracedValue place = locate(v);
-    for (const TracedRead& r : reads_)
-      if (r.value == place && r.calls_before == static_cast<int>(calls().size())) return;
+    for (size_t k = reads_.size(); k-- > 0 && reads_[k].calls_before == static_cast<int>(calls().size());)
+      if (reads_[k].value == place) return;
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(t), false});
-  }
-  bool is_first(size_t i) const {
-    return std::none_of(inputs_.begin(), inputs_.begin() + static_cast<long>(i), [&](const Tensor& t) { return t.is_same(inputs_[i]); });
   }
 
   // ---- results, some of which are tensors that the caller has already
@@ -171,10 +169,11 @@ class ProgramTracer final : public Tracer {
       origins.push_back(o.defined() ? origin_of(o) : std::nullopt);
     }
     add_common_roots(outputs, origins);
+    const Owners owners(symbolic_, origins);
     for (size_t i = 0; i < outputs.size(); ++i) {
       Ending::Result r;
       if (outputs[i].defined()) {
-        r.alias = origins[i] ? alias_of(*origins[i], origins, i) : std::nullopt;
+        r.alias = origins[i] ? alias_of(*origins[i], owners, i) : std::nullopt;
         if (r.alias && origins[i]->depends_on_shape) on_shape_read(value_of_root(origins[i]->root), -1, impl_of(origins[i]->root).shape);
         r.in_graph = locate(outputs[i].is_symbolic() ? value_of(outputs[i]) : capture(outputs[i]));
         if (!r.alias) r.value = r.in_graph;
@@ -185,35 +184,46 @@ class ProgramTracer final : public Tracer {
   // Two views of a value that is no result itself share its memory: it becomes one that the caller does not see.
   static void add_common_roots(Tensors& outputs, std::vector<std::optional<Origin>>& origins) {
     const size_t visible = outputs.size();
+    std::unordered_map<Key, int> views;  // how many of each root
     for (size_t i = 0; i < visible; ++i)
-      for (size_t k = 0; k < i; ++k)
-        if (origins[i] && origins[k] && !origins[i]->views.empty() && !origins[k]->views.empty() &&
-            origins[i]->root.is_same(origins[k]->root)) {
-          outputs.push_back(origins[i]->root);
-          origins.push_back(Origin{origins[i]->root, {}});
-        }
+      if (origins[i] && !origins[i]->views.empty() && ++views[key(origins[i]->root)] == 2) {
+        outputs.push_back(origins[i]->root);
+        origins.push_back(Origin{origins[i]->root, {}});
+      }
   }
-  Value value_of_root(const Tensor& root) { return root.is_symbolic() ? value_of(root) : capture(root); }
-  std::optional<Ending::Alias> alias_of(const Origin& o, const std::vector<std::optional<Origin>>& origins, size_t number) const {
-    for (size_t i = 0; i < symbolic_.size(); ++i)
-      if (symbolic_[i].is_same(o.root)) return Ending::Alias{Ending::Alias::Of::input, static_cast<int>(i), o.views};
-    if (impl_of(o.root).is_made_in_trace) {  // a value of the trace: perhaps it is another result
+  // Where tensors are found that results may be, or be views of: the first input and the first result of each.
+  struct Owners {
+    std::unordered_map<Key, size_t> inputs, results;
+    Owners(const Tensors& symbolic, const std::vector<std::optional<Origin>>& origins) {
+      for (size_t i = 0; i < symbolic.size(); ++i)
+        if (symbolic[i].defined()) inputs.try_emplace(key(symbolic[i]), i);
       for (size_t i = 0; i < origins.size(); ++i)
-        if (i != number && origins[i] && origins[i]->views.empty() && origins[i]->root.is_same(o.root) && (!o.views.empty() || i < number))
-          return Ending::Alias{Ending::Alias::Of::result, static_cast<int>(i), o.views};
-      return {};
+        if (origins[i] && origins[i]->views.empty()) results.try_emplace(key(origins[i]->root), i);
     }
-    for (size_t k = 0; k < captured().size(); ++k)
-      if (captured()[k].first.is_same(o.root)) return Ending::Alias{Ending::Alias::Of::captured, static_cast<int>(k), o.views};
-    return {};
+  };
+  Value value_of_root(const Tensor& root) { return root.is_symbolic() ? value_of(root) : capture(root); }
+  std::optional<Ending::Alias> alias_of(const Origin& o, const Owners& owners, size_t number) const {
+    const auto input = owners.inputs.find(key(o.root));
+    if (input != owners.inputs.end()) return Ending::Alias{Ending::Alias::Of::input, static_cast<int>(input->second), o.views};
+    if (impl_of(o.root).is_made_in_trace) {  // a value of the trace: perhaps it is another result
+      const auto result = owners.results.find(key(o.root));
+      if (result == owners.results.end() || result->second == number) return {};
+      return Ending::Alias{Ending::Alias::Of::result, static_cast<int>(result->second), o.views};
+    }
+    const auto place = place_in_captured(o.root);
+    return place ? std::optional(Ending::Alias{Ending::Alias::Of::captured, static_cast<int>(*place), o.views}) : std::nullopt;
   }
   void add_write_back(Trace& t, TracedValue target, const Value& value) {
     const TracedValue v = locate(value);
     if (!(v == target)) t.ending.write_backs.push_back({target, v, value.node->op && !value.node->mode.is_paused});
   }
   void add_escaped(Trace& t) {
+    std::unordered_map<Key, int> given;  // how often a tensor stands among the inputs
+    for (const Tensor& s : symbolic_)
+      if (s.defined()) ++given[key(s)];
     for (const Tensor& e : escaped()) {
-      const auto own = 1 + std::count_if(symbolic_.begin(), symbolic_.end(), [&](const Tensor& s) { return s.is_same(e); });
+      const auto found = given.find(key(e));
+      const int own = 1 + (found == given.end() ? 0 : found->second);
       if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({CapturedTensor::of(e), locate(value_of(e)), 0});
     }
     symbolic_.clear();
@@ -291,11 +301,14 @@ class ProgramTracer final : public Tracer {
   bool strict_;
   std::vector<Tensors> memo_;
   Tensors symbolic_;
+  std::unordered_map<Key, size_t> first_inputs_;  // of the inputs that are not null: the first that is this tensor
   std::unordered_map<const GraphNode*, TracedValue> places_;
-  size_t indexed_ = 0, indexed_captured_ = 0, replayed_ = 0;
+  std::unordered_set<Key> results_;  // of the calls that have run
+  size_t indexed_ = 0, indexed_captured_ = 0, indexed_results_ = 0, replayed_ = 0;
   RandomStream next_stream_ = peek_random_stream(current_device());  // that eager code would draw from next
   std::vector<TracedRead> reads_;
   std::vector<SettingRead> settings_;
+  std::unordered_set<const detail::SettingState*> known_settings_;
   std::map<int, Tensor> captured_inputs_;
   std::map<std::string, int> counters_;
 };

@@ -2,6 +2,7 @@
 
 #include <ostream>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -42,8 +43,9 @@ InferredShapes collect_shapes(const Graph& g) {
 
 void check_known_names(const Symbol& s, const auto& known, std::string_view what) {
   const std::vector<std::string> names = s.list_inputs();
+  const std::unordered_set<std::string_view> has(names.begin(), names.end());
   for (const auto& [name, value] : known)
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (!has.contains(name))
       raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
 }
 

@@ -240,18 +240,23 @@ Tensor Tracer::add_input(const std::string& name, const Shape& shape, DType dtyp
 
 Value Tracer::capture(const Tensor& concrete) {
   if (const auto input = input_for(concrete)) return *input;
-  for (const auto& [tensor, value] : captured_)
-    if (tensor.is_same(concrete)) return value;
+  if (const auto known = place_in_captured(concrete)) return captured_[*known].second;
   captured_.emplace_back(concrete, constant_value(concrete, name_for(concrete)));
+  captured_places_[concrete.impl().get()] = captured_.size() - 1;
   return captured_.back().second;
 }
 
+std::optional<size_t> Tracer::place_in_captured(const Tensor& concrete) const {
+  const auto known = captured_places_.find(concrete.impl().get());
+  return known == captured_places_.end() ? std::nullopt : std::optional(known->second);
+}
+
 void Tracer::on_shape_read(const Value& value, int axis, const Shape& shape) {
-  const ShapeRead read{value, axis, shape};
-  if (std::find(shape_reads_.begin(), shape_reads_.end(), read) == shape_reads_.end()) shape_reads_.push_back(read);
+  if (known_shape_reads_.emplace(value.node.get(), value.index, axis).second) shape_reads_.push_back({value, axis, shape});
 }
 void Tracer::on_rebind(const Tensor& target) {
   const detail::TensorImpl& t = impl_of(target);
+  rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});
 }
 std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
@@ -261,15 +266,14 @@ std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   return finals;
 }
 Tensor Tracer::before_rebinding(const Tensor& concrete) const {
-  for (const Rebound& r : rebound_)
-    if (r.tensor.is_same(concrete)) {
-      auto impl = make_ref<detail::TensorImpl>(impl_of(concrete).shape, impl_of(concrete).dtype, impl_of(concrete).device);
-      impl->storage = r.storage;
-      impl->data = r.data;
-      impl->autograd = r.autograd;
-      return Tensor(impl);
-    }
-  return concrete;
+  const auto known = rebound_places_.find(concrete.impl().get());
+  if (known == rebound_places_.end()) return concrete;
+  const Rebound& r = rebound_[known->second];
+  auto impl = make_ref<detail::TensorImpl>(impl_of(concrete).shape, impl_of(concrete).dtype, impl_of(concrete).device);
+  impl->storage = r.storage;
+  impl->data = r.data;
+  impl->autograd = r.autograd;
+  return Tensor(impl);
 }
 void Tracer::restore_rebound() {
   for (const Rebound& r : rebound_) {
@@ -280,6 +284,7 @@ void Tracer::restore_rebound() {
     t.autograd = r.autograd;
   }
   rebound_.clear();
+  rebound_places_.clear();
 }
 CallMode Tracer::mode_for_call() const {
   const Mode& now = mode();

@@ -1,6 +1,8 @@
 // Symbolic Tensors: how calls on them become nodes, and what a trace learns while user code runs.
 #pragma once
 #include <map>
+#include <set>
+#include <unordered_map>
 
 #include "gluino/setting.h"
 #include "graph/graph.h"
@@ -44,7 +46,6 @@ class Tracer : private TraceWatch {
     Value value;
     int axis;
     Shape shape;  // as it was in this trace
-    bool operator==(const ShapeRead&) const = default;
   };
 
   Tracer();
@@ -58,6 +59,7 @@ class Tracer : private TraceWatch {
   // A concrete tensor met in a traced call: its node, made at the first meeting. Its value is read at each run.
   Value capture(const Tensor& concrete);
   const std::vector<std::pair<Tensor, Value>>& captured() const { return captured_; }
+  std::optional<size_t> place_in_captured(const Tensor& concrete) const;
   const Tensors& attached() const { return attached_; }  // symbolic tensors that traced code gave a gradient
   void on_attach_grad(const Tensor& symbolic) { attached_.push_back(symbolic); }
   void on_symbolic(const Tensor& t) { symbolic_tensors_.push_back(t); }
@@ -110,10 +112,13 @@ class Tracer : private TraceWatch {
   Mode mode_at_start_;
   TraceWatch* previous_watch_;
   std::vector<std::pair<Tensor, Value>> captured_;
+  std::unordered_map<const detail::TensorImpl*, size_t> captured_places_;  // in captured_, which keeps the keys alive
   Tensors attached_, symbolic_tensors_;
   std::vector<ShapeRead> shape_reads_;
+  std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis
   std::vector<Value> calls_;
   std::vector<Rebound> rebound_;
+  std::unordered_map<const detail::TensorImpl*, size_t> rebound_places_;  // the first of each tensor
 };
 
 }  // namespace gluino

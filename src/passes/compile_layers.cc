@@ -95,12 +95,7 @@ class LayerCompiler {
   }
 
   bool is_read(ValueId v) const {
-    const auto reads = [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
-      return std::count(read.begin(), read.end(), v) > 0;
-    };
-    const auto& readers = readers_.of(v.node);
-    return std::any_of(readers.begin(), readers.end(), reads);
+    return readers_.any_of(v, [](int) { return true; });
   }
   // Whether node n is elementwise and computes this; gives the pattern's open numbers.
   std::optional<std::vector<double>> computes(int n, const Pattern& pattern) const {

@@ -40,11 +40,8 @@ class Folding {
     const auto& layer = graph_.node(norm.inputs[0]);
     if (!rules_of(layer.op).fold_affine || readers_.count(norm.inputs[0].node) != 1) return false;
     if (norm.mode != CallMode{} || layer.mode != CallMode{}) return false;
-    for (size_t k = 0; k < graph_.nodes.size(); ++k)
-      for (ValueId v : graph_.node(k).inputs)
-        if (v.node == static_cast<int>(i) && v.index != 0) return false;
-    for (ValueId v : graph_.outputs)
-      if (v.node == static_cast<int>(i) && v.index != 0) return false;
+    for (int k = 1; k < static_cast<int>(norm.outputs.size()); ++k)
+      if (readers_.any_of({static_cast<int>(i), k}, [](int) { return true; })) return false;
     // All of one dtype, so that folding changes none.
     const DType dtype = *norm.outputs[0].dtype;
     for (const auto* n : {&norm, &layer})

@@ -64,11 +64,7 @@ class ReductionFusion {
     return taking;
   }
   bool is_read_by_others(ValueId v, int reduction) const {
-    const auto& readers = readers_.of(v.node);
-    return std::any_of(readers.begin(), readers.end(), [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
-      return r != reduction && std::find(read.begin(), read.end(), v) != read.end();
-    });
+    return readers_.any_of(v, [&](int r) { return r != reduction; });
   }
 
   void emit(int source, const Taking& taking, Rewriter& rewriter) const {

@@ -274,11 +274,7 @@ class RowFusion {
     return results;
   }
   bool is_read_outside(ValueId v, const Group& group) const {
-    const auto& readers = readers_.of(v.node);
-    return std::any_of(readers.begin(), readers.end(), [&](int r) {
-      const auto& read = r == Readers::kCaller ? graph_.outputs : graph_.node(r).inputs;
-      return (r == Readers::kCaller || !group.has(r)) && std::find(read.begin(), read.end(), v) != read.end();
-    });
+    return readers_.any_of(v, [&](int r) { return r == Readers::kCaller || !group.has(r); });
   }
 
   void emit(const Group& group, Rewriter& rewriter) {

@@ -1,5 +1,7 @@
 // Nodes that update a state in place: what reads the state before must not be computed after.
 #pragma once
+#include <map>
+
 #include "graph/graph.h"
 
 namespace gluino {
@@ -11,9 +13,10 @@ class StateUpdates {
   bool forbid_moving(int n, int later) const;
 
  private:
-  ValueId memory_of(ValueId v) const;  // the value whose memory a view is
+  ValueId memory_of(ValueId v) const { return viewed_[v.node].node < 0 ? v : viewed_[v.node]; }
   const Graph& graph_;
-  std::vector<std::pair<ValueId, int>> updates_;  // the memory, and the node that updates it
+  std::vector<ValueId> viewed_;                  // by node the value whose memory it is a view of; node -1: it is none
+  std::map<ValueId, std::vector<int>> updates_;  // by memory the nodes that update it, in order
 };
 
 }  // namespace gluino

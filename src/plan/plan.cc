@@ -1,10 +1,12 @@
 #include "plan/plan.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
+#include <unordered_map>
 
 #include "base/format.h"
 #include "passes/pass.h"
+#include "plan/occupied_memory.h"
 #include "tensor/pool.h"
 
 namespace gluino {
@@ -101,56 +103,54 @@ class Planner {
     std::vector<int> maker(plan_.slots.size(), -1);
     for (size_t k = 0; k < plan_.hoisted.size(); ++k)
       for (int o : plan_.hoisted[k].outputs) maker[o] = static_cast<int>(k);
-    std::vector<std::string> keys(plan_.hoisted.size());
-    const auto key_of = [&](int s) {
-      const int r = slot(s).root;
-      const std::string own = slot(r).kind == Slot::Kind::constant
-                                  ? fmt::format("{}{}{}", kSourceMark, r, kSourceMark)
-                                  : fmt::format("[{}]#{}", keys[maker[r]], r - plan_.hoisted[maker[r]].outputs[0]);
-      return r == s ? own : fmt::format("{}{}", own, slot(s).shape);
-    };
-    for (size_t k = 0; k < plan_.hoisted.size(); ++k) {
-      const Step& step = plan_.hoisted[k];
-      keys[k] = step.op->name + "{";
-      for (const auto& [name, value] : step.op->print_attrs(step.attrs)) keys[k] += name + "=" + value + ";";
-      keys[k] += "}";
-      for (int i : step.inputs) keys[k] += key_of(i) + ",";
-    }
-    std::vector<bool> wanted(plan_.slots.size(), false);
+    std::set<int> wanted;
     for (const Step& step : plan_.steps)
       for (int i : step.inputs)
-        if (slot(i).kind == Slot::Kind::derived) wanted[slot(i).root] = true;
-    for (size_t s = 0; s < wanted.size(); ++s) {
-      if (!wanted[s]) continue;
-      Derived d{static_cast<int>(s), {}, {}, key_of(static_cast<int>(s)), {}};
-      number_sources(d);
-      std::vector<bool> needed(plan_.hoisted.size(), false);
-      needed[maker[s]] = true;
-      for (size_t k = plan_.hoisted.size(); k-- > 0;) {
-        if (!needed[k]) continue;
-        d.steps.insert(d.steps.begin(), static_cast<int>(k));
-        for (int i : plan_.hoisted[k].inputs) {
-          const int r = slot(i).root;
-          if (slot(r).kind == Slot::Kind::derived) needed[maker[r]] = true;
-        }
-      }
+        if (slot(i).kind == Slot::Kind::derived) wanted.insert(slot(i).root);
+    for (int s : wanted) {
+      Derived d{s, steps_behind(s, maker), {}, {}, {}};
+      write_recipe(d, maker);
       plan_.derived.push_back(std::move(d));
     }
   }
-  static constexpr char kSourceMark = '\x1f';  // around the number of a slot; no attribute has it
-  // Sources, which the recipe names after their slots, are numbered as they appear: the same recipe in another plan has the same text.
-  void number_sources(Derived& d) {
-    std::string numbered;
-    size_t at = 0;
-    for (size_t mark; (mark = d.recipe.find(kSourceMark, at)) != std::string::npos;) {
-      const size_t end = d.recipe.find(kSourceMark, mark + 1);
-      const int source = std::stoi(d.recipe.substr(mark + 1, end - mark - 1));
-      const auto known = std::find(d.sources.begin(), d.sources.end(), source);
-      numbered += fmt::format("{}%{}", d.recipe.substr(at, mark - at), known - d.sources.begin());
-      if (known == d.sources.end()) d.sources.push_back(source);
-      at = end + 1;
+  // The hoisted steps that a value goes back to, in order.
+  std::vector<int> steps_behind(int derived, const std::vector<int>& maker) {
+    std::set<int> found;
+    std::vector<int> open{maker[derived]};
+    while (!open.empty()) {
+      const int k = open.back();
+      open.pop_back();
+      if (!found.insert(k).second) continue;
+      for (int i : plan_.hoisted[k].inputs)
+        if (const int m = maker[slot(i).root]; m >= 0) open.push_back(m);
     }
-    d.recipe = numbered + d.recipe.substr(at);
+    return {found.begin(), found.end()};
+  }
+  // Steps and sources are numbered as they appear: the same recipe in another plan has the same text.
+  void write_recipe(Derived& d, const std::vector<int>& maker) {
+    std::unordered_map<int, size_t> step_numbers, source_numbers;
+    const auto name_of = [&](int s) {
+      const int r = slot(s).root;
+      std::string name;
+      if (maker[r] >= 0) {
+        name = fmt::format("#{}.{}", step_numbers.at(maker[r]), r - plan_.hoisted[maker[r]].outputs[0]);
+      } else {
+        const auto [known, is_new] = source_numbers.try_emplace(r, d.sources.size());
+        if (is_new) d.sources.push_back(r);
+        name = fmt::format("%{}", known->second);
+      }
+      return r == s ? name : fmt::format("{}{}", name, slot(s).shape);
+    };
+    for (int k : d.steps) {
+      const Step& step = plan_.hoisted[k];
+      d.recipe += step.op->name + "{";
+      for (const auto& [name, value] : step.op->print_attrs(step.attrs)) d.recipe += name + "=" + value + ";";
+      d.recipe += "}(";
+      for (int i : step.inputs) d.recipe += name_of(i) + ",";
+      d.recipe += ")";
+      step_numbers[k] = step_numbers.size();
+    }
+    d.recipe += name_of(d.slot);
     d.key = d.recipe;
     for (int source : d.sources) d.key += fmt::format(" {}", static_cast<const void*>(plan_.constants[source].impl().get()));
   }
@@ -177,6 +177,8 @@ class Planner {
 
   // The result of a step takes over the memory of an input that nobody reads later.
   void share_in_place() {
+    std::vector<std::vector<int>> on_root(plan_.slots.size());  // by root the slots on its memory
+    for (size_t s = 0; s < plan_.slots.size(); ++s) on_root[slot(static_cast<int>(s)).root].push_back(static_cast<int>(s));
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
       const Step& step = plan_.steps[k];
       for (const auto& [in, out] : step.op->inplace) {
@@ -193,11 +195,11 @@ class Planner {
         if (std::count_if(step.outputs.begin(), step.outputs.end(), [&](int o) { return slot(o).root == source; })) continue;
         if (is_read_elsewhere(step, source, out)) continue;
         slot(source).last_step = slot(target).last_step;
-        for (Slot& s : plan_.slots)
-          if (s.root == target || s.root == source) {
-            s.root = source;
-            if (is_output) s.kind = Slot::Kind::output;
-          }
+        for (int s : std::exchange(on_root[target], {})) {
+          slot(s).root = source;
+          on_root[source].push_back(s);
+        }
+        for (size_t i = 0; is_output && i < on_root[source].size(); ++i) slot(on_root[source][i]).kind = Slot::Kind::output;
       }
     }
   }
@@ -220,21 +222,12 @@ class Planner {
       if (t.root == static_cast<int>(s) && t.bytes > 0) order.push_back(static_cast<int>(s));
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slot(a).bytes > slot(b).bytes; });
-    std::vector<int> placed;
-    for (int s : order) {
-      std::vector<std::pair<int64_t, int64_t>> busy;
-      for (int p : placed)
-        if (slot(p).first_step <= slot(s).last_step && slot(s).first_step <= slot(p).last_step)
-          busy.emplace_back(slot(p).offset, slot(p).offset + aligned(slot(p).bytes));
-      std::sort(busy.begin(), busy.end());
-      int64_t offset = 0;
-      for (const auto& [begin, end] : busy) {
-        if (offset + aligned(slot(s).bytes) <= begin) break;
-        offset = std::max(offset, end);
-      }
-      slot(s).offset = offset;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + slot(s).bytes);
-      placed.push_back(s);
+    OccupiedMemory occupied(static_cast<int>(plan_.steps.size()));
+    for (int number : order) {
+      Slot& s = slot(number);
+      s.offset = occupied.find_place(s.first_step, s.last_step, aligned(s.bytes));
+      occupied.add(s.first_step, s.last_step, s.offset, s.offset + aligned(s.bytes));
+      plan_.arena_bytes = std::max(plan_.arena_bytes, s.offset + s.bytes);
     }
     for (Slot& s : plan_.slots) {
       s.offset = slot(s.root).offset;
@@ -252,12 +245,13 @@ class Planner {
 }  // namespace
 
 int64_t intermediate_bytes(const Graph& graph) {
+  const std::set<ValueId> results(graph.outputs.begin(), graph.outputs.end());
   int64_t total = 0;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const auto& node = graph.nodes[n];
     if (!node.op || node.op->is_view) continue;
     for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (std::find(graph.outputs.begin(), graph.outputs.end(), ValueId{static_cast<int>(n), static_cast<int>(i)}) == graph.outputs.end())
+      if (!results.contains({static_cast<int>(n), static_cast<int>(i)}))
         total += node.outputs[i].shape->elements() * dtype_bytes(*node.outputs[i].dtype);
   }
   return total;

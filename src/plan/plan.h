@@ -36,7 +36,7 @@ struct Derived {
   int slot;
   std::vector<int> steps;    // of Plan::hoisted, in order
   std::vector<int> sources;  // slots of the constants
-  std::string recipe;        // what is done, as text, in which %0, %1, ... are the sources
+  std::string recipe;        // what is done, as text, in which %0, %1, ... are the sources and #0, #1, ... the steps
   std::string key;           // two with the same key are the same value
 };
 

@@ -1,11 +1,13 @@
 #include "tensor/pool.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -135,6 +137,21 @@ void pool_free(void* data, int64_t bytes, Device device) {
   }
   std::lock_guard lock(p.mutex);
   p.free[k].push_back(data);
+}
+
+void fill_with_zeros(void* data, int64_t bytes) {
+  constexpr int64_t kLarge = int64_t{128} << 10;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + static_cast<uintptr_t>(bytes);
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  // Private memory without a file, as malloc gives it, is zero after this.
+  const bool are_given_back = bytes >= kLarge && !other_source && madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) == 0;
+  if (!are_given_back) {
+    std::memset(data, 0, static_cast<size_t>(bytes));
+    return;
+  }
+  std::memset(data, 0, first - begin);
+  std::memset(reinterpret_cast<void*>(last), 0, end - last);
 }
 
 MemoryStats memory_stats(Device device) {

@@ -10,6 +10,8 @@ inline constexpr int64_t kAlignment = 64;
 
 void* pool_allocate(int64_t bytes, Device device);
 void pool_free(void* data, int64_t bytes, Device device);
+// Zeros in a block of the pool. Whole pages of a large one take no memory until something is written there.
+void fill_with_zeros(void* data, int64_t bytes);
 
 // Memory from elsewhere, for tests that look for accesses out of bounds. A block goes back to where it came from.
 class MemorySource {

@@ -10,7 +10,20 @@
 namespace gluino {
 
 void detail::retain_ref(TensorImpl* impl) { impl->retain(); }
-void detail::release_ref(TensorImpl* impl) { impl->release(); }
+// A view holds its base, which may be a view: a long chain of them is let go one by one, so that the stack does not grow with it.
+void detail::release_ref(TensorImpl* impl) {
+  if (!impl->view) return impl->release();
+  thread_local std::vector<TensorImpl*>* pending = nullptr;
+  if (pending) return pending->push_back(impl);
+  std::vector<TensorImpl*> list{impl};
+  pending = &list;
+  while (!list.empty()) {
+    TensorImpl* last = list.back();
+    list.pop_back();
+    last->release();  // may add to the list
+  }
+  pending = nullptr;
+}
 
 Tensor make_tensor(const Shape& shape, DType dtype, Device device) {
   int64_t bytes;
