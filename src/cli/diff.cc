@@ -34,6 +34,12 @@ Layers run_layers(const Graph& graph, const std::vector<std::string>& names, con
   return layers;
 }
 
+// A compiled program keeps some values in a layout of its own: those of another shape are not the same value.
+void unpair_other_layouts(const Layers& a, const Layers& b, std::vector<int>& pairs) {
+  for (size_t i = 0; i < pairs.size(); ++i)
+    if (pairs[i] >= 0 && !(a.values[i].shape() == b.values[static_cast<size_t>(pairs[i])].shape())) pairs[i] = -1;
+}
+
 // For each layer of a, the layer of b that it is compared with, or -1: the one of the same name; where few names are shared but the
 // operators are the same ones in the same order, the one at the same place.
 std::vector<int> pair_layers(const Layers& a, const Layers& b) {
@@ -75,8 +81,7 @@ Json compare_parameters(const NamedTensors& a, const NamedTensors& b, const Tole
   return {{"differing", differing}, {"only_in_first", only_first}, {"only_in_second", only_second}};
 }
 
-Json compare_layers(const Layers& a, const Layers& b, const Tolerance& tolerance) {
-  const std::vector<int> pairs = pair_layers(a, b);
+Json compare_layers(const Layers& a, const Layers& b, const std::vector<int>& pairs, const Tolerance& tolerance) {
   Json layers = Json::array();
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i] < 0) continue;
@@ -142,7 +147,9 @@ int diff(const DiffOptions& options, bool json) {
     b = run_layers(second_program.graph, second.net->inputs(), inputs);
     other = interpret(second_program.graph, bind_inputs(second_program.graph, second.net->inputs(), inputs));
   }
-  report["layers"] = compare_layers(a, b, options.tolerance);
+  std::vector<int> pairs = pair_layers(a, b);
+  if (options.second.path.empty()) unpair_other_layouts(a, b, pairs);
+  report["layers"] = compare_layers(a, b, pairs, options.tolerance);
   report["first_difference"] = nullptr;
   for (const Json& layer : report["layers"])
     if (report["first_difference"].is_null() && !layer["same"].get<bool>()) report["first_difference"] = layer;

@@ -201,8 +201,10 @@ Json describe_model(const InspectOptions& options) {
   if (!report["unsupported"].empty()) return report;
   try {
     describe_graph(files, options, report);
+  } catch (const UsageError&) {
+    throw;
   } catch (const Error& e) {
-    // What the command line says may be what is wrong: then it is no answer about the file.
+    // The shapes that the command line gives may be what is wrong: then it is no answer about the file.
     if (!named_inputs(options.inputs).empty()) throw;
     report["problem"] = e.what();
   }
