@@ -34,7 +34,7 @@ Tensor range(Call& c) {
   if (step == 0) raise<UserError>("the step is 0");
   const auto n = static_cast<int64_t>(std::max(0.0, std::ceil((limit - start) / step)));
   if (n == 0) return zeros({0}, {.dtype = dtype});
-  return (arange(static_cast<double>(n), {.dtype = is_floating(dtype) ? DType::float64 : DType::int64}) * step + start).astype(dtype);
+  return (arange(static_cast<double>(n), {.dtype = DType::float64}) * step + start).astype(dtype);
 }
 
 Tensor eye_like(Call& c) {

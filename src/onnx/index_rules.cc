@@ -113,7 +113,8 @@ Tensor hot_ones(Call& c) {
   if (depth < 0) raise<UserError>("the depth is {}", depth);
   const Tensor indices = c.in(0).astype(DType::int64);
   const int rank = indices.ndim() + 1, axis = c.axis(c.integer("axis", -1), rank);
-  const Tensor wrapped = where_broadcast(indices < 0, indices + static_cast<double>(depth), indices);
+  const Tensor wrapped =
+      where_broadcast(indices < 0, broadcast_add(indices, constant_of(static_cast<double>(depth), DType::int64)), indices);
   const Tensor hot = one_hot(wrapped, {.depth = depth, .dtype = values.dtype()});
   const auto part = [&](int64_t i) { return slice_axis(values, {.axis = 0, .begin = i, .end = std::optional<int64_t>(i + 1)}); };
   const Tensor filled = broadcast_add(broadcast_mul(hot, broadcast_sub(part(1), part(0))), part(0));

@@ -50,7 +50,7 @@ Rule place_of(bool of_largest) {
       return at.astype(DType::int64);
     };
     if (!last) return {find(x)};
-    return {static_cast<double>(x.extent(axis) - 1) - find(flip(x, {.axis = Shape{axis}}))};
+    return {broadcast_sub(constant_of(static_cast<double>(x.extent(axis) - 1), DType::int64), find(flip(x, {.axis = Shape{axis}})))};
   };
 }
 

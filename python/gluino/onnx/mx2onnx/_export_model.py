@@ -3,9 +3,9 @@ import os
 
 import numpy as np
 
-from .. import _core
-from .. import ndarray as nd
-from .. import symbol as sym_module
+from ... import _core
+from ... import ndarray as nd
+from ... import symbol as sym_module
 
 __all__ = ["export_model", "get_operator_support"]
 
@@ -20,7 +20,7 @@ def export_model(sym, params, in_shapes=None, in_types=np.float32, onnx_file_pat
     if in_shapes is None:
         raise ValueError("export_model: in_shapes is needed: a shape for each input")
     sym = sym_module.load(os.fspath(sym)) if isinstance(sym, (str, os.PathLike)) else sym
-    params = nd.load(os.fspath(params)) if isinstance(params, (str, os.PathLike)) else dict(params)
+    params = nd.load(os.fspath(params)) if isinstance(params, (str, os.PathLike)) else params
     values = {name[4:] if name.startswith(("arg:", "aux:")) else name: value for name, value in params.items()}
     names = [name for name in sym.list_inputs() if name not in values and not name.endswith("label")]
     if len(names) != len(in_shapes):
