@@ -223,3 +223,30 @@ def test_python_operators_of_the_oldest_kind():
     data = mx.io.NDArrayIter(x, y, 16)
     module.fit(data, num_epoch=5, optimizer_params={"learning_rate": 0.5})
     assert module.score(data, "acc")[0][1] > 0.9
+
+
+def test_outputs_are_there_after_bind_and_stay_the_same_arrays():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    bound = net.simple_bind(ctx=mx.cpu(), data=(4, 3))
+    held = bound.outputs[0]
+    assert held.shape == (4, 2) and not held.asnumpy().any()
+    bound.arg_dict["data"][:] = 1
+    for weight in (2, 5):
+        bound.arg_dict["fc_weight"][:] = weight
+        assert bound.forward(is_train=weight == 5)[0] is held
+        np.testing.assert_array_equal(held.asnumpy(), np.full((4, 2), 3 * weight))
+    bound.backward(mx.nd.ones((4, 2)))
+    np.testing.assert_array_equal(bound.grad_dict["fc_bias"].asnumpy(), [4, 4])
+    assert bound.reshape(data=(2, 3)).outputs[0].shape == (2, 2)
+
+
+def test_a_compiled_block_knows_how_its_inputs_are_nested():
+    class Sum(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, states):
+            return x + states[0] + states[1]
+
+    net = Sum()
+    assert net._in_format is None
+    net.hybridize()
+    net(mx.nd.ones((2,)), [mx.nd.ones((2,)), mx.nd.ones((2,))])
+    assert net._in_format == [0, [0, 0]]
