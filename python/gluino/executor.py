@@ -23,7 +23,16 @@ class Executor:
         self._aux_dict = auxiliary
         self._bound = _core.sym_bind(symbol, self.arg_dict, {k: v for k, v in self.grad_dict.items() if v is not None},
                                      {k: v for k, v in requests.items() if self.grad_dict[k] is not None}, auxiliary)
-        self.outputs, self._monitor, self._monitor_all = [], None, False
+        self.outputs, self._monitor, self._monitor_all = self._empty_outputs(), None, False
+
+    def _empty_outputs(self):
+        """Zeros where the results of forward() will stand; none where shapes depend on values."""
+        from .ndarray import zeros
+        shapes = self._symbol.infer_shape_partial(**{name: array.shape for name, array in self._arg_dict.items()})[1]
+        types = self._symbol.infer_type(**{name: array.dtype for name, array in self._arg_dict.items()})[1]
+        if any(shape is None or any(extent <= 0 for extent in shape) for shape in shapes):
+            return []
+        return [zeros(shape, self._ctx, dtype) for shape, dtype in zip(shapes, types)]
 
     @staticmethod
     def _by_name(names, given, what):
@@ -105,8 +114,17 @@ class Executor:
         if self._monitor is not None:
             self._tell_monitor(bool(is_train))
         self._bound.forward(bool(is_train))
-        self.outputs = list(self._bound.outputs)
+        self._take_outputs()
         return self.outputs
+
+    def _take_outputs(self):
+        # Whoever holds an output sees the new values.
+        found = list(self._bound.outputs)
+        if [(x.shape, x.dtype) for x in found] != [(x.shape, x.dtype) for x in self.outputs]:
+            self.outputs = found
+            return
+        for new, held in zip(found, self.outputs):
+            _core.copy_into(new, held)
 
     def set_monitor_callback(self, callback, monitor_all=False):
         """Calls callback(name, array) for the outputs of all operators at every forward, and for what goes in with monitor_all."""

@@ -13,6 +13,7 @@ from ..util import is_np_array
 from . import parameter as _parameter
 from ._names import ParameterNames
 from ._scope import BlockScope, HookHandle
+from ._structure import flatten
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, load_by_name
 
 __all__ = ["Block", "HybridBlock"]
@@ -25,7 +26,7 @@ class Block:
 
     # Attributes that say nothing about what a block computes: compiled programs do not depend on them.
     _unwatched = frozenset({"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
-                            "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch"})
+                            "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch", "_in_format"})
 
     def __init__(self, prefix=None, params=None):
         self._empty_prefix = prefix == ""
@@ -282,6 +283,7 @@ class HybridBlock(Block):
         super().__init__(prefix, params)
         self._active, self._flags = False, {}
         self._cache, self._cache_epoch = None, 0
+        self._in_format = None  # how the inputs of the first compiled call are nested, as _flatten tells it
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -372,6 +374,7 @@ class HybridBlock(Block):
         cache = self._cache
         if cache is None or self._cache_epoch != _parameter.epoch[0]:
             cache = self._build_cache()
+            self._in_format = _form_of(args)
         try:
             return cache(*args, **kwargs)
         except MXNetError as error:
@@ -552,6 +555,13 @@ def _is_numpy(value):
 
 def _replaced(args, values):
     return [_replaced(a, values) if isinstance(a, (list, tuple)) else next(values) if isinstance(a, (nd.NDArray, sym_module.Symbol)) else a for a in args]
+
+
+def _form_of(args):
+    try:
+        return flatten(args, "input")[1]
+    except ValueError:  # numbers and the like, which MXNet's compiled blocks did not take
+        return None
 
 
 def _all_contexts(params):
