@@ -47,9 +47,12 @@ std::string camel_case(std::string_view snake) {
 
 constexpr std::string_view kImage = "_image_", kImageSpace = "image::";
 
+// A function of other operators: it computes nothing itself.
+bool is_composed(const OpDef& op) { return !op.kernel && !op.expression && !op.is_view; }
+
 bool is_npi(const std::string& name) {
   const OpDef* numpy = gluino::OpRegistry::global().find("_npi_" + name);
-  return numpy && numpy->name == "_npi_" + name;
+  return numpy && numpy->name == "_npi_" + name && !is_composed(*numpy);
 }
 
 // Names that C++ authors see. What starts with an underscore is for files, except contributed operators and those of images, which have
@@ -63,8 +66,9 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
   for (std::string name : all) {
     if (name.starts_with("_contrib_")) name = name.substr(9);
     if (name.starts_with(kImage)) name = std::string(kImageSpace) + name.substr(kImage.size());
-    // What differs from MXNet's operator as NumPy does is what C++ has.
-    if (name == op.name && name.starts_with("_npi_") && gluino::OpRegistry::global().find(name.substr(5))) name = name.substr(5);
+    // What differs from MXNet's operator as NumPy does is what C++ has, but for names that are there for files alone.
+    if (!is_composed(op) && name == op.name && name.starts_with("_npi_") && gluino::OpRegistry::global().find(name.substr(5)))
+      name = name.substr(5);
     if (name.starts_with("_") || (name == op.name && is_npi(name))) continue;
     if ((snake_case(name) != name) != converted) continue;
     name = snake_case(name);

@@ -26,11 +26,13 @@ NamedTensors named(const py::list& items, SparseArrays& sparse) {
   }
   return out;
 }
-py::list listed(const NamedTensors& tensors, const SparseArrays& sparse) {
+py::list listed(const NamedTensors& tensors, const SparseArrays& sparse, Flavour flavour = kLegacy) {
   py::list out;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto parts = sparse.find(i);
-    out.append(py::make_tuple(tensors[i].first, tensors[i].second,
+    const Tensor& t = tensors[i].second;
+    const py::object array = t.defined() ? py::reinterpret_steal<py::object>(wrap(t, flavour)) : py::object(py::none());
+    out.append(py::make_tuple(tensors[i].first, array,
                               parts == sparse.end() ? py::object(py::none()) : py::make_tuple(parts->second.data, parts->second.indices)));
   }
   return out;
@@ -87,11 +89,14 @@ void add_records(py::module_& m) {
 void add_io(py::module_& m) {
   add_files(m);
   add_records(m);
-  m.def("load_tensors", [](const std::string& path) {
-    SparseArrays sparse;
-    const NamedTensors tensors = load_tensors(path, &sparse);
-    return listed(tensors, sparse);
-  });
+  m.def(
+      "load_tensors",
+      [](const std::string& path, bool numpy) {
+        SparseArrays sparse;
+        const NamedTensors tensors = load_tensors(path, &sparse);
+        return listed(tensors, sparse, numpy ? kNumpy : kLegacy);
+      },
+      py::arg("path"), py::arg("numpy") = false);
   m.def("read_tensors", [](const py::bytes& bytes) {
     SparseArrays sparse;
     const NamedTensors tensors = read_tensors(std::string_view(bytes), "buffer", &sparse);

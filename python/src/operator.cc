@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cli/operators.h"
+#include "dispatch/composition.h"
 #include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "object.h"
@@ -344,6 +345,12 @@ py::dict describe(const std::string& op_name) {
   d["inputs"] = inputs;
   d["fields"] = fields;
   d["variadic"] = op.is_variadic;
+  d["composed"] = is_composed(op);
+  d["dynamic_shape"] = op.is_dynamic_shape;
+  d["random"] = op.is_random;
+  d["mode_dependent"] = op.is_mode_dependent;
+  d["not_differentiable"] = op.not_differentiable;
+  d["without_effect"] = py::cast(op.ignored_attrs);
   return d;
 }
 

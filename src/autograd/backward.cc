@@ -316,7 +316,6 @@ static Tensor first_gradient(const Tensor& t) {
 void Tensor::attach_grad(GradReq req) {
   if (is_symbolic() && !mode().tracing)
     throw UserError("attach_grad: a symbol has no gradient of its own; give the array that it is bound to one");
-  if (!is_floating(dtype())) raise<DTypeError>("attach_grad: a {} tensor has no gradient; use a floating dtype", dtype());
   auto entry = make_ref<TapeEntry>();
   entry->req = req;
   if (is_symbolic())

@@ -1,4 +1,5 @@
 #include "base/format.h"
+#include "dispatch/composition.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/prepared_call.h"
@@ -140,6 +141,11 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
     if (to.data != from.data) std::memmove(to.data, bytes_of(inputs[0]), from.shape.elements() * dtype_bytes(from.dtype));
     return;
   }
+  if (is_composed(op)) {  // a shape was not known when the call was recorded
+    const Tensors results = composition_of(op)(call.attrs->get(), inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].assign(results.at(i));
+    return;
+  }
   if (call.is_converted) return run_converted(call, inputs, outputs);
   KernelContext context(op, inputs, outputs, call.training.value_or(tls_mode.training));
   op.kernel(call.attrs->get(), context);
@@ -202,6 +208,24 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = make_tensor(out_shapes[i], out_types[i], device);
   run_kernel(decide(op, attrs, in_types), inputs, outputs);
+}
+
+// Whether a composed call can be made as the calls that it stands for, which may ask for shapes.
+bool knows_shapes(std::span<const Tensor> inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) {
+    const detail::TensorImpl& i = impl_of(t);
+    return !i.symbolic || i.symbolic->has_shape;
+  });
+}
+Tensors run_composition(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  check_input_count(op, attrs, static_cast<int>(inputs.size()));
+  std::vector<DType> in_types, out_types;
+  for (const Tensor& t : inputs) in_types.push_back(impl_of(t).dtype);
+  infer_dtypes(op, attrs, in_types, out_types);
+  Tensors outputs = composition_of(op)(attrs.get(), inputs);
+  if (outputs.size() != out_types.size())
+    raise<AttrError>("the attributes tell of {} outputs, but the inputs give {}", out_types.size(), outputs.size());
+  return outputs;
 }
 
 // A shape-only change shares its input's memory; where there is none to share, a link does the same.
@@ -267,8 +291,10 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
 
 Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   try {
+    const bool recorded = any_symbolic(op, attrs, inputs) || tls_mode.tracing;
+    if (is_composed(op) && knows_shapes(inputs)) return run_composition(op, inputs, attrs);
     Tensors outputs;
-    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) {
+    if (recorded) {
       outputs = installed_trace_hook->record(op, attrs, inputs);
       link_view(op, attrs, inputs, outputs);
       return outputs;

@@ -2,6 +2,7 @@
 
 #include "base/extents.h"
 #include "base/format.h"
+#include "dispatch/composition.h"
 
 namespace gluino {
 
@@ -61,7 +62,10 @@ void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out) {
   const size_t count = checked_output_count(op, attrs);
   out.resize(count);
-  op.infer_shape(attrs.get(), in, out);
+  if (op.infer_shape)
+    op.infer_shape(attrs.get(), in, out);
+  else
+    out = composed_shapes(op, attrs.get(), in);
   check_output_count(out.size(), count);
   for (const Shape& s : out)
     for (int64_t extent : s)

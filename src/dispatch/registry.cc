@@ -1,5 +1,5 @@
 #include "base/format.h"
-#include "dispatch/compiler_rules.h"
+#include "dispatch/composition.h"
 
 namespace gluino {
 
@@ -14,9 +14,9 @@ static void check_complete(const OpDef& op) {
     if (!ok) throw InternalError(fmt::format("operator {} defines no {}", op.name, what));
   };
   need(!op.doc.empty(), "doc");
-  need(static_cast<bool>(op.infer_shape) || op.is_dynamic_shape, "shape rule");
-  need(op.kernel || op.expression || op.is_view, "kernel and no scalar expression");
-  need(op.gradient || !op.not_differentiable.empty(), "gradient and no reason for having none");
+  need(op.infer_shape || op.is_dynamic_shape || is_composed(op), "shape rule");
+  need(op.kernel || op.expression || op.is_view || is_composed(op), "kernel and no scalar expression");
+  need(op.gradient || !op.not_differentiable.empty() || is_composed(op), "gradient and no reason for having none");
   // A body is made of other operators, which may not be there yet; what a user's program defines is not there at all.
   need(!op.samples.empty() || op.has_subgraphs() || op.set_other_attr, "sample");
   for (const AttrField& f : op.fields) need(!f.doc.empty(), "doc of an attribute");

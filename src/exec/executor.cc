@@ -69,26 +69,36 @@ Executor Symbol::simple_bind(const ShapeMap& inputs, GradReq grad_req, const DTy
   return bind(arguments, gradients, reqs, states);
 }
 
-const Tensors& Executor::forward(bool is_train) {
-  std::vector<Tensor> values(graph_->nodes.size());
-  leaves_.assign(graph_->nodes.size(), Tensor());
+// Runs a graph on these tensors. Where it is recorded, a variable with a gradient is a leaf of its own: the caller's tensor stays off the
+// tape.
+static Tensors run_bound(const Graph& graph, const TensorMap& arguments, const TensorMap& states, const TensorMap& gradients,
+                         Tensors& leaves, bool records, bool is_train) {
+  std::vector<Tensor> values(graph.nodes.size());
+  leaves.assign(graph.nodes.size(), Tensor());
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto& node = graph_->nodes[i];
+    const auto& node = graph.nodes[i];
     if (!node.is_variable()) continue;
-    const auto state = states_.find(node.name);
-    values[i] = state != states_.end() ? state->second : arguments_.at(node.name);
-    if (is_train && gradients_.contains(node.name)) {
-      values[i] = leaves_[i] = values[i].detach();  // a leaf of its own: the caller's tensor stays off the tape
-      leaves_[i].attach_grad();
+    const auto state = states.find(node.name);
+    values[i] = state != states.end() ? state->second : arguments.at(node.name);
+    if (records && gradients.contains(node.name)) {
+      values[i] = leaves[i] = values[i].detach();
+      leaves[i].attach_grad();
     }
   }
-  const autograd::Scope scope(is_train, is_train);
-  outputs_ = interpret(*graph_, values);
+  const autograd::Scope scope(records, is_train);
+  return interpret(graph, values);
+}
+
+const Tensors& Executor::forward(bool is_train) {
+  outputs_ = run_bound(*graph_, arguments_, states_, gradients_, leaves_, is_train, is_train);
   return outputs_;
 }
 
 void Executor::backward(const Tensors& head_grads) {
-  if (leaves_.empty()) throw UserError("backward: call forward(true) first");
+  if (leaves_.empty()) throw UserError("backward: call forward() first");
+  // forward(false) kept nothing to go back over.
+  if (!gradients_.empty() && std::none_of(leaves_.begin(), leaves_.end(), [](const Tensor& t) { return t.defined(); }))
+    outputs_ = run_bound(*graph_, arguments_, states_, gradients_, leaves_, true, false);
   autograd::backward(outputs_, head_grads);
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (!leaves_[i].defined()) continue;

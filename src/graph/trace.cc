@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/format.h"
+#include "dispatch/composition.h"
 #include "dispatch/infer.h"
 #include "gluino/autograd.h"
 #include "graph/gradient.h"
@@ -47,9 +48,26 @@ Value constant_value(const Tensor& concrete, std::string name) {
   return {node, 0};
 }
 
+// Calls are recorded only to learn their shapes: no names are used up.
+class ShapeTracer final : public Tracer {
+  std::string name_for_call(const OpDef& op) override { return op.name; }
+  std::string name_for(const Tensor&) override { return "constant"; }
+};
+std::vector<Shape> shapes_of_composition(const OpDef& op, const void* attrs, std::span<const Shape> inputs) {
+  ShapeTracer tracer;
+  Tensors given;
+  for (const Shape& s : inputs) given.push_back(tracer.add_input("input", s, DType::float32, current_device()));
+  std::vector<Shape> shapes;
+  for (const Tensor& t : composition_of(op)(attrs, given)) shapes.push_back(impl_of(t).shape);
+  return shapes;
+}
+
 class GraphRecorder final : public TraceHook {
  public:
-  GraphRecorder() { install_trace_hook(this); }
+  GraphRecorder() {
+    install_trace_hook(this);
+    install_composed_shapes(shapes_of_composition);
+  }
 
   Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) override {
     check_input_count(op, attrs, static_cast<int>(inputs.size()));

@@ -116,7 +116,7 @@ class NumericGradient {
     for (size_t i = 0; i < static_cast<size_t>(op.num_visible_outputs(sample.attrs)); ++i)
       weights_.push_back(random_tensor(outputs[i].shape(), DType::float64, seed + 31 * i));
   }
-  bool applies() const { return op_.gradient && sample_.numeric_gradient && !op_.draws_random(sample_.attrs); }
+  bool applies() const { return op_.not_differentiable.empty() && sample_.numeric_gradient && !op_.draws_random(sample_.attrs); }
   const Tensors& inputs() const { return inputs_; }
   const Tensors& weights() const { return weights_; }
   Tensors run(const Tensors& inputs) const { return apply(op_, copies(inputs), sample_.attrs); }

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says which of MXNet 1.9.1's names are here: it must be true."""
+"""docs/compatibility.md says which of MXNet 1.9.1's names are here, docs/operators.md what operators can do: both must be true."""
 import importlib.util
 import pathlib
 
@@ -6,9 +6,16 @@ import pytest
 
 pytest.importorskip("mxnet", reason="python/compat is not on the path")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-_spec = importlib.util.spec_from_file_location("compatibility", ROOT / "tools/compatibility.py")
-compatibility = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(compatibility)
+
+
+def _tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+compatibility, operators = _tool("compatibility"), _tool("operators")
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +25,10 @@ def survey():
 
 def test_the_page_is_true(survey):
     assert compatibility.PAGE.read_text() == compatibility.page(survey), "run tools/compatibility.py"
+
+
+def test_the_page_of_operators_is_true():
+    assert operators.PAGE.read_text() == operators.page(), "run tools/operators.py"
 
 
 def test_what_is_not_here_has_a_reason(survey):

@@ -29,7 +29,12 @@ def _collected(items):
 
 def load(fname):
     """Reads what save() or any MXNet wrote: a dictionary when the arrays have names, else a list."""
-    return _collected(_core.load_tensors(str(fname)))
+    return _collected(_core.load_tensors(str(fname), False))
+
+
+def load_as_numpy(fname):
+    """The same as arrays of mx.np, which may have no axes."""
+    return _collected(_core.load_tensors(str(fname), True))
 
 
 def load_frombuffer(buf):

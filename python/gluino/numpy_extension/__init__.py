@@ -101,8 +101,5 @@ def save(file, arr):
 
 def load(file):
     """Reads arrays as mx.np arrays."""
-    from ..ndarray import load as nd_load
-    found = nd_load(file)
-    if isinstance(found, dict):
-        return {name: value.as_np_ndarray() for name, value in found.items()}
-    return [value.as_np_ndarray() for value in found]
+    from ..ndarray.files import load_as_numpy
+    return load_as_numpy(file)

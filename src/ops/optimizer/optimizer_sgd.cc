@@ -48,9 +48,10 @@ static auto nesterov_step = [](const NesterovAttrs& a, auto zero) {
   using T = decltype(zero);
   return [lr = static_cast<T>(a.lr), wd = static_cast<T>(a.wd), scale = static_cast<T>(a.rescale_grad), keep = static_cast<T>(a.momentum),
           clip = Clip<T>(a.clip_gradient)](T w, T g, T& mom) {
-    const T d = clip(scale * g) + wd * w;
-    mom = keep * mom - lr * d;
-    return w + (keep * mom - lr * d);
+    // MXNet writes the weight before the momentum, so the decay in the latter is that of the new weight.
+    const T d = clip(scale * g), kept = keep * mom, next = w + (keep * kept - (1 + keep) * lr * (d + wd * w));
+    mom = kept - lr * (d + wd * next);
+    return next;
   };
 };
 GLUINO_OP(sgd_update, SGDAttrs) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/rows/normalization.h"
+#include "dispatch/composition.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -131,6 +132,24 @@ GLUINO_OP(BatchNorm, BatchNormAttrs) {
 }
 GLUINO_OP(_contrib_SyncBatchNorm, BatchNormAttrs) {
   define_batch_norm(op.doc("Batch normalization over all devices; the CPU is one device."));
+}
+GLUINO_OP(_contrib_BatchNormWithReLU, BatchNormAttrs) {
+  op.doc("Batch normalization and relu.").input("data").input("gamma").wide_dtype().input("beta").wide_dtype();
+  op.state("moving_mean").state("moving_var").ignores({"cudnn_off", "min_calib_range", "max_calib_range"}).mode_dependent();
+  composed(op.outputs({"output", "mean", "var"})
+               .visible_outputs([](const BatchNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
+               .dtype([](const BatchNormAttrs&, std::span<const DType>, DType promoted) {
+                 const DType moments = promoted == DType::float64 ? DType::float64 : DType::float32;
+                 return std::vector<DType>{promoted, moments, moments};
+               })
+               .complete([](const BatchNormAttrs& a, OptionalShapes& in, const OptionalShapes& out) {
+                 OpRegistry::global().get("BatchNorm").complete_inputs(&a, in, out);
+               }),
+           [](const BatchNormAttrs& a, std::span<const Tensor> in) -> Tensors {
+             const Tensors found = call_all_with("BatchNorm", {in[0], in[1], in[2], in[3], in[4]}, a);
+             return {call("relu", {found[0]}), found[1], found[2]};
+           })
+      .sample({{3, 2, 4}, uniform_sample({2}, 0.5, 1.5), {2}, {2}, uniform_sample({2}, 0.5, 2)}, {.fix_gamma = false});
 }
 
 GLUINO_OP(_batch_norm_grad, BatchNormAttrs) {

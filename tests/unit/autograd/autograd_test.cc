@@ -102,8 +102,19 @@ TEST(Backward, NeedsARecordedHead) {
   const Tensor y = x * x;
   GLUINO_EXPECT_ERROR(UserError, "was not computed inside autograd::record()", y.backward());
   GLUINO_EXPECT_ERROR(UserError, "no head", autograd::backward({}));
+}
+
+TEST(Backward, OfWholeNumbersIsInWholeNumbers) {
   Tensor whole = tensor({1, 2}, {DType::int32});
-  GLUINO_EXPECT_ERROR(DTypeError, "int32", whole.attach_grad());
+  whole.attach_grad();
+  Tensor y;
+  {
+    const auto record = autograd::record();
+    y = whole * whole * 3;
+  }
+  y.backward();
+  EXPECT_EQ(whole.grad().dtype(), DType::int32);
+  EXPECT_EQ(whole.grad().to_vector<int64_t>(), (std::vector<int64_t>{6, 12}));
 }
 
 TEST(Backward, ThroughViewsIndicesAndInPlaceUpdates) {
