@@ -160,7 +160,7 @@ class HybridBlock : public Block {
   void save(const std::string& path);
   Symbol symbol();  // the traced program; by tracing symbols when no call has been made
 
-  std::string explain() const { return held_cache()->explain(); }
+  std::string explain(const std::string& html = "") const { return held_cache()->explain(html, name()); }  // html: a page to write
   std::string memory_plan() const { return held_cache()->memory_plan(); }
   // The graph that runs, or the one traced, for graphviz and as a picture.
   std::string to_dot(bool before = false) const { return (before ? held_cache()->graph_before() : held_cache()->graph_after()).to_dot(); }

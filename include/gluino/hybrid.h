@@ -62,8 +62,10 @@ class HybridCache {
     std::vector<std::pair<std::string, Tensor>> captured;
   };
   std::optional<Traced> traced() const;
-  Symbol symbol() const;                           // that graph; raises UserError where there is none
-  std::string explain() const;                     // graphs before and after, guards, memory, time of each stage
+  Symbol symbol() const;  // that graph; raises UserError where there is none
+  // Graphs before and after, guards, memory, time of each stage. `html`: a file to write the same to as a page for a browser, which shows
+  // what became of each operator; then the program must be one graph.
+  std::string explain(const std::string& html = "", const std::string& title = "") const;
   std::string memory_plan() const;                 // of the most recent plan
   Tensor captured(const std::string& name) const;  // a tensor that the traced program read, by its name; null if none
   Symbol graph_before() const;
@@ -114,7 +116,7 @@ class HybridFunction {
       return detail::Structure<Kept>::restore(result.tensors, at, *static_cast<const Kept*>(result.rest.get()));
   }
   HybridCache& cache() const { return *cache_; }
-  std::string explain() const { return cache_->explain(); }
+  std::string explain(const std::string& html = "") const { return cache_->explain(html); }
 
  private:
   Kept run(const Tensors& tensors, const Arguments& arguments) const {

@@ -1,4 +1,4 @@
-// Files of tensors: MXNet's .params of every era, NumPy's .npy and .npz.
+// Files of tensors: MXNet's .params of every era, NumPy's .npy and .npz, .safetensors.
 #pragma once
 #include <map>
 #include <string>
@@ -20,10 +20,10 @@ struct SparseParts {
 };
 using SparseArrays = std::map<size_t, SparseParts>;  // by place in the list
 
-// Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz or .npy. Sparse arrays become dense; `sparse`
-// takes their parts.
+// Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz, .npy or .safetensors. Sparse arrays become
+// dense; `sparse` takes their parts.
 NamedTensors load_tensors(const std::string& path, SparseArrays* sparse = nullptr);
-// Writes .npz or .npy when the path ends so, else .params as MXNet 1.9 reads it. Written to a temporary name and renamed.
+// Writes .npz, .npy or .safetensors when the path ends so, else .params as MXNet 1.9 reads it, to a temporary name, and renames it.
 // Tensors whose parts are given are stored as sparse in .params.
 void save_tensors(const std::string& path, const NamedTensors& tensors, const SparseArrays& sparse = {});
 

@@ -1,5 +1,6 @@
 """@mx.hybrid: compiles a plain function."""
 import functools
+import os
 
 from . import _core
 from ._watch import Collector, snapshot
@@ -22,7 +23,7 @@ def hybrid(function=None, **flags):
         if _core.is_tracing():
             return function(*args, **kwargs)
         return cache(*args, **kwargs)
-    compiled.explain = lambda: _core.cache_explain(cache)
+    compiled.explain = lambda html="": _core.cache_explain(cache, os.fspath(html), title)
     compiled.stats = lambda: _core.cache_stats(cache)
     compiled.to_dot = lambda before=False: _core.cache_to_dot(cache, before)
     compiled.clear = lambda: _core.cache_clear(cache)

@@ -413,7 +413,9 @@ void add_hybrid(py::module_& m) {
   m.def("cache_symbol", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.symbol(); }); });
   m.def("cache_captured",
         [with](py::handle o, const std::string& name) { return with(o, [&](HybridCache& c) { return c.captured(name); }); });
-  m.def("cache_explain", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.explain(); }); });
+  m.def("cache_explain", [with](py::handle o, const std::string& html, const std::string& title) {
+    return with(o, [&](HybridCache& c) { return c.explain(html, title); });
+  });
   m.def("cache_memory_plan", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.memory_plan(); }); });
   m.def("cache_to_dot", [with](py::handle o, bool before) {
     return with(o, [&](HybridCache& c) { return (before ? c.graph_before() : c.graph_after()).to_dot(); });

@@ -1,6 +1,8 @@
 // What a HybridCache has done so far: graphs, plans, numbers, explain().
+#include "base/file.h"
 #include "base/format.h"
 #include "exec/hybrid_cache.h"
+#include "page/page.h"
 
 namespace gluino {
 
@@ -62,7 +64,15 @@ HybridCache::Memory HybridCache::memory() const {
   return {c->graph.plan.arena_bytes, c->graph.plan.unplanned_bytes};
 }
 
-std::string HybridCache::explain() const {
+std::string HybridCache::explain(const std::string& html, const std::string& title) const {
+  if (!html.empty()) {
+    const std::shared_ptr<Compiled> c = impl_->latest_plan();
+    write_file(html, make_page({.title = title.empty() ? "what hybridize did" : title,
+                                .before = c->graph.before,
+                                .after = c->graph.after,
+                                .plan = c->graph.plan,
+                                .step_microseconds = c->runner->step_microseconds()}));
+  }
   const HybridStats s = stats();
   std::string text = fmt::format("{} calls, {} traces, {} plans\n", s.calls, s.traces, s.plans);
   std::shared_ptr<Compiled> c;

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import gluino as mx
+from gluino.gluon import nn
 
 # Acts on the page as a user does, by events, and writes what it sees into the document.
 SCRIPT = """
@@ -105,6 +106,17 @@ def test_the_page_of_a_model(gluino, models, tmp_path):
     seen = act_on(tmp_path / "graph.html", tmp_path, "conv")
     check(seen, 5)
     assert "time" in seen["details"]
+
+
+def test_the_page_of_a_network_in_python(tmp_path):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="relu"), nn.Dense(4), nn.LayerNorm())
+    net.initialize()
+    net.hybridize()
+    net(mx.nd.ones((2, 3)))
+    assert "before the passes:" in net.explain(html=tmp_path / "net.html")
+    seen = act_on(tmp_path / "net.html", tmp_path, "dense")
+    assert seen["nodes"][0] >= 4
 
 
 def test_a_long_network_stays_fluent(gluino, tmp_path):

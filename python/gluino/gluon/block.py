@@ -1,5 +1,6 @@
 """Block and HybridBlock: networks written imperatively; hybridize() runs them as compiled programs."""
 import copy
+import os
 import re
 import warnings
 
@@ -515,9 +516,9 @@ class HybridBlock(Block):
         _core.write_zip(str(filename), [("meta.json", json.dumps(meta, indent=2).encode()), ("symbol.json", symbol.tojson().encode()),
                                         ("model.params", _core.write_params([(name, value, None) for name, value in items]))])
 
-    def explain(self):
-        """What tracing and compiling did: graphs, guards, memory, times."""
-        return _core.cache_explain(self._built_cache("explain"))
+    def explain(self, html=""):
+        """What tracing and compiling did: graphs, guards, memory, times. html: a file to write the same to as a page for a browser."""
+        return _core.cache_explain(self._built_cache("explain"), os.fspath(html), self.name)
 
     def memory_plan(self):
         """Every value's place in memory."""
