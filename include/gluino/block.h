@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <typeinfo>
+#include <unordered_map>
 #include <vector>
 
 #include "gluino/hybrid.h"
@@ -63,6 +64,7 @@ class Block {
     std::shared_ptr<Block> owned;
   };
   const std::vector<Child>& children() const { return children_; }
+  const Block* parent() const { return parent_; }
 
   ParameterPtr add_parameter(const std::string& name, ParameterOptions options = {});
   ParameterPtr add_constant(const std::string& name, const Tensor& value);
@@ -131,6 +133,7 @@ class Block {
   Block* parent_ = nullptr;
   std::string name_in_parent_;
   std::vector<Child> children_;
+  std::unordered_map<std::string, size_t> child_places_;  // in children_, by name
   std::vector<std::pair<std::string, ParameterPtr>> parameters_;
   std::vector<std::pair<int, PreHook>> pre_hooks_;
   std::vector<std::pair<int, Hook>> hooks_;
@@ -192,6 +195,7 @@ class HybridBlock : public Block {
 class SymbolBlock : public HybridBlock {
  public:
   SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters = {});
+  SymbolBlock(Symbol outputs, std::vector<std::string> inputs, NamedTensors&& parameters);  // takes over their memory
   // Inputs are inferred when empty: the variables that the parameters leave over, labels aside.
   static std::unique_ptr<SymbolBlock> imports(const std::string& symbol_path, std::vector<std::string> inputs = {},
                                               const std::string& params_path = "");
@@ -204,6 +208,7 @@ class SymbolBlock : public HybridBlock {
   std::string describe() const override;
 
  private:
+  void add_parameters(const NamedTensors& parameters, bool take);
   Symbol symbol_;
   std::shared_ptr<const Graph> graph_;
   std::vector<std::string> inputs_;

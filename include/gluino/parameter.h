@@ -2,6 +2,7 @@
 // it has one copy per device.
 #pragma once
 #include <memory>
+#include <unordered_map>
 
 #include "gluino/init.h"
 #include "gluino/tensor.h"
@@ -23,11 +24,16 @@ struct ParameterOptions {
 class Parameter {
  public:
   Parameter(std::string suffix, ParameterOptions options) : suffix_(std::move(suffix)), options_(std::move(options)) {}
+  ~Parameter();
+  Parameter(const Parameter&) = delete;
+  Parameter& operator=(const Parameter&) = delete;
   // Constants never get a gradient.
   static std::shared_ptr<Parameter> constant(std::string suffix, const Tensor& value);
 
   std::string name() const;  // with the prefix of the block it belongs to
   const std::string& suffix() const { return suffix_; }
+  const Block* owner() const { return owner_; }         // the block it belongs to, or null
+  static const Parameter* with_value(const Tensor& t);  // the one of which this tensor is a copy, or null
   const Shape& shape() const { return options_.shape; }
   DType dtype() const { return options_.dtype; }
   bool is_state() const { return options_.is_state; }
@@ -48,6 +54,7 @@ class Parameter {
   const std::vector<Device>& list_devices() const { return devices_; }
   Tensor reduced() const;              // the mean of the copies
   void set_data(const Tensor& value);  // of all copies
+  void take_data(Tensor value);        // the tensor itself becomes the first value: nobody else may have it
   void zero_grad();
   void cast(DType dtype);
   void reset_device(Device device);
@@ -69,6 +76,7 @@ class Parameter {
   void create(const Shape& shape);
   void fill(Tensor value) const;  // with what the initializer draws
   void replace_copies(Tensors copies);
+  void set_copies(Tensors copies);
   std::string suffix_;
   ParameterOptions options_;
   const Block* owner_ = nullptr;
@@ -83,12 +91,15 @@ using ParameterPtr = std::shared_ptr<Parameter>;
 // Parameters in the order of the blocks, with their full names.
 class ParameterDict {
  public:
-  void add(std::string name, ParameterPtr p) { items_.emplace_back(std::move(name), std::move(p)); }
+  void add(std::string name, ParameterPtr p) {
+    places_.try_emplace(name, items_.size());
+    items_.emplace_back(std::move(name), std::move(p));
+  }
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
   size_t size() const { return items_.size(); }
   const ParameterPtr& operator[](const std::string& name) const;  // raises UserError with the nearest name
-  bool contains(const std::string& name) const;
+  bool contains(const std::string& name) const { return places_.contains(name); }
   void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false) const;
   void initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit = false) const;
   void reset_devices(const std::vector<Device>& devices) const;
@@ -100,6 +111,7 @@ class ParameterDict {
 
  private:
   std::vector<std::pair<std::string, ParameterPtr>> items_;
+  std::unordered_map<std::string, size_t> places_;  // in items_, the first of each name
 };
 
 }  // namespace gluino

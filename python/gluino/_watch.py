@@ -193,16 +193,18 @@ class _Search:
     def found(self):
         """What Watch asks for."""
         attributes, states, has_hooks = [], [], False
+        stored_by = {cls: self._stored_by(cls) for cls in dict.fromkeys(map(type, self._blocks.values()))}
         for block in self._blocks.values():
             entries, unwatched = block.__dict__, block._unwatched
             # Attributes of the block's own that the code writes, and whether it reads them too.
-            stored = (self._stored & (self._stored_by(type(block)) | entries.keys())) - unwatched
+            stored = (self._stored & (stored_by[type(block)] | entries.keys())) - unwatched
             states += [(entries, name, self._sees_all or name in self._attributes) for name in sorted(stored)]
             for name, value in entries.items():
                 if name not in unwatched and name not in stored and not isinstance(value, self._block) and (self._sees_all or name in self._attributes):
                     attributes.append((entries, name))
-            self._add_class_attributes(type(block))
             has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
+        for cls in stored_by:
+            self._add_class_attributes(cls)
         return tuple(self._blocks.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why
 
     def _stored_by(self, cls):

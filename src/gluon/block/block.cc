@@ -57,6 +57,7 @@ Block::Block(Block&& other)
     : own_prefix_(std::move(other.own_prefix_)),
       root_prefix_(std::move(other.root_prefix_)),
       children_(std::move(other.children_)),
+      child_places_(std::move(other.child_places_)),
       parameters_(std::move(other.parameters_)),
       pre_hooks_(std::move(other.pre_hooks_)),
       hooks_(std::move(other.hooks_)),
@@ -174,9 +175,8 @@ std::string Block::take_name(std::string_view& names) {
 void Block::attach(const std::string& name, Block& child) {
   check_child(name, child);
   if (child.parent_) raise<UserError>("{}: '{}' is already a child of {}", kind(), name, child.parent_->kind());
-  for (const Child& c : children_)
-    if (c.name == name) raise<UserError>("{} already has a child named '{}'", kind(), name);
   check_no_cycle(child);
+  if (!child_places_.try_emplace(name, children_.size()).second) raise<UserError>("{} already has a child named '{}'", kind(), name);
   child.parent_ = this;
   child.name_in_parent_ = name;
   ++tree_version;
@@ -194,25 +194,22 @@ void Block::own_child(const std::string& name, std::shared_ptr<Block> child) {
 }
 void Block::replace_child(const std::string& name, std::shared_ptr<Block> child) {
   if (!child) raise<UserError>("{}: the new child '{}' is null", kind(), name);
-  for (Child& c : children_)
-    if (c.name == name) {
-      check_child(name, *child);
-      check_no_cycle(*child);
-      c.block->parent_ = nullptr;
-      child->parent_ = this;
-      child->name_in_parent_ = name;
-      ++tree_version;
-      c = {name, child.get(), child};
-      return invalidate();
-    }
-  raise<UserError>("{} has no child named '{}' to replace", kind(), name);
+  const auto known = child_places_.find(name);
+  if (known == child_places_.end()) raise<UserError>("{} has no child named '{}' to replace", kind(), name);
+  check_child(name, *child);
+  check_no_cycle(*child);
+  Child& c = children_[known->second];
+  c.block->parent_ = nullptr;
+  child->parent_ = this;
+  child->name_in_parent_ = name;
+  ++tree_version;
+  c = {name, child.get(), child};
+  invalidate();
 }
 Block& Block::child(const std::string& name) const {
+  if (const auto known = child_places_.find(name); known != child_places_.end()) return *children_[known->second].block;
   std::vector<std::string> names;
-  for (const Child& c : children_) {
-    if (c.name == name) return *c.block;
-    names.push_back(c.name);
-  }
+  for (const Child& c : children_) names.push_back(c.name);
   raise<UserError>("{} has no child named '{}'{}", kind(), name, did_you_mean(name, names));
 }
 
@@ -311,11 +308,10 @@ ParameterDict Block::collect_params(const std::string& pattern) const {
   return d;
 }
 std::string name_of_parameter(const Block& block, const Tensor& t) {
-  for (const auto& [suffix, p] : block.own_parameters())
-    if (p->is_initialized() && p->data().is_same(t)) return p->name();
-  for (const Block::Child& c : block.children())
-    if (std::string name = name_of_parameter(*c.block, t); !name.empty()) return name;
-  return "";
+  const Parameter* p = Parameter::with_value(t);
+  const Block* b = p ? p->owner() : nullptr;
+  while (b && b != &block) b = b->parent();
+  return b ? p->name() : "";
 }
 void Block::initialize(const init::InitializerPtr& init, Device device, bool force_reinit) {
   collect_params().initialize(init, device, force_reinit);

@@ -1,5 +1,6 @@
 // HybridBlock: tracing, caches and files. SymbolBlock: a block made of a graph.
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "base/atomic_file.h"
 #include "base/file.h"
@@ -73,11 +74,12 @@ Symbol HybridBlock::symbol() { return traced().symbol; }
 static NamedTensors exported(const HybridCache::Traced& traced, const HybridBlock& block) {
   const std::vector<std::string> arguments = traced.symbol.list_arguments(), states = traced.symbol.list_auxiliary_states();
   const ParameterDict params = block.collect_params();
+  const TensorsByName captured(traced.captured);
   NamedTensors out;
   auto value = [&](const std::string& name) -> Tensor {
     if (params.contains(name)) return params[name]->data().detach();
-    const Tensor* captured = find_tensor(traced.captured, name);
-    return captured ? *captured : Tensor();
+    const Tensor* t = captured.find(name);
+    return t ? *t : Tensor();
   };
   for (const std::string& name : arguments)
     if (const Tensor t = value(name); t.defined()) out.emplace_back("arg:" + name, t);
@@ -98,34 +100,42 @@ void HybridBlock::save(const std::string& path) {
   const HybridCache::Traced t = traced();
   const Symbol& s = t.symbol;
   const NamedTensors tensors = exported(t, *this);
+  const TensorsByName by_name(tensors);
   nlohmann::json meta{{"format", "gluino"}, {"version", 1}, {"inputs", nlohmann::json::array()}};
   for (const std::string& name : s.list_inputs())
-    if (!find_tensor(tensors, "arg:" + name) && !find_tensor(tensors, "aux:" + name)) meta["inputs"].push_back(name);
+    if (!by_name.find_spelled(name)) meta["inputs"].push_back(name);
   write_file(path, io::write_zip({{"meta.json", meta.dump(2)}, {"symbol.json", s.to_json()}, {"model.params", write_params(tensors)}}));
 }
 
 // ---- SymbolBlock
 
+using NameSet = std::unordered_set<std::string_view>;
+static NameSet set_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
 static bool looks_like_label(const std::string& name) { return name == "label" || name.ends_with("_label"); }
 
 SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters)
     : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
+  add_parameters(parameters, false);
+}
+SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, NamedTensors&& parameters)
+    : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
+  add_parameters(parameters, true);
+}
+
+void SymbolBlock::add_parameters(const NamedTensors& parameters, bool take) {
   const std::vector<std::string> names = symbol_.list_inputs(), states = symbol_.list_auxiliary_states();
-  auto given = [&](const std::string& name) -> const Tensor* {
-    for (const std::string& spelling : {name, "arg:" + name, "aux:" + name})
-      if (const Tensor* t = find_tensor(parameters, spelling)) return t;
-    return nullptr;
-  };
+  const TensorsByName given(parameters);
   if (inputs_.empty())
     for (const std::string& name : names)
-      if (!given(name) && !looks_like_label(name)) inputs_.push_back(name);
+      if (!given.find_spelled(name) && !looks_like_label(name)) inputs_.push_back(name);
+  const NameSet known = set_of(names), known_states = set_of(states), known_inputs = set_of(inputs_);
   for (const std::string& name : inputs_)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      raise<UserError>("SymbolBlock: the graph has no input named '{}'{}", name, did_you_mean(name, names));
+    if (!known.contains(name)) raise<UserError>("SymbolBlock: the graph has no input named '{}'{}", name, did_you_mean(name, names));
   for (const std::string& name : names) {
-    if (std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) continue;
-    const bool is_state = std::find(states.begin(), states.end(), name) != states.end();
-    const Tensor* value = given(name);
+    if (known_inputs.contains(name)) continue;
+    const bool is_state = known_states.contains(name);
+    const Tensor* value = given.find_spelled(name);
     if (!value && looks_like_label(name)) continue;  // see absent_label
     ParameterOptions options{
         .grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
@@ -134,7 +144,10 @@ SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const 
       options.dtype = value->dtype();
     }
     const ParameterPtr p = add_parameter(name, options);
-    if (value) p->set_data(*value);
+    if (value && take)
+      p->take_data(*value);
+    else if (value)
+      p->set_data(*value);
   }
   graph_ = std::make_shared<Graph>(symbol_.graph());
 }
@@ -146,13 +159,11 @@ static void check_belong_together(const std::string& symbol_path, const Symbol& 
   const std::vector<std::string> names = symbol.list_inputs();
   std::vector<std::string> given;
   for (const auto& [name, t] : parameters) given.push_back(name.starts_with("arg:") || name.starts_with("aux:") ? name.substr(4) : name);
-  const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
-  };
+  const NameSet has = set_of(given), known_inputs = set_of(inputs), needs = set_of(names);
   const auto absent = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return !is_in(given, name) && !is_in(inputs, name) && !looks_like_label(name);
+    return !has.contains(name) && !known_inputs.contains(name) && !looks_like_label(name);
   });
-  const auto other = std::find_if(given.begin(), given.end(), [&](const std::string& name) { return !is_in(names, name); });
+  const auto other = std::find_if(given.begin(), given.end(), [&](const std::string& name) { return !needs.contains(name); });
   if (absent != names.end() && other != given.end())
     raise<UserError>(
         "'{}' and '{}' do not belong together: the graph needs '{}', which the parameters lack, and they have '{}', which it lacks",
@@ -162,9 +173,9 @@ static void check_belong_together(const std::string& symbol_path, const Symbol& 
 std::unique_ptr<SymbolBlock> SymbolBlock::imports(const std::string& symbol_path, std::vector<std::string> inputs,
                                                   const std::string& params_path) {
   Symbol symbol = Symbol::load(symbol_path);
-  const NamedTensors parameters = params_path.empty() ? NamedTensors{} : load_tensors(params_path);
+  NamedTensors parameters = params_path.empty() ? NamedTensors{} : load_tensors(params_path);
   check_belong_together(symbol_path, symbol, inputs, params_path, parameters);
-  return std::make_unique<SymbolBlock>(std::move(symbol), std::move(inputs), parameters);
+  return std::make_unique<SymbolBlock>(std::move(symbol), std::move(inputs), std::move(parameters));
 }
 
 std::unique_ptr<SymbolBlock> SymbolBlock::load(const std::string& path) { return read(read_file(path), path); }
@@ -216,16 +227,17 @@ Tensors SymbolBlock::forward(const Tensors& inputs) {
   if (known) infer_graph(graph, shapes, types);
   TensorMap tensors;
   for (size_t i = 0; i < inputs.size(); ++i) tensors[inputs_[i]] = inputs[i];
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const auto& node = graph.nodes[n];
+  std::unordered_map<std::string_view, Parameter*> parameters;
+  for (const auto& [name, p] : own_parameters()) parameters[name] = p.get();
+  for (const Graph::Node& node : graph.nodes) {
     if (!node.is_variable() || tensors.contains(node.name)) continue;
-    for (const auto& [name, p] : own_parameters())
-      if (name == node.name) {
-        if (!p->is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) p->complete(*node.outputs[0].shape);
-        tensors[name] = p->data();
-      }
-    if (!tensors.contains(node.name) && looks_like_label(node.name))
+    if (const auto found = parameters.find(node.name); found != parameters.end()) {
+      Parameter& p = *found->second;
+      if (!p.is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) p.complete(*node.outputs[0].shape);
+      tensors[node.name] = p.data();
+    } else if (looks_like_label(node.name)) {
       tensors[node.name] = absent_label(node.name, node.outputs[0].shape, inputs, inputs.empty() ? Shape() : peek_shape(inputs[0]));
+    }
   }
   return interpret(graph, bind_variables(graph, tensors, "SymbolBlock"));
 }

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "gluino/ops.h"
 #include "gluino/random.h"
+#include "gluon/block/parameter_names.h"
 
 namespace gluino::init {
 namespace {
@@ -121,13 +122,13 @@ InitializerPtr mixed(std::vector<std::pair<std::string, InitializerPtr>> by_patt
 }
 
 InitializerPtr load(NamedTensors values, InitializerPtr otherwise) {
-  return std::make_shared<Everywhere>([values = std::move(values), otherwise](const std::string& name, Tensor& value) {
-    for (const std::string& spelling : {name, "arg:" + name, "aux:" + name})
-      if (const Tensor* t = find_tensor(values, spelling)) {
-        if (!(t->shape() == value.shape()))
-          raise<ShapeError>("initialiser: the file's '{}' has shape {}, the parameter {}", name, t->shape(), value.shape());
-        return value.assign(*t);
-      }
+  const auto file = std::make_shared<const NamedTensors>(std::move(values));
+  return std::make_shared<Everywhere>([file, by_name = TensorsByName(*file), otherwise](const std::string& name, Tensor& value) {
+    if (const Tensor* t = by_name.find_spelled(name)) {
+      if (!(t->shape() == value.shape()))
+        raise<ShapeError>("initialiser: the file's '{}' has shape {}, the parameter {}", name, t->shape(), value.shape());
+      return value.assign(*t);
+    }
     if (!otherwise) raise<UserError>("initialiser: the file has no '{}'", name);
     (*otherwise)(name, value);
   });

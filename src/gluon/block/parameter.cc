@@ -1,6 +1,9 @@
 #include "gluino/parameter.h"
 
+#include <unordered_set>
+
 #include "autograd/tape.h"
+#include "base/fork.h"
 #include "base/format.h"
 #include "gluino/autograd.h"
 #include "gluino/block.h"
@@ -15,13 +18,38 @@ bool is_known(const Shape& s) {
   return !s.empty() && std::none_of(s.begin(), s.end(), [](int64_t e) { return e <= 0; });
 }
 
+// Which parameter a tensor is the value of. A trace asks for every tensor that it meets.
+struct Values {
+  NoForkMutex mutex;
+  std::unordered_map<const detail::TensorImpl*, const Parameter*> parameters;
+};
+Values& values() {
+  static auto* v = new Values;  // parameters may end after static objects
+  return *v;
+}
+
 }  // namespace
+
+const Parameter* Parameter::with_value(const Tensor& t) {
+  const std::lock_guard lock(values().mutex);
+  const auto known = values().parameters.find(t.impl().get());
+  return known == values().parameters.end() ? nullptr : known->second;
+}
+void Parameter::set_copies(Tensors copies) {
+  {
+    const std::lock_guard lock(values().mutex);
+    for (const Tensor& t : copies_) values().parameters.erase(t.impl().get());
+    for (const Tensor& t : copies) values().parameters[t.impl().get()] = this;
+  }
+  copies_ = std::move(copies);
+}
+Parameter::~Parameter() { set_copies({}); }
 
 std::shared_ptr<Parameter> Parameter::constant(std::string suffix, const Tensor& value) {
   auto p = std::make_shared<Parameter>(
       std::move(suffix),
       ParameterOptions{.shape = value.shape(), .dtype = value.dtype(), .grad_req = GradReq::null, .differentiable = false});
-  p->copies_ = {value.copy()};
+  p->set_copies({value.copy()});
   p->devices_ = {value.device()};
   return p;
 }
@@ -36,7 +64,7 @@ void Parameter::initialize(const init::InitializerPtr& default_init, const std::
   if (is_initialized() && (!force_reinit || !options_.differentiable)) return;
   default_init_ = default_init;
   devices_ = devices;
-  copies_.clear();
+  set_copies({});
   deferred_ = false;
   if (is_known(options_.shape))
     create(options_.shape);
@@ -86,7 +114,7 @@ void Parameter::fill(Tensor value) const {
 }
 
 void Parameter::replace_copies(Tensors copies) {
-  copies_ = std::move(copies);
+  set_copies(std::move(copies));
   ++identity_;
   if (options_.grad_req == GradReq::null || !options_.differentiable || !is_floating(options_.dtype)) return;
   for (Tensor& t : copies_) t.attach_grad(options_.grad_req);
@@ -154,6 +182,13 @@ void Parameter::set_data(const Tensor& value) {
   }
 }
 
+void Parameter::take_data(Tensor value) {
+  if (is_initialized() || deferred_) return set_data(value);
+  complete(value.shape());  // checks it
+  devices_ = {value.device()};
+  replace_copies({std::move(value)});
+}
+
 void Parameter::zero_grad() {
   for (Tensor& copy : copies_) copy.zero_grad();
 }
@@ -191,15 +226,10 @@ std::string Parameter::str() const { return fmt::format("Parameter {} (shape={},
 // ---- ParameterDict
 
 const ParameterPtr& ParameterDict::operator[](const std::string& name) const {
+  if (const auto known = places_.find(name); known != places_.end()) return items_[known->second].second;
   std::vector<std::string> names;
-  for (const auto& [n, p] : items_) {
-    if (n == name) return p;
-    names.push_back(n);
-  }
+  for (const auto& [n, p] : items_) names.push_back(n);
   raise<UserError>("no parameter is named '{}'{}", name, did_you_mean(name, names));
-}
-bool ParameterDict::contains(const std::string& name) const {
-  return std::any_of(items_.begin(), items_.end(), [&](const auto& i) { return i.first == name; });
 }
 void ParameterDict::initialize(const init::InitializerPtr& init, Device device, bool force_reinit) const {
   for (const auto& [name, p] : items_) p->initialize(init, device, force_reinit);
@@ -236,8 +266,9 @@ void ParameterDict::load(const std::string& path, bool allow_missing, bool ignor
                        did_you_mean(name, known));
     }
   }
+  const std::unordered_set<std::string_view> has(given.begin(), given.end());
   for (const std::string& name : known)
-    if (!allow_missing && std::find(given.begin(), given.end(), name) == given.end())
+    if (!allow_missing && !has.contains(name))
       raise<UserError>("'{}' does not hold parameter '{}'{}; pass allow_missing to keep its value", path, name, did_you_mean(name, given));
 }
 std::string ParameterDict::str() const {
