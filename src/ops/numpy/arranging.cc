@@ -1,5 +1,6 @@
 // Names of mx.np that put elements elsewhere: reshapes, stacks, splits, diagonals, insertion and deletion.
 #include "base/extents.h"
+#include "gluino/functions.h"
 #include "ops/numpy/composed.h"
 
 namespace gluino::ops {
@@ -341,7 +342,7 @@ GLUINO_OP(_npi_tril, DiagflatAttrs) {
              const Tensor x = in[0].ndim() == 1 ? call("broadcast_axis", {call("expand_dims", {in[0]}, {{"axis", int64_t{0}}})},
                                                        {{"axis", Shape{0}}, {"size", Shape{in[0].extent(0)}}})
                                                 : in[0];
-             return call("_triangle", {x}, {{"k", a.k}});
+             return is_floating(x.dtype()) ? call("_triangle", {x}, {{"k", a.k}}) : gluino::tril(x, a.k);
            })
       .sample({{3, 4}}, {.k = 1})
       .sample({{2, 3, 3}}, {.k = -1})

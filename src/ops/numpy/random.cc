@@ -89,7 +89,6 @@ class Draw {
   };
 GLUINO_DRAW_ATTRS(UniformAttrs, "low", 0.0, "high", 1.0, true)
 GLUINO_DRAW_ATTRS(NormalAttrs, "loc", 0.0, "scale", 1.0, true)
-GLUINO_DRAW_ATTRS(GammaAttrs, "shape", 1.0, "scale", 1.0, true)
 GLUINO_DRAW_ATTRS(PlaceAttrs, "loc", 0.0, "scale", 1.0, false)
 GLUINO_DRAW_ATTRS(ScaleAttrs, "scale", 1.0, "", 1.0, false)
 GLUINO_DRAW_ATTRS(ExponentAttrs, "a", 1.0, "", 1.0, false)
@@ -131,12 +130,6 @@ GLUINO_OP(_npi_uniform_n, UniformAttrs) {
 }
 GLUINO_OP(_npi_normal_n, NormalAttrs) {
   define_batch(op.doc("Draws from normal distributions: `size` of them for every element of the parameters."), normal);
-}
-GLUINO_OP(_npi_gamma, GammaAttrs) {
-  define_draw(op.doc("Draws from gamma distributions."), [](const Draw& d) {
-    const Tensor alpha = d.first.plus(call("_zeros", {}, {{"shape", d.shape()}, {"dtype", d.dtype()}}));
-    return d.second.times(call("_sample_gamma", {alpha, call("ones_like", {alpha})}));
-  });
 }
 GLUINO_OP(_npi_exponential, ScaleAttrs) {
   define_draw(op.doc("Draws from exponential distributions."), [](const Draw& d) { return d.first.times(d.exponential()); });

@@ -62,7 +62,7 @@ PlacedMask placed_mask(const Tensor& data, const Tensor& mask, int64_t start) {
 GLUINO_OP(_npi_boolean_mask_assign_scalar, MaskScalarAttrs) {
   composed(op.doc("Data with a number written where the mask holds.").input("data").input("mask").own_dtype().dtypes(DTypeSet::numeric),
            [](const MaskScalarAttrs& a, std::span<const Tensor> in) {
-             return chosen(placed_mask(in[0], in[1], a.start_axis).mask, in[0], in[0] * 0 + a.value);
+             return chosen(placed_mask(in[0], in[1], a.start_axis).mask, in[0], as_dtype(zeros_like(in[0]) + a.value, in[0].dtype()));
            })
       .sample({{2, 3}, index_sample({2, 3}, 2)}, {.value = 5})
       .sample({{2, 3, 4}, index_sample({3}, 2)}, {.value = -1, .start_axis = 1});

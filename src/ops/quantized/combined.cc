@@ -182,13 +182,15 @@ GLUINO_OP(_contrib_quantized_rnn, QuantizedRnnAttrs) {
              const Tensor x = call("broadcast_div", {call("broadcast_sub", {levels, in[in.size() - 1]}), in[in.size() - 2]});
              Tensors inputs{x, in[1], in[2]};
              if (a.is_lstm()) inputs.push_back(in[3]);
-             return call_all("RNN", inputs,
-                             {{"state_size", a.state_size},
-                              {"num_layers", a.num_layers},
-                              {"mode", a.mode},
-                              {"bidirectional", a.bidirectional},
-                              {"state_outputs", a.state_outputs},
-                              {"projection_size", a.projection_size ? AttrValue(*a.projection_size) : AttrValue()}});
+             Tensors found = call_all("RNN", inputs,
+                                      {{"state_size", a.state_size},
+                                       {"num_layers", a.num_layers},
+                                       {"mode", a.mode},
+                                       {"bidirectional", a.bidirectional},
+                                       {"state_outputs", a.state_outputs},
+                                       {"projection_size", a.projection_size ? AttrValue(*a.projection_size) : AttrValue()}});
+             found.resize(a.state_outputs ? (a.is_lstm() ? 3 : 2) : 1);  // without the masks of dropped values
+             return found;
            })
       .not_differentiable(kRounded)
       .sample({levels_sample({3, 2, 2}), {36}, {1, 2, 2}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2)},

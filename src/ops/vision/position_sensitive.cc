@@ -24,7 +24,8 @@ int64_t image_of(double value, int64_t batch, int64_t region) {
 
 // ---- one place between pixels
 
-// The four pixels around a place, with their weights.
+// The four pixels around a place, with their weights. Beyond the border the nearest pixels are read, so that nothing changes with the
+// place.
 template <class T>
 struct Corners {
   int64_t at[4];
@@ -33,6 +34,7 @@ struct Corners {
 };
 template <class T>
 Corners<T> corners_of(T y, T x, int64_t height, int64_t width) {
+  const T moves_y = y >= 0 && y <= static_cast<T>(height - 1), moves_x = x >= 0 && x <= static_cast<T>(width - 1);
   y = std::clamp(y, T(0), static_cast<T>(height - 1));
   x = std::clamp(x, T(0), static_cast<T>(width - 1));
   const auto y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(x);
@@ -40,8 +42,8 @@ Corners<T> corners_of(T y, T x, int64_t height, int64_t width) {
   const T dy = y - static_cast<T>(y0), dx = x - static_cast<T>(x0);
   return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
           {(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx},
-          {-(1 - dx), -dx, 1 - dx, dx},
-          {-(1 - dy), 1 - dy, -dy, dy}};
+          {-(1 - dx) * moves_y, -dx * moves_y, (1 - dx) * moves_y, dx * moves_y},
+          {-(1 - dy) * moves_x, (1 - dy) * moves_x, -dy * moves_x, dy * moves_x}};
 }
 template <class T>
 T dot(const T* plane, const Corners<T>& c, const T* weights) {
