@@ -350,7 +350,9 @@ py::dict describe(const std::string& op_name) {
   d["random"] = op.is_random;
   d["mode_dependent"] = op.is_mode_dependent;
   d["not_differentiable"] = op.not_differentiable;
-  d["without_effect"] = py::cast(op.ignored_attrs);
+  py::list without_effect;
+  for (const std::string& name : op.ignored_attrs) without_effect.append(name);
+  d["without_effect"] = without_effect;
   return d;
 }
 

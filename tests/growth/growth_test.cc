@@ -61,7 +61,7 @@ Program wide(int n) {
   p.function = [w = p.captured](const Tensors& in) -> Tensors {
     Tensors all;
     for (const Tensor& each : w) all.push_back(softmax(in[0] * each));
-    return {add_n(all), concat(all, 0)};
+    return {add_n(all), concat(all, {.dim = 0})};
   };
   return p;
 }
@@ -239,6 +239,7 @@ Stages work_of_network(int layers) {
   stage("step", step);
   Trainer trainer(net.collect_params(), optimizer::sgd({.learning_rate = 0.1, .momentum = 0.9}));
   stage("first update", [&] { trainer.step(1); });
+  step();
   stage("update", [&] { trainer.step(1); });
   stage("save", [&] { net.save_parameters(path + ".params"); });
   stage("load", [&] { net.load_parameters(path + ".params"); });

@@ -1,5 +1,6 @@
 #include "growth/work_counter.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
