@@ -131,6 +131,15 @@ bool has_nothing_to_do(const OpDef& op, std::span<const Tensor> outputs) {
   });
 }
 
+// The calls that a composed one stands for. What they have to say of wrong input is about the one that the user made.
+Tensors run_parts(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  try {
+    return composition_of(op)(attrs.get(), inputs);
+  } catch (const UserError& e) {
+    rethrow_as(fmt::format("{}: {}", op.name, e.what()), Located::in_operator);
+  }
+}
+
 void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const OpDef& op = *call.op;
   if (has_nothing_to_do(op, outputs)) return;
@@ -142,7 +151,7 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
     return;
   }
   if (is_composed(op)) {  // a shape was not known when the call was recorded
-    const Tensors results = composition_of(op)(call.attrs->get(), inputs);
+    const Tensors results = run_parts(op, *call.attrs, inputs);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].assign(results.at(i));
     return;
   }
@@ -222,7 +231,7 @@ Tensors run_composition(const OpDef& op, std::span<const Tensor> inputs, const A
   std::vector<DType> in_types, out_types;
   for (const Tensor& t : inputs) in_types.push_back(impl_of(t).dtype);
   infer_dtypes(op, attrs, in_types, out_types);
-  Tensors outputs = composition_of(op)(attrs.get(), inputs);
+  Tensors outputs = run_parts(op, attrs, inputs);
   if (outputs.size() != out_types.size())
     raise<AttrError>("the attributes tell of {} outputs, but the inputs give {}", out_types.size(), outputs.size());
   return outputs;
