@@ -162,8 +162,8 @@ class BaseModule:
         if isinstance(eval_data, nd.NDArray):
             from ..io import DataBatch
             self.forward(DataBatch([eval_data]), is_train=False)
-            return self.get_outputs()[0]
-        outputs = [out for out, _, _ in self.iter_predict(eval_data, num_batch, reset)]
+            return self.get_outputs()[0].copy()  # the next forward writes into the same array
+        outputs = [[x.copy() for x in out] for out, _, _ in self.iter_predict(eval_data, num_batch, reset)]
         if not merge_batches or not outputs:
             return outputs
         merged = [nd.concat(*parts, dim=0) for parts in zip(*outputs)]
