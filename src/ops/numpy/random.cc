@@ -185,8 +185,8 @@ GLUINO_OP(_npi_bernoulli, BernoulliAttrs) {
                .random()
                .dtype([](const BernoulliAttrs& a, std::span<const DType>, DType) { return a.dtype; }),
            [](const BernoulliAttrs& a, std::span<const Tensor> in) {
-             const bool is_logit = a.is_logit || a.logit;
-             const Draw d({.first = is_logit ? a.logit : a.prob, .size = a.size}, in, false);
+             const bool is_logit = a.logit || (a.is_logit && !a.prob);
+             const Draw d({.first = a.logit ? a.logit : a.prob, .size = a.size}, in, false);
              const Tensor parameter = d.first.plus(call("_zeros", {}, {{"shape", d.shape()}}));
              return as_dtype(d.uniform() < (is_logit ? call("sigmoid", {parameter}) : parameter), a.dtype);
            })
