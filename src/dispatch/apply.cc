@@ -137,6 +137,8 @@ Tensors run_parts(const OpDef& op, const Attrs& attrs, std::span<const Tensor> i
     return composition_of(op)(attrs.get(), inputs);
   } catch (const UserError& e) {
     rethrow_as(fmt::format("{}: {}", op.name, e.what()), Located::in_operator);
+  } catch (const SystemError& e) {
+    throw SystemError(fmt::format("{}: {}", op.name, e.what()), Located::in_operator);
   }
 }
 
