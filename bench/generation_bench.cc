@@ -56,7 +56,7 @@ struct Decoder : nn::HybridBlock {
       x = made[0];
       if (in.size() > 2) kept.insert(kept.end(), made.begin() + 1, made.end());
     }
-    kept.insert(kept.begin(), last(slice_axis(x, {.axis = 1, .begin = -1})));
+    kept.insert(kept.begin(), last(x[{Slice(), Slice(-1, {})}]));
     return kept;
   }
 };
