@@ -228,8 +228,8 @@ TEST(ImpurePrograms, GiveTheSameInEveryMode) {
       ASSERT_EQ(compiled.size(), eager.size());
       for (size_t i = 0; i < eager.size(); ++i) {
         ASSERT_EQ(compiled[i].defined(), eager[i].defined()) << "entry " << i;
-        if (eager[i].defined())
-          ASSERT_TRUE(close(compiled[i], eager[i], 1e-3, 1e-4)) << "entry " << i << "\n" << compiled[i] << "\n" << eager[i];
+        if (!eager[i].defined()) continue;
+        ASSERT_TRUE(close(compiled[i], eager[i], 1e-3, 1e-4)) << "entry " << i << "\n" << compiled[i] << "\n" << eager[i];
       }
     }
   }

@@ -103,7 +103,9 @@ TEST(Promise, WhatForwardKeepsIsAValueAfterEveryCall) {
       if (i == 2) kept = net.seen;
     }
     show(out, kept);
-    if constexpr (std::is_same_v<decltype(mode), Hybridized>) EXPECT_LE(net.cache().stats().traces, 3);
+    if constexpr (std::is_same_v<decltype(mode), Hybridized>) {
+      EXPECT_LE(net.cache().stats().traces, 3);
+    }
   });
 }
 TEST(Promise, TheValueOfATensorFromOutsideIsNotBakedIn) {
@@ -131,7 +133,9 @@ TEST(Promise, ASettingIsPartOfTheSignature) {
     }
     net.kind = "other";
     show(out, net(numbers({2})));
-    if constexpr (std::is_same_v<decltype(mode), Hybridized>) EXPECT_EQ(net.cache().stats().traces, 4);
+    if constexpr (std::is_same_v<decltype(mode), Hybridized>) {
+      EXPECT_EQ(net.cache().stats().traces, 4);
+    }
   });
 }
 
