@@ -156,6 +156,9 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
     if (c->wanted[i]) request.wanted_gradients.push_back(i < inputs.size() ? names[i] : program->trace.captured_names[i - inputs.size()]);
   c->graph = compile(without_input_info(program->traced.graph), request);
   c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
+  const std::vector<bool> is_state = find_states(c->graph.before);
+  for (size_t n = 0; n < is_state.size(); ++n)
+    if (const Graph::Node& node = c->graph.before.nodes[n]; node.is_constant() && !is_state[n]) c->constants.push_back(node.constant);
   c->runner = std::make_unique<PlanRunner>(c->graph.plan, static_alloc);
   c->bytes = bytes_of_plan(c->graph, static_alloc);
   return c;

@@ -37,6 +37,7 @@ struct Compiled : std::enable_shared_from_this<Compiled> {
   std::vector<bool> wanted;  // per input, then per captured tensor; empty when nothing is recorded
   CompiledGraph graph;
   std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it
+  Tensors constants;             // that the graph reads and does not update
   std::unique_ptr<PlanRunner> runner;
   int64_t bytes = 0;  // what it takes to keep, about
 

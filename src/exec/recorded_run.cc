@@ -1,5 +1,7 @@
 // A call that is recorded: forward now, backward when the tape asks, and the call again, operator by operator, when gradients are
 // differentiated themselves.
+#include <array>
+
 #include "autograd/tape.h"
 #include "dispatch/random.h"
 #include "exec/program.h"
@@ -13,7 +15,10 @@ namespace {
 class HeldRun {
  public:
   HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
-      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {}
+      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {
+    for (const Tensors* given : all_given())
+      for (const Tensor& t : *given) writes_.push_back(impl_of(t).storage->writes());
+  }
 
   Tensors forward() {
     const autograd::Scope scope(false, std::nullopt);
@@ -71,8 +76,17 @@ class HeldRun {
       if (owner_->wanted[i]) call.reached[source++] = is_behind[node];
     }
   }
+  std::array<const Tensors*, 3> all_given() const { return {&variables_, &captured_sources_, &owner_->constants}; }
+  // The call is made again from what it was given, so that must be there still.
+  void check_given() const {
+    size_t next = 0;
+    for (const Tensors* given : all_given())
+      for (const Tensor& t : *given)
+        autograd::check_unchanged(t, writes_[next++], "create_graph makes a hybridized call again, but what it was given");
+  }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
   Tensors differentiable_backward(const Tensors& heads) const {
+    check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
     const Graph& g = c.graph.before;
@@ -112,8 +126,9 @@ class HeldRun {
 
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
   PlanRunner::Run run_;
-  Tensors variables_;         // handles of our own: the caller's may be updated in place
-  Tensors captured_sources_;  // the captured tensors whose gradients are wanted, likewise
+  Tensors variables_;             // handles of our own: the caller's may be updated in place
+  Tensors captured_sources_;      // the captured tensors whose gradients are wanted, likewise
+  std::vector<uint64_t> writes_;  // how often the memory of these had been written
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
 };
@@ -131,12 +146,16 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   Tensors variables, sources, captured_sources;
   for (const Tensor& t : variables_of(p, inputs)) variables.push_back(handle_of_our_own(t));
   // What the call itself updates is kept as it was.
-  for (size_t i = variables.size() - p.traced.updated.size(); i < variables.size(); ++i) {
+  const auto keep = [&](Tensor& t) {
     const autograd::Scope scope(false, std::nullopt);
-    const Ref<AutogradEntry> entry = impl_of(variables[i]).autograd;
-    variables[i] = variables[i].detach().copy();
-    impl_of(variables[i]).autograd = entry;
-  }
+    const Ref<AutogradEntry> entry = impl_of(t).autograd;
+    t = t.detach().copy();
+    impl_of(t).autograd = entry;
+  };
+  for (size_t i = variables.size() - p.traced.updated.size(); i < variables.size(); ++i) keep(variables[i]);
+  for (const Ending::WriteBack& w : p.trace.ending.write_backs)
+    if (w.target.kind == TracedValue::Kind::input)
+      keep(variables[std::count_if(inputs.begin(), inputs.begin() + w.target.index, [](const Tensor& t) { return t.defined(); })]);
   for (size_t i = 0; i < c.wanted.size(); ++i) {
     if (!c.wanted[i]) continue;
     sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());

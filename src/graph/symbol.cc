@@ -45,8 +45,7 @@ void check_known_names(const Symbol& s, const auto& known, std::string_view what
   const std::vector<std::string> names = s.list_inputs();
   const std::unordered_set<std::string_view> has(names.begin(), names.end());
   for (const auto& [name, value] : known)
-    if (!has.contains(name))
-      raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
+    if (!has.contains(name)) raise<UserError>("{}: no input is named '{}'{}", what, name, did_you_mean(name, names));
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ class TensorImpl final : public RefCounted {
   Ref<AutogradEntry> autograd;
   Ref<SymbolicValue> symbolic;
   Ref<ViewLink> view;
-  uint64_t version = 0;         // how often the tensor took another value by rebinding
-  bool is_made_in_trace;        // by user code while it was traced: nobody else has it
+  uint64_t version = 0;   // how often the tensor took another value by rebinding
+  bool is_made_in_trace;  // by user code while it was traced: nobody else has it
 };
 
 }  // namespace detail

@@ -250,6 +250,44 @@ TEST(Promise, SecondOrderSeesTheSameCall) {
     }
   });
 }
+// The call is made again for second order: from what it was given, not from what it made of it.
+TEST(Promise, SecondOrderOfACallThatChangesItsArgument) {
+  expect_same([](auto mode, std::ostream& out) {
+    const auto f = mode([](const Tensor& x, const Tensor& y) {
+      Tensor changed = y;
+      changed *= 0.5;
+      changed[0] = changed[0] + 1;
+      return x * x * changed;
+    });
+    for (int i = 0; i < 3; ++i) {
+      Tensor x = leaf({4});
+      const Tensor y = numbers({4});
+      {
+        const auto record = autograd::record();
+        const Tensor g = autograd::grad({f(x, y)}, {x}, {}, {.create_graph = true})[0];
+        show(out, g);
+        (g * g).sum().backward();
+      }
+      show(out, x.grad());
+      show(out, y);
+    }
+  });
+}
+TEST(Promise, SecondOrderRefusesWhatWasChangedMeanwhile) {
+  for (bool captured : {false, true}) {
+    Tensor x = leaf({3}), w = ones({3}), y = ones({3});
+    const auto f = hybrid([w](const Tensor& a, const Tensor& b) { return a * a * (w + 1) * (b + 1); });
+    for (int i = 0; i < 2; ++i) {
+      const auto record = autograd::record();
+      const Tensor z = f(x, y);
+      {
+        const auto pause = autograd::pause();
+        (captured ? w : y) += 1;
+      }
+      GLUINO_EXPECT_ERROR(UserError, "was changed in place", autograd::grad({z}, {x}, {}, {.create_graph = true}));
+    }
+  }
+}
 TEST(Promise, DeferredShapesDrawInTheSameOrder) {
   for (bool recorded : {false, true})
     expect_same([recorded](auto mode, std::ostream& out) {
