@@ -162,10 +162,12 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   for (const Tensor& t : inputs)
     if (!t.defined()) throw UserError("autograd::call: an input is a null tensor");
   if (mode().tracing) return traced_function(function, inputs);
-  Tensors outputs;
+  // Handles of its own: what it keeps of them for backward stays when the caller's are updated in place.
+  Tensors given, outputs;
+  for (const Tensor& t : inputs) given.push_back(snapshot(t, impl_of(t).autograd));
   {
     const Scope paused(false, std::nullopt);
-    outputs = function->forward(inputs);
+    outputs = function->forward(given);
   }
   if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
   for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself

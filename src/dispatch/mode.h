@@ -39,7 +39,6 @@ class TraceHook {
 
 // In-place updates of tensors that are rebound instead of overwritten (symbolic, or on the tape).
 void replace_value(Tensor& target, const Tensor& value);
-void refresh_view(const Tensor& view);  // takes the base's current value if it has changed
 
 struct Mode {
   bool recording = false;

@@ -160,28 +160,6 @@ Tensor Tensor::to(Device device) const {
 
 // In place: a concrete tensor is overwritten in its memory. A symbolic one, or one on the tape, becomes the name of
 // the new value, because the old one may still be needed.
-static void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
-  t.symbolic = n.symbolic;
-  t.autograd = n.autograd;
-  t.storage = n.storage;
-  t.data = n.data;
-  ++t.version;
-}
-void refresh_view(const Tensor& view) {
-  bool is_current = true;
-  for (const detail::TensorImpl* t = &impl_of(view); t->view && is_current; t = &impl_of(t->view->base))
-    is_current = t->view->seen == impl_of(t->view->base).version;
-  if (is_current) return;
-  std::vector<detail::TensorImpl*> chain;  // of views, each of the next one; the last of something that is none
-  for (detail::TensorImpl* t = &impl_of(view); t->view; t = &impl_of(t->view->base)) chain.push_back(t);
-  for (size_t k = chain.size(); k-- > 0;) {
-    ViewLink& link = *chain[k]->view;
-    const uint64_t version = impl_of(link.base).version;
-    if (link.seen == version) continue;
-    link.seen = version;
-    rebind(*chain[k], impl_of(link.project(link.base)));
-  }
-}
 void replace_value(Tensor& target, const Tensor& value) {
   detail::TensorImpl& t = impl_of(target);
   const detail::TensorImpl& v = impl_of(value);

@@ -70,6 +70,8 @@ Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset)
 Tensor make_shape_only(const Shape& shape, DType dtype, Device device);
 inline detail::TensorImpl& impl_of(const Tensor& t) { return *t.impl(); }
 inline ViewLink::ViewLink(Tensor b) : base(std::move(b)), seen(impl_of(base).version) {}
+void rebind(detail::TensorImpl& t, const detail::TensorImpl& n);  // t takes the value of n
+void refresh_view(const Tensor& view);                            // takes the base's current value if it has changed
 // Memory of a concrete tensor; raises for null, symbolic and shape-only ones.
 char* bytes_of(const Tensor& t);
 

@@ -52,8 +52,32 @@ static const detail::TensorImpl& checked(const Tensor& t) {
   return impl_of(t);
 }
 
+void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
+  t.symbolic = n.symbolic;
+  t.autograd = n.autograd;
+  t.storage = n.storage;
+  t.data = n.data;
+  ++t.version;
+}
+void refresh_view(const Tensor& view) {
+  bool is_current = true;
+  for (const detail::TensorImpl* t = &impl_of(view); t->view && is_current; t = &impl_of(t->view->base))
+    is_current = t->view->seen == impl_of(t->view->base).version;
+  if (is_current) return;
+  std::vector<detail::TensorImpl*> chain;  // of views, each of the next one; the last of something that is none
+  for (detail::TensorImpl* t = &impl_of(view); t->view; t = &impl_of(t->view->base)) chain.push_back(t);
+  for (size_t k = chain.size(); k-- > 0;) {
+    ViewLink& link = *chain[k]->view;
+    const uint64_t version = impl_of(link.base).version;
+    if (link.seen == version) continue;
+    link.seen = version;
+    rebind(*chain[k], impl_of(link.project(link.base)));
+  }
+}
+
 char* bytes_of(const Tensor& t) {
   const detail::TensorImpl& i = checked(t);
+  if (i.view) refresh_view(t);
   if (!i.storage)
     throw UserError(i.symbolic ? "a symbolic tensor has no memory; its value is known only when the graph runs"
                                : "a shape-only tensor has no value");
