@@ -18,9 +18,14 @@ class _Scope:
     def __enter__(self):
         recording, training = self._wanted
         self._previous = (None if recording is None else set_recording(recording), None if training is None else set_training(training))
+        self._is_pause = self._previous[0] is True and not recording
+        if self._is_pause:
+            _core.count_pause(1)
 
     def __exit__(self, *exc):
         recording, training = self._previous
+        if self._is_pause:
+            _core.count_pause(-1)
         if recording is not None:
             set_recording(recording)
         if training is not None:

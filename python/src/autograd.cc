@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "gluino/control_flow.h"
 #include "graph/trace.h"
 #include "object.h"
@@ -56,6 +57,7 @@ void add_autograd(py::module_& m) {
   m.def("is_recording", [] { return mode().recording; });
   m.def("is_training", [] { return mode().training; });
   m.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
+  m.def("count_pause", [](int change) { pauses_under_way() += change; });
   m.def("set_training", [](bool on) { return std::exchange(mode().training, on); });
   m.def("is_tracing", &is_tracing);
   m.def("is_recorded", [](const Tensor& t) { return mode().recording && impl_of(t).autograd; });

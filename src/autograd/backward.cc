@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "gluino/autograd.h"
 #include "tensor/pool.h"
 
@@ -300,6 +301,16 @@ Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head
   return run_backward(heads, variables, head_grads, options);
 }
 
+Tensor DetachLink::project(const Tensor& base) const {
+  if (!base.is_symbolic() && !mode().tracing) return make_view(base, impl_of(base).shape, 0);
+  const Scope off_tape(false, std::nullopt);
+  return gluino::call("BlockGrad", {base});
+}
+Tensor DetachLink::embed(const Tensor& base, const Tensor& value) const { return gluino::call("_overwrite", {base, value}); }
+std::function<Tensor(const Tensor&)> DetachLink::replay() const {
+  return [](const Tensor& base) { return base.detach(); };
+}
+
 }  // namespace gluino::autograd
 
 namespace gluino {
@@ -346,28 +357,17 @@ void Tensor::zero_grad() {
   impl_of(g).storage->note_write();
 }
 void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
-// In a trace there is no memory to share: a link does the same. What is written through it changes the base's value, not what flows back.
-class DetachLink final : public ViewLink {
- public:
-  using ViewLink::ViewLink;
-  Tensor project(const Tensor& base) const override {
-    const autograd::Scope off_tape(false, std::nullopt);
-    return call("BlockGrad", {base});
-  }
-  Tensor embed(const Tensor& base, const Tensor& value) const override { return call("_overwrite", {base, value}); }
-  std::function<Tensor(const Tensor&)> replay() const override {
-    return [](const Tensor& base) { return base.detach(); };
-  }
-};
 Tensor Tensor::detach() const {
   if (is_symbolic() || mode().tracing) {
     const autograd::Scope off_tape(false, std::nullopt);
     const Tensor detached = call("BlockGrad", {*this});
-    if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this);
+    if (mode().tracing) impl_of(detached).view = make_ref<autograd::DetachLink>(*this);
     return detached;
   }
   bytes_of(*this);
-  return make_view(*this, impl_->shape, 0);
+  const Tensor detached = make_view(*this, impl_->shape, 0);
+  if (may_be_rebound(*this)) impl_of(detached).view = make_ref<autograd::DetachLink>(*this);
+  return detached;
 }
 
 }  // namespace gluino

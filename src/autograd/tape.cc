@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "gluino/autograd.h"
 
 namespace gluino::autograd {
@@ -91,7 +92,10 @@ const Tape tape;
 
 TensorMeta meta_of(const Tensor& t) { return {impl_of(t).shape, impl_of(t).dtype, impl_of(t).device}; }
 
-TapeEntry* entry_of(const Tensor& t) { return static_cast<TapeEntry*>(impl_of(t).autograd.get()); }
+TapeEntry* entry_of(const Tensor& t) {
+  if (impl_of(t).view) refresh_view(t);
+  return static_cast<TapeEntry*>(impl_of(t).autograd.get());
+}
 bool is_on_tape(const Tensor& t) {
   const TapeEntry* e = entry_of(t);
   return e && (e->is_leaf() || !e->node->released);
@@ -150,8 +154,10 @@ Scope::Scope(std::optional<bool> recording, std::optional<bool> training)
     : previous_recording_(mode().recording), previous_training_(mode().training) {
   if (recording) mode().recording = *recording;
   if (training) mode().training = *training;
+  if (previous_recording_ && !mode().recording) ++pauses_under_way();
 }
 Scope::~Scope() {
+  if (previous_recording_ && !mode().recording) --pauses_under_way();
   mode().recording = previous_recording_;
   mode().training = previous_training_;
 }
@@ -164,7 +170,10 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   if (mode().tracing) return traced_function(function, inputs);
   // Handles of its own: what it keeps of them for backward stays when the caller's are updated in place.
   Tensors given, outputs;
-  for (const Tensor& t : inputs) given.push_back(snapshot(t, impl_of(t).autograd));
+  for (const Tensor& t : inputs) {
+    if (impl_of(t).view) refresh_view(t);
+    given.push_back(snapshot(t, impl_of(t).autograd));
+  }
   {
     const Scope paused(false, std::nullopt);
     outputs = function->forward(given);

@@ -62,6 +62,16 @@ bool is_on_tape(const Tensor& t);
 // Puts a call on the tape whose way back is a function of its own.
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward);
 
+// What detach() gives. Where there is no memory to share, in a trace, or where the base may take another, on a tape, a link
+// does the same. What is written through it changes the base's value, not what flows back.
+class DetachLink final : public ViewLink {
+ public:
+  using ViewLink::ViewLink;
+  Tensor project(const Tensor& base) const override;
+  Tensor embed(const Tensor& base, const Tensor& value) const override;
+  std::function<Tensor(const Tensor&)> replay() const override;
+};
+
 // Raises UserError when the memory of a tensor that a gradient reads has been written since.
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
 

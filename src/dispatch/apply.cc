@@ -2,6 +2,7 @@
 #include "dispatch/composition.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "dispatch/prepared_call.h"
 #include "gluino/op.h"
 #include "kernels/elementwise/elementwise.h"
@@ -240,11 +241,12 @@ Tensors run_composition(const OpDef& op, std::span<const Tensor> inputs, const A
 }
 
 // A shape-only change shares its input's memory; where there is none to share, a link does the same.
-class ReshapeLink final : public ViewLink {
+class ReshapeLink final : public OperatorLink {
  public:
   ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs)
-      : ViewLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+      : OperatorLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
   Tensor project(const Tensor& base) const override {
+    const RecordingAs scope(is_recorded_);
     Tensors inputs{base};
     inputs.insert(inputs.end(), rest_.begin(), rest_.end());
     return apply(op_, inputs, attrs_)[0];
@@ -252,7 +254,10 @@ class ReshapeLink final : public ViewLink {
   Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
   std::function<Tensor(const Tensor&)> replay() const override {
     if (!rest_.empty()) return {};
-    return [&op = op_, attrs = attrs_](const Tensor& base) { return apply(op, {&base, 1}, attrs)[0]; };
+    return [&op = op_, attrs = attrs_, recorded = is_recorded_](const Tensor& base) {
+      const RecordingAs scope(recorded && mode().recording);
+      return apply(op, {&base, 1}, attrs)[0];
+    };
   }
 
  private:
@@ -283,9 +288,16 @@ bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording &
 }  // namespace
 
 Mode& mode() { return tls_mode; }
+int& pauses_under_way() {
+  thread_local int count = 0;
+  return count;
+}
 void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
 void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }
 TraceHook& trace_hook() { return *installed_trace_hook; }
+void record_view(const OpDef& op, const Attrs& attrs, const Tensor& source, Tensor& view) {
+  if (should_record({&source, 1})) tape_hook->record(op, attrs, {&source, 1}, {&view, 1});
+}
 
 Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   if (!op.is_elementwise() || op.kernel || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
@@ -311,10 +323,8 @@ Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attr
       return outputs;
     }
     run_eager(op, inputs, attrs, outputs);
-    if (should_record(inputs)) {
-      tape_hook->record(op, attrs, inputs, outputs);
-      link_view(op, attrs, inputs, outputs);
-    }
+    if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);
+    if (op.is_view && may_be_rebound(inputs[0])) link_view(op, attrs, inputs, outputs);
     return outputs;
   } catch (...) {
     fail_call(op);

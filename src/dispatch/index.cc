@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "gluino/op.h"
 #include "tensor/impl.h"
 
@@ -161,14 +162,24 @@ std::optional<int64_t> contiguous_offset(const Plan& p) {
 }
 
 // Whether a part of it can be a view of its memory. In a trace all parts are values of the program.
-bool is_plain(const Tensor& t) { return !t.is_symbolic() && !mode().tracing && !(mode().recording && impl_of(t).autograd); }
+bool is_plain(const Tensor& t) {
+  if (impl_of(t).view) refresh_view(t);
+  return !t.is_symbolic() && !mode().tracing && !(mode().recording && impl_of(t).autograd);
+}
 
 Tensor basic_part(const Tensor& source, const Plan& p) {
   if (!source.is_symbolic() && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
-  if (is_plain(source))
-    if (const auto offset = contiguous_offset(p)) return make_view(source, p.basic, *offset);
+  std::optional<int64_t> offset;
+  if (!source.is_symbolic() && !mode().tracing) offset = contiguous_offset(p);
+  if (offset && is_plain(source)) return make_view(source, p.basic, *offset);
   Tensor region = source;
-  if (!p.is_whole) region = call("slice", {source}, {{"begin", p.begin}, {"end", p.end}, {"step", OptionalInts(p.step)}});
+  if (!p.is_whole) {
+    const OpDef& slice = OpRegistry::global().get("slice");
+    const std::pair<std::string_view, AttrValue> range[] = {{"begin", p.begin}, {"end", p.end}, {"step", OptionalInts(p.step)}};
+    const Attrs attrs = slice.make_attrs(range);
+    region = offset ? make_view(source, p.region, *offset) : apply_one(slice, {&source, 1}, attrs);
+    if (offset) record_view(slice, attrs, source, region);
+  }
   return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
 }
 
@@ -207,21 +218,28 @@ Tensor gather(const Tensor& data, const Plan& p) {
 }
 
 // A run of leading rows shares memory with its source; where there is none to share, a link does the same.
-class SliceLink final : public ViewLink {
+class SliceLink final : public OperatorLink {
  public:
-  SliceLink(Tensor base, Plan plan) : ViewLink(std::move(base)), plan_(std::move(plan)) {}
-  Tensor project(const Tensor& base) const override { return basic_part(base, plan_); }
+  SliceLink(Tensor base, Plan plan) : OperatorLink(std::move(base)), plan_(std::move(plan)) {}
+  Tensor project(const Tensor& base) const override {
+    const RecordingAs scope(is_recorded_);
+    return basic_part(base, plan_);
+  }
   Tensor embed(const Tensor& base, const Tensor& value) const override {
     return call("_slice_assign", {base, value.reshape(plan_.region)},
                 {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
   }
   std::function<Tensor(const Tensor&)> replay() const override {
-    return [plan = plan_](const Tensor& base) { return linked_part(base, plan); };
+    return [plan = plan_, recorded = is_recorded_](const Tensor& base) {
+      const RecordingAs scope(recorded && mode().recording);
+      return linked_part(base, plan);
+    };
   }
   bool depends_on_shape() const override { return true; }
   static Tensor linked_part(const Tensor& base, const Plan& plan) {
     const Tensor part = basic_part(base, plan);
-    if (!is_plain(base) && !is_empty(plan) && contiguous_offset(plan) && !part.is_same(base))
+    const bool is_linked = !is_plain(base) || may_be_rebound(base);
+    if (is_linked && !is_empty(plan) && contiguous_offset(plan) && !part.is_same(base))
       impl_of(part).view = make_ref<SliceLink>(base, plan);
     return part;
   }

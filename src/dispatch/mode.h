@@ -28,6 +28,7 @@ class TraceHook {
   // A concrete tensor is about to take a symbolic value, because traced code updates it in place.
   virtual void on_rebind(const Tensor& target) = 0;
   virtual Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) = 0;
+  virtual bool is_paused() const = 0;  // traced code has paused what its caller records
 
   // ---- backward() and grad() in traced code
   // Gradients of symbolic heads, as further calls; null where nothing flows. Raises UserError for a variable that is not on the tape.
@@ -50,5 +51,7 @@ Mode& mode();  // of this thread
 void install_tape_hook(TapeHook* hook);
 void install_trace_hook(TraceHook* hook);
 TraceHook& trace_hook();
+// A view of a concrete tensor's memory joins the tape as what the operator would have given.
+void record_view(const OpDef& op, const Attrs& attrs, const Tensor& source, Tensor& view);
 
 }  // namespace gluino

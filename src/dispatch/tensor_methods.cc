@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "dispatch/mode.h"
+#include "dispatch/recording_as.h"
 #include "gluino/functions.h"
 #include "gluino/op.h"
 #include "kernels/isa/primitives.h"
@@ -158,26 +159,51 @@ Tensor Tensor::to(Device device) const {
   return out;
 }
 
+static void check_view_update(const ViewLink& link) {
+  const auto* view = dynamic_cast<const OperatorLink*>(&link);
+  const bool is_recorded = mode().recording && !(mode().tracing && trace_hook().is_paused());
+  if (view && view->is_made_under_pause() && is_recorded)
+    throw UserError(
+        "a view that was made inside autograd::pause() is changed in place outside it, where operators are recorded; make the view "
+        "where it is changed, or change it inside autograd::pause()");
+}
+
+// The base of a view takes the view's new value. In memory the two stay one: what is written there later reaches both.
+static void replace_base(detail::TensorImpl& view, const Tensor& value) {
+  ViewLink& link = *view.view;
+  replace_value(link.base, link.embed(link.base, value));
+  link.seen = impl_of(link.base).version;
+  if (view.symbolic) return;
+  const RecordingAs scope(false);
+  const Tensor place = link.project(link.base);
+  view.storage = impl_of(place).storage;
+  view.data = impl_of(place).data;
+}
+
 // In place: a concrete tensor is overwritten in its memory. A symbolic one, or one on the tape, becomes the name of
 // the new value, because the old one may still be needed.
 void replace_value(Tensor& target, const Tensor& value) {
   detail::TensorImpl& t = impl_of(target);
   const detail::TensorImpl& v = impl_of(value);
   if (!(v.shape == t.shape)) raise<ShapeError>("a value of shape {} cannot be stored in place into shape {}", v.shape, t.shape);
+  if (t.view) check_view_update(*t.view);
   const Tensor typed = v.dtype == t.dtype ? value : value.astype(t.dtype);
   const detail::TensorImpl& n = impl_of(typed);
-  if (t.symbolic || n.symbolic || n.autograd) {
+  const bool leaves_the_tape = mode().recording && t.autograd && !t.autograd->has_own_gradient();
+  if (t.symbolic || n.symbolic || n.autograd || leaves_the_tape) {
     if (mode().recording && !t.symbolic && t.autograd && t.autograd->has_own_gradient())
       throw UserError(
           "a tensor with attach_grad() is changed in place while its operators are recorded, so it would lose its gradient; make the "
           "change "
           "inside autograd::pause(), or store the result in another tensor");
-    if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
-    rebind(t, n);
-    if (t.view) {
-      replace_value(t.view->base, t.view->embed(t.view->base, typed));
-      t.view->seen = impl_of(t.view->base).version;
+    Tensor taken = typed;
+    if (mode().tracing && trace_hook().is_paused()) {  // eager code writes into memory here: the tensor keeps its place on the tape
+      const RecordingAs scope(true);
+      taken = call("_overwrite", {target, typed});
     }
+    if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
+    rebind(t, impl_of(taken));
+    if (t.view) replace_base(t, typed);
     return;
   }
   std::memcpy(bytes_of(target), bytes_of(typed), t.shape.elements() * dtype_bytes(t.dtype));

@@ -260,6 +260,20 @@ static void put_value(const Tensor& symbolic, const Tensor& value) {
   ++to.version;
 }
 
+// As the update in forward did: a recorded one puts the target where the value is on the tape, or takes it off; one under pause()
+// writes memory. No node comes between target and value, because it would outlive what backward releases.
+static void write_back(Tensor target, const Tensor& value, bool is_recorded) {
+  const Ref<AutogradEntry> place = impl_of(target).autograd;
+  const bool is_leaf = place && place->has_own_gradient();
+  const autograd::Scope scope(is_recorded && !is_leaf && mode().recording, std::nullopt);
+  Tensor own = value.detach();
+  if (mode().recording) {
+    own = own.copy();
+    if (on_tape(value)) impl_of(own).autograd = impl_of(value).autograd;
+  }
+  replace_value(target, own);
+}
+
 HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& inputs, const CapturedTensors& captured) {
   const auto outside = [&](const TracedValue& v) -> const Tensor& {
     return v.kind == TracedValue::Kind::input ? inputs[v.index] : captured[v.index]->live();
@@ -274,9 +288,7 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
       results[i] = results[i].detach().copy();  // a constant stays what it is, whatever the caller does with the result
     }
   for (const Ending::WriteBack& w : e.write_backs) {
-    const autograd::Scope scope(w.is_recorded && on_tape(values[next]), std::nullopt);
-    Tensor target = outside(w.target);
-    target.assign(w.is_recorded && on_tape(values[next]) ? values[next] : values[next].detach());
+    write_back(outside(w.target), values[next], w.is_recorded);
     ++next;
   }
   for (const Ending::Escaped& s : e.escaped) {
@@ -286,10 +298,12 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
   }
   for (size_t i = 0; i < results.size(); ++i)
     if (const auto& a = e.results[i].alias) {
+      const Tensor own = results[i];
       results[i] = a->of == Ending::Alias::Of::input      ? inputs[a->index]
                    : a->of == Ending::Alias::Of::captured ? captured[a->index]->live()
                                                           : results[a->index];
       for (const auto& view : a->views) results[i] = view(results[i]);
+      if (own.defined() && on_tape(own)) impl_of(results[i]).autograd = impl_of(own).autograd;
     }
   for (const auto& action : e.actions) action();
   results.resize(e.visible);

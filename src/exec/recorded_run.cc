@@ -159,7 +159,11 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   for (size_t i = 0; i < c.wanted.size(); ++i) {
     if (!c.wanted[i]) continue;
     sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());
-    if (i >= inputs.size()) captured_sources.push_back(handle_of_our_own(sources.back()));
+    if (i < inputs.size()) continue;
+    captured_sources.push_back(handle_of_our_own(sources.back()));
+    const TracedValue captured{TracedValue::Kind::captured, static_cast<int>(i - inputs.size())};
+    if (std::ranges::any_of(p.trace.ending.write_backs, [&](const Ending::WriteBack& w) { return w.target == captured; }))
+      keep(captured_sources.back());
   }
   const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
   Tensors outputs = held->forward(), recorded;

@@ -148,6 +148,7 @@ class ProgramTracer final : public Tracer {
     Tensor root;
     std::vector<std::function<Tensor(const Tensor&)>> views;  // from the root to the tensor
     bool depends_on_shape = false;
+    bool is_detached = false;
   };
   static std::optional<Origin> origin_of(const Tensor& t) {
     Origin o{t, {}};
@@ -157,6 +158,7 @@ class ProgramTracer final : public Tracer {
       if (!view) return {};
       o.views.insert(o.views.begin(), std::move(view));
       o.depends_on_shape |= link->depends_on_shape();
+      o.is_detached |= dynamic_cast<const autograd::DetachLink*>(link.get()) != nullptr;
       o.root = link->base;
     }
     return o;
@@ -176,11 +178,13 @@ class ProgramTracer final : public Tracer {
         r.alias = origins[i] ? alias_of(*origins[i], owners, i) : std::nullopt;
         if (r.alias && origins[i]->depends_on_shape) on_shape_read(value_of_root(origins[i]->root), -1, impl_of(origins[i]->root).shape);
         r.in_graph = locate(outputs[i].is_symbolic() ? value_of(outputs[i]) : capture(outputs[i]));
-        if (!r.alias) r.value = r.in_graph;
+        if (!r.alias || (origins[i]->is_detached && is_recorded(outputs[i]))) r.value = r.in_graph;
       }
       t.ending.results.push_back(std::move(r));
     }
   }
+  // Something was written into a detached view that flows back.
+  static bool is_recorded(const Tensor& t) { return mode().recording && t.is_symbolic() && !value_of(t).node->mode.is_paused; }
   // Two views of a value that is no result itself share its memory: it becomes one that the caller does not see.
   static void add_common_roots(Tensors& outputs, std::vector<std::optional<Origin>>& origins) {
     const size_t visible = outputs.size();

@@ -118,7 +118,7 @@ class GraphRecorder final : public TraceHook {
   void on_attach_grad(const Tensor& symbolic) override {
     Tensor leaf = symbolic;
     const autograd::Scope paused(false, std::nullopt);
-    if (value_of(leaf).node->op) replace_value(leaf, call("BlockGrad", {leaf}));
+    if (value_of(leaf).node->op) rebind(impl_of(leaf), impl_of(call("BlockGrad", {leaf})));
     current_tracer->on_attach_grad(leaf);
   }
   void after_each_run(std::function<void()> action) override { current_tracer->after_each_run(std::move(action)); }
@@ -169,6 +169,7 @@ class GraphRecorder final : public TraceHook {
     }
     return tensors;
   }
+  bool is_paused() const override { return current_tracer && current_tracer->mode_for_call().is_paused; }
   void on_rebind(const Tensor& target) override {
     if (!current_tracer) return;
     if (current_tracer->input_for(target))

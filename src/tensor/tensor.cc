@@ -37,6 +37,7 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device) {
 
 Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset) {
   const detail::TensorImpl& b = impl_of(base);
+  if (b.view) refresh_view(base);
   auto impl = make_ref<detail::TensorImpl>(shape, b.dtype, b.device);
   impl->storage = b.storage;
   impl->data = b.data + element_offset * dtype_bytes(b.dtype);

@@ -2,6 +2,7 @@
 // keeps a transcript of all that its user could see; the transcript is the same eagerly, hybridized and with verify.
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include "gluino/gluino.h"
 #include "support/support.h"
@@ -9,7 +10,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 30;
+constexpr int kKinds = 37;
 
 struct Instruction {
   int kind, a, b;
@@ -122,6 +123,41 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
     case 26: return random::uniform(0, 1, {4, 6}) * a;
     case 27: return a[{Slice(0, 2)}].sum() * b;
     case 28: return concat({a[{Slice(), Slice(3, 6)}], b[{Slice(), Slice(0, 3)}]}, {.dim = 1});
+    case 29: {
+      Tensor row = a[2];
+      row *= w.weight[1];
+      return a * b;
+    }
+    case 30: {
+      const auto pause = autograd::pause(autograd::is_training());
+      a *= 0.5;
+      return b * in.number;
+    }
+    case 31: {
+      Tensor row = a.detach()[1];
+      row.assign(b[0] * in.number);
+      return a + row;
+    }
+    case 32: {
+      const Tensor flat = a.reshape({-1}), rows = a[Slice(1, 3)];
+      {
+        const auto pause = autograd::pause(autograd::is_training());
+        a[1] = b[0];
+      }
+      return a + flat.sum() + rows.sum();
+    }
+    case 33: {
+      Tensor flat = a.reshape({6, 4});
+      a += b * w.weight;
+      flat[0] *= 0.5;
+      return a;
+    }
+    case 34: {
+      const auto pause = autograd::pause(autograd::is_training());
+      w.weight *= 0.75;
+      return a * w.weight;
+    }
+    case 35: w.state[0] *= 0.5; return a + w.state[{Slice(0, 1)}];
     default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
   }
 }
@@ -130,7 +166,7 @@ Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, d
   Tensors values{x, y, w.state, x * 0.5};
   for (const Instruction& in : p.body) {
     Tensor a = values[in.a];
-    if (in.kind == 13 || in.kind == 12 || in.kind == 14 || in.kind == 23)  // while recording only what is no leaf may be changed
+    if (std::set{12, 13, 14, 23, 29, 30, 31, 32, 33}.contains(in.kind))  // while recording only what is no leaf may be changed
       if (in.a < 2 && autograd::is_recording()) a = a * 1.0;
     if (in.a == 2 && autograd::is_recording()) a = a.copy();
     values.push_back(tanh(run_instruction(w, in, a, values[in.b], number)));

@@ -288,50 +288,6 @@ TEST(Promise, SecondOrderRefusesWhatWasChangedMeanwhile) {
     }
   }
 }
-TEST(Promise, AViewIsReadAsItsBaseIsNow) {
-  expect_same([](auto mode, std::ostream& out) {
-    const auto f = mode([](const Tensor& x) {
-      Tensor changed = x;
-      const Tensor view = changed.reshape({-1}).reshape({2, 3});
-      changed.assign(changed * 0.5 + 1);
-      return view;
-    });
-    Tensor source = leaf({2, 3});
-    for (int i = 0; i < 2; ++i) {
-      const auto record = autograd::record();
-      const Tensor y = f(source * 1.0);
-      show(out, y.detach());  // memory, before any operator has looked at it
-      for (float v : y.to_vector()) out << v << ' ';
-    }
-  });
-}
-struct CubeOfItsOwn : autograd::Function {
-  Tensors forward(const Tensors& in) override {
-    save_for_backward(in);
-    return {in[0] * in[0] * in[0]};
-  }
-  Tensors backward(const Tensors& heads) override { return {heads[0] * 3 * saved()[0] * saved()[0]}; }
-};
-TEST(Promise, WhatAFunctionKeepsStaysWhenItsArgumentIsUpdated) {
-  expect_same([](auto mode, std::ostream& out) {
-    const auto f = mode([](const Tensor& x) {
-      Tensor changed = x;
-      const Tensor y = autograd::call(std::make_shared<CubeOfItsOwn>(), {changed})[0];
-      changed *= 0.5;
-      return y;
-    });
-    for (int i = 0; i < 2; ++i) {
-      Tensor source = leaf({3});
-      Tensor y;
-      {
-        const auto record = autograd::record();
-        y = f(source * 1.0);
-      }
-      y.backward();
-      show(out, source.grad());
-    }
-  });
-}
 TEST(Promise, DeferredShapesDrawInTheSameOrder) {
   for (bool recorded : {false, true})
     expect_same([recorded](auto mode, std::ostream& out) {

@@ -1,0 +1,242 @@
+// Views, copies and their bases: an update of one is seen by the other, in every mode and wherever it is looked at.
+#include <fmt/format.h>
+
+#include "hybrid/every_mode.h"
+
+namespace gluino::test {
+namespace {
+
+TEST(PromiseAlias, AViewIsReadAsItsBaseIsNow) {
+  expect_same([](auto mode, std::ostream& out) {
+    const auto f = mode([](const Tensor& x) {
+      Tensor changed = x;
+      const Tensor view = changed.reshape({-1}).reshape({2, 3});
+      changed.assign(changed * 0.5 + 1);
+      return view;
+    });
+    Tensor source = leaf({2, 3});
+    for (int i = 0; i < 2; ++i) {
+      const auto record = autograd::record();
+      const Tensor y = f(source * 1.0);
+      show(out, y.detach());  // memory, before any operator has looked at it
+      for (float v : y.to_vector()) out << v << ' ';
+    }
+  });
+}
+TEST(PromiseAlias, AViewFollowsItsBaseOnTheTapeWhereverItIsLookedAt) {
+  expect_same([](auto mode, std::ostream& out) {
+    const auto f = mode([](const Tensor& x) {
+      Tensor changed = x;
+      const Tensor view = changed.reshape({-1}), part = changed[0];
+      changed *= 0.5;
+      const auto pause = autograd::pause();
+      return Tensors{view, part, view * 2};  // seen first while nothing is recorded
+    });
+    for (int k = 0; k < 3; ++k) {
+      Tensor source = leaf({2, 3}), y;
+      {
+        const auto record = autograd::record();
+        y = f(source * 1.0)[k];
+      }
+      if (k < 2) y.backward();
+      show(out, y);
+      if (k < 2) show(out, source.grad());
+    }
+  });
+}
+TEST(PromiseAlias, StateThatJoinedTheTapeIsAValueOnceItsGraphIsReleased) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor weight = leaf({3}), state = ones({3});
+    const auto f = mode([&](const Tensor& x) {
+      Tensor changed = x;
+      changed *= weight;
+      return changed * changed;
+    });
+    for (int k = 0; k < 3; ++k) {
+      const auto record = autograd::record();
+      const Tensor y = f(state);
+      y.backward();
+      show(out, state);
+      show(out, weight.grad());
+    }
+  });
+}
+struct CubeOfItsOwn : autograd::Function {
+  Tensors forward(const Tensors& in) override {
+    save_for_backward(in);
+    return {in[0] * in[0] * in[0]};
+  }
+  Tensors backward(const Tensors& heads) override { return {heads[0] * 3 * saved()[0] * saved()[0]}; }
+};
+TEST(PromiseAlias, WhatAFunctionKeepsStaysWhenItsArgumentIsUpdated) {
+  expect_same([](auto mode, std::ostream& out) {
+    const auto f = mode([](const Tensor& x) {
+      Tensor changed = x;
+      const Tensor y = autograd::call(std::make_shared<CubeOfItsOwn>(), {changed})[0];
+      changed *= 0.5;
+      return y;
+    });
+    for (int i = 0; i < 2; ++i) {
+      Tensor source = leaf({3});
+      Tensor y;
+      {
+        const auto record = autograd::record();
+        y = f(source * 1.0);
+      }
+      y.backward();
+      show(out, source.grad());
+    }
+  });
+}
+
+// Every kind of view, of a tensor on the tape or off it, and every way to update either side.
+using Made = Tensor (*)(const Tensor& base);
+using Update = void (*)(Tensor& base, Tensor& view, const Tensor& weight);
+struct NamedView {
+  const char* name;
+  Made of;
+};
+struct NamedUpdate {
+  const char* name;
+  Update run;
+};
+const NamedView kViews[] = {
+    {"reshape", [](const Tensor& x) { return x.reshape({-1}); }},
+    {"row", [](const Tensor& x) -> Tensor { return x[1]; }},
+    {"rows", [](const Tensor& x) -> Tensor { return x[Slice(0, 2)]; }},
+    {"row of reshape",
+     [](const Tensor& x) -> Tensor {
+       return x.reshape({4, 2})[2];
+     }},
+    {"reshape of rows", [](const Tensor& x) { return Tensor(x[Slice(1, 2)]).reshape({-1}); }},
+    {"expand_dims",
+     [](const Tensor& x) {
+       return call("expand_dims", {x}, {{"axis", 0}});
+     }},
+    {"detach", [](const Tensor& x) { return x.detach(); }},
+    {"row of detach", [](const Tensor& x) -> Tensor { return x.detach()[0]; }},
+    {"paused reshape",
+     [](const Tensor& x) {
+       const auto pause = autograd::pause();
+       return x.reshape({-1});
+     }},
+    {"paused row",
+     [](const Tensor& x) -> Tensor {
+       const auto pause = autograd::pause();
+       return x[1];
+     }},
+    {"detached row", [](const Tensor& x) { return Tensor(x[0]).detach(); }},
+};
+const NamedUpdate kUpdates[] = {
+    {"base *= 0.5", [](Tensor& b, Tensor&, const Tensor&) { b *= 0.5; }},
+    {"base *= weight", [](Tensor& b, Tensor&, const Tensor& w) { b *= w; }},
+    {"base.assign(weight)", [](Tensor& b, Tensor&, const Tensor& w) { b.assign(b + w); }},
+    {"base[0] = weight", [](Tensor& b, Tensor&, const Tensor& w) { b[0] = w * 3; }},
+    {"base.assign(number)", [](Tensor& b, Tensor&, const Tensor&) { b.assign(b.detach() * 0.5); }},
+    {"base[0] = number", [](Tensor& b, Tensor&, const Tensor&) { b[0] = 3.0; }},
+    {"view.assign(number)", [](Tensor&, Tensor& v, const Tensor&) { v.assign(7.0); }},
+    {"view[0] *= weight after base", [](Tensor& b, Tensor& v, const Tensor& w) { b *= w, v[0] *= 0.5; }},
+    {"view *= 0.5", [](Tensor&, Tensor& v, const Tensor&) { v *= 0.5; }},
+    {"view *= weight", [](Tensor&, Tensor& v, const Tensor& w) { v *= w; }},
+    {"view.assign(weight)", [](Tensor&, Tensor& v, const Tensor& w) { v.assign(v * v + w); }},
+    {"both", [](Tensor& b, Tensor& v, const Tensor& w) { b *= w, v += 1, b[1] = w, v *= w; }},
+    {"paused base",
+     [](Tensor& b, Tensor&, const Tensor& w) {
+       const auto pause = autograd::pause();
+       b *= w;
+     }},
+    {"paused view",
+     [](Tensor&, Tensor& v, const Tensor& w) {
+       const auto pause = autograd::pause();
+       v *= w;
+     }},
+};
+struct Seen {
+  std::string values, gradients;
+};
+enum class Base { off_the_tape, on_the_tape, captured };
+const char* name_of(Base b) { return b == Base::captured ? "captured" : b == Base::on_the_tape ? "on the tape" : "off the tape"; }
+template <class Mode>
+Seen run_aliases(const Mode& mode, const NamedView& kind, const NamedUpdate& update, Base where, bool recorded) {
+  Seen seen;
+  Tensor source = leaf({2, 4}), weight = full({1}, 1.5), state = numbers({2, 4}).copy();
+  weight.attach_grad();
+  const auto f = mode([&](const Tensor& x) {
+    Tensor base = where == Base::captured ? state : x, view = kind.of(base);
+    update.run(base, view, weight);
+    return Tensors{base * 1, view * 1, view, base};
+  });
+  try {
+    for (int k = 0; k < 2; ++k) {
+      std::ostringstream values, gradients;
+      Tensors results;
+      {
+        const auto scope = recorded ? autograd::record() : autograd::pause();
+        const Tensor x = where == Base::on_the_tape ? source * 1.0 : source.detach().copy();
+        results = f(x);
+        results.push_back(where == Base::captured ? state : x);
+      }
+      for (const Tensor& r : results) show(values, r);
+      seen.values += values.str();
+      if (!recorded) continue;
+      for (size_t i = 0; i < results.size(); ++i) {
+        source.zero_grad(), weight.zero_grad();
+        try {
+          results[i].backward({}, true);
+          show(gradients, source.grad()), show(gradients, weight.grad());
+        } catch (const UserError&) {
+          gradients << "none\n";
+        }
+      }
+      seen.gradients += gradients.str();
+    }
+  } catch (const UserError& e) {
+    seen.gradients = e.what();
+  }
+  return seen;
+}
+TEST(PromiseAlias, EveryViewAndItsBaseAreOneMemory) {
+  for (const NamedView& view : kViews)
+    for (const NamedUpdate& update : kUpdates)
+      for (Base base : {Base::off_the_tape, Base::on_the_tape, Base::captured}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {}", view.name, update.name, name_of(base)));
+        const Seen memory = run_aliases(Eagerly{}, view, update, base, false);
+        const Seen eager = run_aliases(Eagerly{}, view, update, base, true);
+        if (eager.gradients.starts_with("a view that was made inside autograd::pause()")) {
+          EXPECT_TRUE(std::string_view(view.name).starts_with("paused") && std::string_view(update.name).find("paused") != 0);
+          EXPECT_EQ(run_aliases(Hybridized{}, view, update, base, true).gradients, eager.gradients);
+          continue;
+        }
+        EXPECT_EQ(run_aliases(Hybridized{}, view, update, base, false).values, memory.values) << "hybridized, not recorded";
+        EXPECT_EQ(eager.values, memory.values) << "recorded: " << eager.gradients;
+        const Seen hybridized = run_aliases(Hybridized{}, view, update, base, true);
+        EXPECT_EQ(hybridized.values, memory.values) << "hybridized and recorded: " << hybridized.gradients;
+        EXPECT_EQ(hybridized.gradients, eager.gradients);
+        const Seen verified = run_aliases(Hybridized{{.verify = true}}, view, update, base, true);
+        EXPECT_EQ(verified.values, memory.values) << "verified: " << verified.gradients;
+      }
+}
+TEST(PromiseAlias, AWeightThatForwardWritesUnderPauseKeepsItsGradient) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor weight = leaf({2, 4});
+    const auto f = mode([&](const Tensor& x) {
+      {
+        const auto pause = autograd::pause();
+        weight.assign(weight / (1 + (weight * weight).sum()));
+        weight[0] *= 0.5;
+      }
+      return x * weight * weight;
+    });
+    for (int k = 0; k < 3; ++k) {
+      const auto record = autograd::record();
+      const Tensor y = f(numbers({2, 4}));
+      y.backward();
+      show(out, y);
+      show(out, weight);
+      show(out, weight.grad());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gluino::test
