@@ -27,12 +27,25 @@ void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   }
 }
 
-template <class F, class T, int kArity>
+// The same with one number as the first or second operand.
+template <class F, class T, bool kFirst>
+void run_with_one(const void* pa, const void* pb, const void*, void* po, int64_t n) {
+  const T* x = static_cast<const T*>(kFirst ? pb : pa);
+  const T one = *static_cast<const T*>(kFirst ? pa : pb);
+  T* o = static_cast<T*>(po);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) o[i] = kFirst ? F::template f<T>(one, x[i], T()) : F::template f<T>(x[i], one, T());
+}
+
+enum class Operands { all, one_first, one_second };
+template <class F, class T, int kArity, Operands kOperands>
 constexpr ScalarKernel kernel_of() {
-  if constexpr (F::template has<T>)
+  if constexpr (!F::template has<T> || (kArity != 2 && kOperands != Operands::all))
+    return nullptr;
+  else if constexpr (kOperands == Operands::all)
     return run<F, T, kArity>;
   else
-    return nullptr;
+    return run_with_one<F, T, kOperands == Operands::one_first>;
 }
 
 void half_to_float(const void* in, void* out, int64_t n) {
@@ -70,10 +83,23 @@ const PrimitiveTable kTable = {
     GLUINO_STRINGIZE(GLUINO_ISA),
     {
 #define GLUINO_X(name, arity) \
-  {kernel_of<F_##name, float, arity>(), kernel_of<F_##name, double, arity>(), kernel_of<F_##name, int32_t, arity>(), kernel_of<F_##name, int64_t, arity>()},
+  {kernel_of<F_##name, float, arity, OPERANDS>(), kernel_of<F_##name, double, arity, OPERANDS>(), \
+   kernel_of<F_##name, int32_t, arity, OPERANDS>(), kernel_of<F_##name, int64_t, arity, OPERANDS>()},
+#define OPERANDS Operands::all
         GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
-#undef GLUINO_X
+#undef OPERANDS
     },
+    {{
+#define OPERANDS Operands::one_first
+        GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef OPERANDS
+     },
+     {
+#define OPERANDS Operands::one_second
+        GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef OPERANDS
+#undef GLUINO_X
+     }},
     half_to_float,
     float_to_half,
     bfloat_to_float,
