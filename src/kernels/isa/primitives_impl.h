@@ -27,6 +27,25 @@ void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   }
 }
 
+// Far numbers are left to a function that is no vector code; they are looked for in a block before it is computed.
+template <class F, class T>
+void run_near(const void* pa, const void*, const void*, void* po, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  const T* a = static_cast<const T*>(pa);
+  T* o = static_cast<T*>(po);
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = n - first < kBlock ? n : first + kBlock;
+    int far = 0;
+    for (int64_t i = first; i < end; ++i) far |= math::is_far(a[i]);
+    if (far) {
+      for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i], T(), T());
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = first; i < end; ++i) o[i] = F::template near<T>(a[i]);
+    }
+  }
+}
+
 // The same with one number as the first or second operand.
 template <class F, class T, bool kFirst>
 void run_with_one(const void* pa, const void* pb, const void*, void* po, int64_t n) {
@@ -42,6 +61,8 @@ template <class F, class T, int kArity, Operands kOperands>
 constexpr ScalarKernel kernel_of() {
   if constexpr (!F::template has<T> || (kArity != 2 && kOperands != Operands::all))
     return nullptr;
+  else if constexpr (requires { F::near(T()); })
+    return run_near<F, T>;
   else if constexpr (kOperands == Operands::all)
     return run<F, T, kArity>;
   else
