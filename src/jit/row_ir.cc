@@ -125,8 +125,8 @@ class RowsBuilder {
 
   // One sweep over the row: values computed in it, in parts (see LoopBuilder), and what becomes of them.
   struct Reduction {
-    size_t value;   // what it gives
-    Value* lanes;   // null: carried in double, element by element
+    size_t value;  // what it gives
+    Value* lanes;
     Value* total;   // of those that are carried on in double
     Value* others;  // for the elements behind the last full set of lanes: lanes again, or the largest
   };
@@ -165,7 +165,7 @@ class RowsBuilder {
           if (r.total) clear_lanes(r);
         stretch(s, first, w_.smaller(b_.CreateAdd(first, b_.getInt64(static_cast<uint64_t>(s.carried))), main_));
         for (const Reduction& r : s.reductions)
-          if (r.total && r.lanes) carry(r);
+          if (r.total) carry(r);
       });
     } else {
       stretch(s, zero, main_);
@@ -261,9 +261,8 @@ class RowsBuilder {
         give(s, e);
       });
     }
-    const bool in_lanes = std::all_of(s.reductions.begin(), s.reductions.end(), [](const Reduction& r) { return r.lanes; });
     w_.loop(from, to, lanes_, Kind::serial, [&](Value* set) {
-      w_.loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(lanes_)), 1, in_lanes ? Kind::lanes : Kind::serial, [&](Value* lane) {
+      w_.loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(lanes_)), 1, Kind::lanes, [&](Value* lane) {
         Element e = element(s, s.parts - 1, b_.CreateAdd(set, lane), block);
         give(s, e);
         for (const Reduction& r : s.reductions) add(r, e, lane, s);
@@ -322,7 +321,7 @@ class RowsBuilder {
   Reduction new_reduction(size_t k) {
     const RowOp op = at(k).op;
     Reduction r{k, nullptr, nullptr, nullptr};
-    if (!is_wide(at(k))) r.lanes = w_.memory(w_.element, lanes_);
+    r.lanes = w_.memory(lane_type(at(k)), lanes_);
     if (op == RowOp::reduce) r.total = w_.memory(b_.getDoubleTy());
     if (op == RowOp::sum) r.others = w_.memory(w_.element, lanes_);
     if (op == RowOp::largest) r.others = w_.memory(w_.element);
@@ -335,24 +334,29 @@ class RowsBuilder {
       clear_lanes(r);
     if (at(r.value).op == RowOp::largest) b_.CreateStore(w_.call("identity_max", {}), r.others);
   }
+  llvm::Type* lane_type(const RowInstruction& in) { return is_wide(in) ? b_.getDoubleTy() : w_.element; }
+  Value* in_lanes(const Reduction& r, const char* what, const std::vector<Value*>& values) {
+    return is_wide(at(r.value)) ? w_.call_in("f64", name(what, r), values) : w_.call(name(what, r), values);
+  }
   void clear_lanes(const Reduction& r) {
-    if (!r.lanes) return;
     const RowOp op = at(r.value).op;
-    Value* start = w_.call(op == RowOp::sum ? "identity_sum" : op == RowOp::largest ? "identity_max" : name("identity", r), {});
+    Value* start = op == RowOp::sum       ? w_.call("identity_sum", {})
+                   : op == RowOp::largest ? w_.call("identity_max", {})
+                                          : in_lanes(r, "identity", {});
     for (int64_t l = 0; l < lanes_; ++l) w_.store(start, r.lanes, b_.getInt64(static_cast<uint64_t>(l)));
   }
   Value* combine(const Reduction& r, Value* a, Value* x) {
     switch (at(r.value).op) {
       case RowOp::sum: return w_.call(ScalarFn::add, {a, x});
       case RowOp::largest: return w_.call("larger_of", {a, x});
-      default: return w_.call(name("combine", r), {a, x});
+      default: return in_lanes(r, "combine", {a, x});
     }
   }
   void add(const Reduction& r, Element& e, Value* lane, const Sweep& s) {
     Value* x = value(e, argument(at(r.value), 0), &s);
-    if (!r.lanes) return add_to_total(r, w_.call_in("f64", name("map", r), {w_.wide(x)}));
-    if (r.total) x = w_.call(name("map", r), {x});
-    w_.store(combine(r, w_.load(r.lanes, lane), x), r.lanes, lane);
+    if (is_wide(at(r.value))) x = w_.wide(x);
+    if (r.total) x = in_lanes(r, "map", {x});
+    w_.store(combine(r, w_.load(lane_type(at(r.value)), r.lanes, lane), x), r.lanes, lane);
   }
   void add_other(const Reduction& r, Element& e, const Sweep& s) {
     Value* x = value(e, argument(at(r.value), 0), &s);
@@ -367,7 +371,10 @@ class RowsBuilder {
       default: return w_.call(name("halved", r), {from});
     }
   }
-  void carry(const Reduction& r) { add_to_total(r, w_.wide(halved(r, r.lanes))); }
+  void carry(const Reduction& r) {
+    Value* all = halved(r, r.lanes);
+    add_to_total(r, all->getType()->isDoubleTy() ? all : w_.wide(all));
+  }
   void add_to_total(const Reduction& r, Value* x) {
     b_.CreateStore(w_.call_in("f64", name("combine", r), {b_.CreateLoad(b_.getDoubleTy(), r.total), x}), r.total);
   }

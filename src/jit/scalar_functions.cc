@@ -30,7 +30,7 @@ GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
   T gluino_##type##_map_##how(T x) { return map<ReduceOp::how>(x); }                                            \
   T gluino_##type##_combine_##how(T a, T x) { return combine<ReduceOp::how>(a, x); }                            \
   T gluino_##type##_identity_##how() { return identity<T>(ReduceOp::how); }                                     \
-  T gluino_##type##_halved_##how(const T* lanes) {                                                              \
+  Lane<ReduceOp::how, T> gluino_##type##_halved_##how(const Lane<ReduceOp::how, T>* lanes) {                    \
     return halved<kLanes<T>>(lanes, [](const auto& a, const auto& b) { return combine<ReduceOp::how>(a, b); }); \
   }
 #define FINISH(T, type, how) \

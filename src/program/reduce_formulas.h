@@ -8,8 +8,18 @@ namespace {
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
 
-// Products are always carried in double: a float32 block could overflow on the way to a finite result.
+// Lanes of products are always double: a float32 block could overflow on the way to a finite result.
 constexpr bool is_carried_wide(ReduceOp op) { return op == ReduceOp::prod || op == ReduceOp::nanprod; }
+template <bool wide, class T>
+struct LaneOf {
+  using type = T;
+};
+template <class T>
+struct LaneOf<true, T> {
+  using type = double;
+};
+template <ReduceOp op, class T>
+using Lane = typename LaneOf<is_carried_wide(op), T>::type;
 
 template <ReduceOp op, class V>
 __attribute__((always_inline)) inline V map(const V& x) {

@@ -135,10 +135,22 @@ void gather(const Loop& loop, size_t operand, int64_t begin, int64_t n, void* ds
   }
 }
 
+// Blocks of rows that are shorter cost more than they save.
+constexpr int64_t kShortRun = 64;
+// How many elements lie side by side in every broadcast operand; 0: too few, or there is none.
+int64_t length_of_rows(const Loop& loop) {
+  const bool strided = std::any_of(loop.access.begin(), loop.access.end(), [](const Access& a) { return a.kind == Access::strided; });
+  return strided && loop.extents[loop.axes - 1] >= kShortRun ? loop.extents[loop.axes - 1] : 0;
+}
+bool is_repeated_in_rows(const Loop& loop, size_t operand) {
+  const Access& a = loop.access[operand];
+  return a.kind == Access::strided && a.strides[loop.axes - 1] == 0;
+}
+
 // At most kBlock elements of an operand in the computed type: its own memory where that holds them, else written to `block`.
-const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, void* block, bool write_always = false) {
+const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, bool in_row, void* block, bool write_always = false) {
   const DType dtype = loop.operands[operand].dtype;
-  const bool is_run = loop.access[operand].kind != Access::strided;
+  const bool is_run = loop.access[operand].kind != Access::strided || (in_row && !is_repeated_in_rows(loop, operand));
   if (is_run && dtype == loop.type && !write_always) return address_of(loop, operand, at);
   if (is_run) {
     convert(address_of(loop, operand, at), dtype, block, loop.type, n);
@@ -150,6 +162,14 @@ const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, void* 
     convert(gathered, dtype, block, loop.type, n);
   }
   return block;
+}
+
+// One number, at the beginning of dst, becomes n.
+void spread(void* dst, int64_t width, int64_t n) {
+  if (width == 4)
+    std::fill_n(static_cast<uint32_t*>(dst), n, *static_cast<uint32_t*>(dst));
+  else
+    std::fill_n(static_cast<uint64_t*>(dst), n, *static_cast<uint64_t*>(dst));
 }
 
 void fill_constant(double value, DType type, void* dst, int64_t n) {
@@ -195,14 +215,39 @@ Registers allocate_registers(const Program& p) {
   return r;
 }
 
+// What is computed for a block: as many numbers as it has elements, or one that all of them share; and which operand is such a one.
+enum class Form : uint8_t { all, one, with_one_first, with_one_second };
+std::array<Form, Program::kMaxInstructions> forms_of(const Loop& loop, bool in_rows) {
+  const Program& p = loop.program;
+  const auto is_one = [&](int i) {
+    if (p[i].fn != ScalarFn::input) return p[i].fn == ScalarFn::constant;
+    return loop.access[p[i].args[0]].kind == Access::scalar || (in_rows && is_repeated_in_rows(loop, p[i].args[0]));
+  };
+  std::array<Form, Program::kMaxInstructions> form{};
+  for (int i = 0; i < p.size(); ++i)
+    if (is_one(i) && !p.is_result(i)) form[i] = Form::one;
+  for (int i = 0; i < p.size(); ++i) {
+    const int n_args = arity(p[i].fn);
+    const bool first = n_args == 2 && is_one(p[i].args[0]), second = n_args == 2 && is_one(p[i].args[1]);
+    if (first != second)
+      form[i] = first ? Form::with_one_first : Form::with_one_second;
+    else
+      for (int k = 0; k < n_args; ++k) form[p[i].args[k]] = form[p[i].args[k]] == Form::one ? Form::all : form[p[i].args[k]];
+  }
+  return form;
+}
+
 char* place_of(const Result& result, int64_t element) { return static_cast<char*>(result.data) + element * dtype_bytes(result.dtype); }
 
 // Elements [begin, end) of the results, which begin with the one at `begin`.
 void run_range(const Loop& loop, const Registers& registers, int64_t begin, int64_t end, std::span<const Result> results) {
   const Program& p = loop.program;
-  const auto& kernels = primitives().scalar;
+  const PrimitiveTable& table = primitives();
   const auto type = static_cast<size_t>(p.type());
-  const int64_t block = std::min(kBlock, end - begin);
+  // Broadcast operands are read where they lie, or one number of them is written out, if blocks end where rows do.
+  const int64_t row = length_of_rows(loop);
+  const int64_t block = std::min(row && registers.count <= 3 ? 4 * kBlock : kBlock, end - begin);
+  const std::array<Form, Program::kMaxInstructions> form = forms_of(loop, row != 0);
   const int64_t stride = (block * loop.width + 63) / 64 * 64;
   const size_t bytes = static_cast<size_t>(stride * registers.count + 64);
   alignas(64) char small[4096 * 2];
@@ -221,17 +266,20 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
     } else if (p[i].fn == ScalarFn::input && loop.access[p[i].args[0]].kind == Access::scalar) {
       const Operand& o = loop.operands[p[i].args[0]];
       convert(o.data, o.dtype, reg, loop.type, 1);
-      for (int64_t j = 1; j < block; ++j) std::memcpy(reg + j * loop.width, reg, loop.width);
+      spread(reg, loop.width, block);
     }
   }
+  std::array<const char*, Program::kMaxInstructions> spread_from{};
+  std::array<int64_t, Program::kMaxInstructions> spread_length{};
   // The last instruction may write its result where it belongs. Others wait for the end of the block: an output may be an input that
   // is still read.
   const int last = p.size() - 1;
   const Result* direct = nullptr;
   for (int r = 0; r < p.num_results(); ++r)
     if (p.result(r) == last && results[r].dtype == loop.type) direct = &results[r];
-  for (int64_t at = begin; at < end; at += block) {
-    const int64_t n = std::min(block, end - at);
+  for (int64_t at = begin, n; at < end; at += n) {
+    n = std::min(block, end - at);
+    if (row) n = std::min(n, row - at % row);
     for (int i = 0; i < p.size(); ++i) {
       const Instruction& in = p[i];
       const auto k = static_cast<size_t>(i);
@@ -239,11 +287,22 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
       if (in.fn == ScalarFn::constant) continue;
       if (in.fn == ScalarFn::input) {
         const size_t operand = in.args[0];
-        if (loop.access[operand].kind != Access::scalar)
-          value[k] = static_cast<const char*>(load(loop, operand, at, n, reg, p.num_results() > 1 && p.is_result(i)));
+        if (row && is_repeated_in_rows(loop, operand)) {
+          const char* from = address_of(loop, operand, at);
+          const int64_t wanted = form[k] == Form::one ? 1 : n;
+          if (from == spread_from[k] && wanted <= spread_length[k]) continue;
+          convert(from, loop.operands[operand].dtype, reg, loop.type, 1);
+          spread(reg, loop.width, wanted);
+          spread_from[k] = from;
+          spread_length[k] = wanted;
+        } else if (loop.access[operand].kind != Access::scalar)
+          value[k] = static_cast<const char*>(load(loop, operand, at, n, row != 0, reg, p.num_results() > 1 && p.is_result(i)));
         continue;
       }
       char* target = i == last && direct ? place_of(*direct, at - begin) : reg;
+      const auto& kernels = form[k] == Form::with_one_first    ? table.with_one[0]
+                            : form[k] == Form::with_one_second ? table.with_one[1]
+                                                               : table.scalar;
       kernels[static_cast<int>(in.fn)][type](value[in.args[0]], value[in.args[1]], value[in.args[2]], target, n);
       value[k] = target;
     }
@@ -263,7 +322,6 @@ struct Runs {
   bool gathered = false;   // broadcast operands are first written out, because runs of them would be too short
   bool converted = false;  // some operands have other types and are first converted, block by block
 };
-constexpr int64_t kShortRun = 64;
 
 std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
   if (loop.operands.size() > CompiledLoops::kMostInputs) return std::nullopt;
@@ -274,14 +332,12 @@ std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
     strided |= loop.access[k].kind == Access::strided;
   }
   if (strided) {
-    const int64_t inner = loop.extents[loop.axes - 1];
-    runs.gathered = inner < kShortRun;
-    runs.length = runs.gathered ? kBlock : inner;
+    const int64_t row = length_of_rows(loop);
+    runs.gathered = row == 0;
+    runs.length = row ? row : kBlock;
   }
   for (size_t k = 0; k < loop.operands.size(); ++k) {
-    const Access& a = loop.access[k];
-    const bool one_per_row = a.kind == Access::strided && a.strides[loop.axes - 1] == 0;
-    if (a.kind == Access::scalar || (one_per_row && !runs.gathered)) runs.repeated |= 1u << k;
+    if (loop.access[k].kind == Access::scalar || (is_repeated_in_rows(loop, k) && !runs.gathered)) runs.repeated |= 1u << k;
   }
   return runs;
 }
@@ -304,7 +360,7 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
         convert(inputs[k], loop.operands[k].dtype, block(k), loop.type, 1);
         inputs[k] = block(k);
       } else {
-        inputs[k] = load(loop, k, at, n, block(k));
+        inputs[k] = load(loop, k, at, n, !runs.gathered, block(k));
       }
     }
     for (size_t r = 0; r < results.size(); ++r)

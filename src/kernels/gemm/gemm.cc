@@ -102,6 +102,13 @@ void multiply_any(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, c
   multiply(f, {packed.data(), k * kTileColumns, kTileColumns, nullptr, outgrows_cache(packed_bytes(k, n))}, start, c, ldc, epilogue);
 }
 
+// c = op(a) * b, where b and c are vectors.
+void multiply_vector(bool trans_a, int64_t m, int64_t k, const float* a, int64_t lda, const float* b, bool add, float* c) {
+  if (trans_a) return multiply_any(false, false, 1, m, k, b, k, a, lda, add ? TileStart::output : TileStart::zero, c, m, {});
+  parallel_for(m, kGrain / k,
+               [&](int64_t begin, int64_t end) { gemm_table().times_vector(end - begin, k, a + begin * lda, lda, b, c + begin, add); });
+}
+
 blasint as_blas(int64_t v) {
   if (v > INT32_MAX) raise<ShapeError>("an extent of {} is more than the matrix library can count", v);
   return static_cast<blasint>(std::max<int64_t>(v, 1));
@@ -142,7 +149,9 @@ void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, 
   }
   const auto ta = trans_a ? CblasTrans : CblasNoTrans, tb = trans_b ? CblasTrans : CblasNoTrans;
   if constexpr (sizeof(T) == 4) {
-    if (alpha == 1 && (beta == 0 || beta == 1))
+    const bool is_plain = alpha == 1 && (beta == 0 || beta == 1);
+    if (is_plain && n == 1 && m > 1 && ldc == 1 && (trans_b || ldb == 1)) return multiply_vector(trans_a, m, k, a, lda, b, beta == 1, c);
+    if (is_plain)
       return multiply_any(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta == 0 ? TileStart::zero : TileStart::output, c, ldc, {});
     const NoForkScope scope;
     cblas_sgemm(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a, as_blas(lda), b, as_blas(ldb), beta, c, as_blas(ldc));

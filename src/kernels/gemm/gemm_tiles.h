@@ -30,6 +30,8 @@ struct GemmTable {
                   int64_t b_step, int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan plan);
   // One row, the second factor as it lies: y[i] = start + dot(w + i * w_step, x) over k terms for i < n.
   void (*dots)(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, const float* bias, float* y, TilePlan plan);
+  // y[i] = dot(a + i * step, x) over k terms for i < n, or y[i] += that; in no particular order of terms, but always the same.
+  void (*times_vector)(int64_t n, int64_t k, const float* a, int64_t step, const float* x, float* y, bool add);
   // Columns [0, columns) of a k-row panel: to[p * kTileColumns + j] = from[j * step + p]; the rest is zero.
   void (*pack_transposed)(int64_t k, int64_t columns, const float* from, int64_t step, float* to);
 };

@@ -157,6 +157,31 @@ void dots(int64_t n, int64_t k, const float* x, const float* w, int64_t w_step, 
   }
 }
 
+// Rows of a matrix times a vector, both along k: sums run in lanes, of several rows side by side.
+template <int rows>
+inline void row_dots(int64_t k, const float* a, int64_t step, const float* x, float* y, bool add) {
+  constexpr int kSums = 2;
+  Lanes sums[rows][kSums] = {};
+  int64_t p = 0;
+  for (; p + kSums * kLanes <= k; p += kSums * kLanes)
+    for (int s = 0; s < kSums; ++s) {
+      const Lanes v = load(x + p + s * kLanes);
+      for (int r = 0; r < rows; ++r) sums[r][s] += v * load(a + r * step + p + s * kLanes);
+    }
+  for (int r = 0; r < rows; ++r) {
+    const Lanes both = sums[r][0] + sums[r][1];
+    float total = ((both[0] + both[4]) + (both[2] + both[6])) + ((both[1] + both[5]) + (both[3] + both[7]));
+    for (int64_t q = p; q < k; ++q) total += x[q] * a[r * step + q];
+    y[r] = add ? y[r] + total : total;
+  }
+}
+void times_vector(int64_t n, int64_t k, const float* a, int64_t step, const float* x, float* y, bool add) {
+  constexpr int kRows = 4;
+  int64_t i = 0;
+  for (; i + kRows <= n; i += kRows) row_dots<kRows>(k, a + i * step, step, x, y + i, add);
+  for (; i < n; ++i) row_dots<1>(k, a + i * step, step, x, y + i, add);
+}
+
 void pack_transposed(int64_t k, int64_t columns, const float* from, int64_t step, float* to) {
   int64_t p = 0;
   if (columns == kTileColumns) {
@@ -175,6 +200,6 @@ void pack_transposed(int64_t k, int64_t columns, const float* from, int64_t step
 }  // namespace
 
 extern const GemmTable kGemmTable;
-const GemmTable kGemmTable = {columns_of, dots, pack_transposed};
+const GemmTable kGemmTable = {columns_of, dots, times_vector, pack_transposed};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -14,6 +14,8 @@ using ConvertKernel = void (*)(const void* in, void* out, int64_t n);
 struct PrimitiveTable {
   const char* name;                          // "baseline", "avx2", "avx512"
   ScalarKernel scalar[kScalarFunctions][4];  // [fn][compute type]; null where the function has no meaning
+  // The same with one number as the first, or as the second of two operands; null where there are not two.
+  ScalarKernel with_one[2][kScalarFunctions][4];
   ConvertKernel half_to_float, float_to_half, bfloat_to_float, float_to_bfloat;
 };
 

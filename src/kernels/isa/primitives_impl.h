@@ -27,12 +27,46 @@ void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   }
 }
 
-template <class F, class T, int kArity>
+// Far numbers are left to a function that is no vector code; they are looked for in a block before it is computed.
+template <class F, class T>
+void run_near(const void* pa, const void*, const void*, void* po, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  const T* a = static_cast<const T*>(pa);
+  T* o = static_cast<T*>(po);
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = n - first < kBlock ? n : first + kBlock;
+    int far = 0;
+    for (int64_t i = first; i < end; ++i) far |= math::is_far(a[i]);
+    if (far) {
+      for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i], T(), T());
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = first; i < end; ++i) o[i] = F::template near<T>(a[i]);
+    }
+  }
+}
+
+// The same with one number as the first or second operand.
+template <class F, class T, bool kFirst>
+void run_with_one(const void* pa, const void* pb, const void*, void* po, int64_t n) {
+  const T* x = static_cast<const T*>(kFirst ? pb : pa);
+  const T one = *static_cast<const T*>(kFirst ? pa : pb);
+  T* o = static_cast<T*>(po);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) o[i] = kFirst ? F::template f<T>(one, x[i], T()) : F::template f<T>(x[i], one, T());
+}
+
+enum class Operands { all, one_first, one_second };
+template <class F, class T, int kArity, Operands kOperands>
 constexpr ScalarKernel kernel_of() {
-  if constexpr (F::template has<T>)
+  if constexpr (!F::template has<T> || (kArity != 2 && kOperands != Operands::all))
+    return nullptr;
+  else if constexpr (requires { F::near(T()); })
+    return run_near<F, T>;
+  else if constexpr (kOperands == Operands::all)
     return run<F, T, kArity>;
   else
-    return nullptr;
+    return run_with_one<F, T, kOperands == Operands::one_first>;
 }
 
 void half_to_float(const void* in, void* out, int64_t n) {
@@ -70,10 +104,23 @@ const PrimitiveTable kTable = {
     GLUINO_STRINGIZE(GLUINO_ISA),
     {
 #define GLUINO_X(name, arity) \
-  {kernel_of<F_##name, float, arity>(), kernel_of<F_##name, double, arity>(), kernel_of<F_##name, int32_t, arity>(), kernel_of<F_##name, int64_t, arity>()},
+  {kernel_of<F_##name, float, arity, OPERANDS>(), kernel_of<F_##name, double, arity, OPERANDS>(), \
+   kernel_of<F_##name, int32_t, arity, OPERANDS>(), kernel_of<F_##name, int64_t, arity, OPERANDS>()},
+#define OPERANDS Operands::all
         GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
-#undef GLUINO_X
+#undef OPERANDS
     },
+    {{
+#define OPERANDS Operands::one_first
+        GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef OPERANDS
+     },
+     {
+#define OPERANDS Operands::one_second
+        GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef OPERANDS
+#undef GLUINO_X
+     }},
     half_to_float,
     float_to_half,
     bfloat_to_float,

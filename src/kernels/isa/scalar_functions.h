@@ -64,8 +64,16 @@ UNARY(round, FloatOnly, math::round(x)) UNARY(rint, FloatOnly, math::rint(x)) UN
 UNARY(floor, FloatOnly, math::floor(x)) UNARY(trunc, FloatOnly, math::trunc(x)) UNARY(sqrt, FloatOnly, math::sqrt(x))
 UNARY(cbrt, FloatOnly, math::cbrt(x)) UNARY(exp, FloatOnly, math::exp(x)) UNARY(expm1, FloatOnly, math::expm1(x))
 UNARY(log, FloatOnly, math::log(x)) UNARY(log2, FloatOnly, math::log2(x)) UNARY(log10, FloatOnly, math::log10(x))
-UNARY(log1p, FloatOnly, math::log1p(x)) UNARY(sin, FloatOnly, math::sin(x)) UNARY(cos, FloatOnly, math::cos(x))
-UNARY(tan, FloatOnly, math::tan(x)) UNARY(arcsin, FloatOnly, math::asin(x)) UNARY(arccos, FloatOnly, math::acos(x))
+UNARY(log1p, FloatOnly, math::log1p(x))
+// near: the same for all numbers that are not far.
+#define NEAR(fn) \
+  struct F_##fn : FloatOnly { \
+    template <class T> static inline T f(T x, T, T) { return math::fn(x); } \
+    template <class T> static inline T near(T x) { return math::near_##fn(x); } \
+  };
+NEAR(sin) NEAR(cos) NEAR(tan)
+#undef NEAR
+UNARY(arcsin, FloatOnly, math::asin(x)) UNARY(arccos, FloatOnly, math::acos(x))
 UNARY(arctan, FloatOnly, math::atan(x)) UNARY(sinh, FloatOnly, math::sinh(x)) UNARY(cosh, FloatOnly, math::cosh(x))
 UNARY(tanh, FloatOnly, math::tanh(x)) UNARY(arcsinh, FloatOnly, math::asinh(x)) UNARY(arccosh, FloatOnly, math::acosh(x))
 UNARY(arctanh, FloatOnly, math::atanh(x)) UNARY(erf, FloatOnly, math::erf(x)) UNARY(erfinv, FloatOnly, math::erfinv(x))

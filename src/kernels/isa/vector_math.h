@@ -1,6 +1,7 @@
 // Scalar mathematics that compilers turn into vector code: branch-free, no calls on the common paths.
 // Bounds on the error in units in the last place (ulp), checked by tests/unit/kernels/vector_math_test.cc over all
-// exponents: exp 2, expm1 3, log 2, log1p 3, tanh 7, erf 7 (float32). Everything else, and float64, is libm.
+// exponents: exp 2, expm1 3, log 2, log1p 3, tanh 7, erf 7 (float32); 1 for those of wide_math.h in float32 (erfinv 2), and 2 for exp,
+// log, sin and cos in float64. Everything else is libm.
 // Included only from scalar_functions.h, inside one translation unit per instruction set.
 #pragma once
 #include <math.h>
@@ -23,13 +24,18 @@ inline float from_bits(uint32_t u) { return __builtin_bit_cast(float, u); }
 #define LIBM(fn) \
   inline float fn(float x) { return ::fn##f(x); } \
   inline double fn(double x) { return ::fn(x); }
-LIBM(round) LIBM(ceil) LIBM(floor) LIBM(trunc) LIBM(cbrt) LIBM(log2) LIBM(log10) LIBM(sin) LIBM(cos) LIBM(tan)
-LIBM(asin) LIBM(acos) LIBM(atan) LIBM(sinh) LIBM(cosh) LIBM(asinh) LIBM(acosh) LIBM(atanh) LIBM(tgamma)
+LIBM(round) LIBM(ceil) LIBM(floor) LIBM(trunc) LIBM(tgamma)
+#undef LIBM
+inline float fmod(float x, float y) { return ::fmodf(x, y); }
+inline double fmod(double x, double y) { return ::fmod(x, y); }
+// Their float32 forms, and all of sin, cos, tan, are in wide_math.h.
+#define LIBM(fn) \
+  inline double fn(double x) { return ::fn(x); }
+LIBM(cbrt) LIBM(log2) LIBM(log10) LIBM(asin) LIBM(acos) LIBM(atan) LIBM(sinh) LIBM(cosh) LIBM(asinh) LIBM(acosh) LIBM(atanh)
 #undef LIBM
 #define LIBM2(fn) \
-  inline float fn(float x, float y) { return ::fn##f(x, y); } \
   inline double fn(double x, double y) { return ::fn(x, y); }
-LIBM2(fmod) LIBM2(pow) LIBM2(hypot) LIBM2(atan2)
+LIBM2(pow) LIBM2(hypot) LIBM2(atan2)
 #undef LIBM2
     // clang-format on
 
@@ -87,7 +93,6 @@ inline float exp(float x) {
   const float scale2 = from_bits(static_cast<uint32_t>(whole - half + 127) << 23);
   return p * scale1 * scale2;
 }
-inline double exp(double x) { return ::exp(x); }
 
 inline float expm1(float x) {
   // Taylor series below 0.5, where exp(x) - 1 would cancel.
@@ -118,7 +123,6 @@ inline float log(float x) {
   result = x < 0.0f || x != x ? __builtin_nanf("") : result;
   return result;
 }
-inline double log(double x) { return ::log(x); }
 
 inline float log1p(float x) {
   const float u = 1.0f + x;
@@ -157,6 +161,7 @@ inline double erf(double x) { return ::erf(x); }
 // A rough start in the log of 1 - x^2, then Newton's method on erf.
 inline double erfinv(double x) {
   if (!(fabs(x) < 1.0)) return fabs(x) == 1.0 ? __builtin_copysign(HUGE_VAL, x) : __builtin_nan("");
+  if (fabs(x) < 1e-8) return x * 0.88622692545275801365;
   const double l = ::log1p(-x * x), t = 2.0 / (3.14159265358979323846 * 0.147) + l / 2;
   double y = __builtin_copysign(::sqrt(::sqrt(t * t - l / 0.147) - t), x);
   for (int i = 0; i < 3; ++i) {
@@ -165,7 +170,6 @@ inline double erfinv(double x) {
   }
   return y;
 }
-inline float erfinv(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
 
 // Recurrence up to 8, reflection below 0, then the asymptotic series with Bernoulli numbers.
 inline double digamma(double x) {
@@ -207,3 +211,5 @@ inline uint16_t float_to_bfloat(float x) {
 }  // namespace math
 }  // namespace
 }  // namespace gluino::kernels::GLUINO_ISA
+
+#include "kernels/isa/wide_math.h"

@@ -23,6 +23,7 @@ using portable::finished;
 using portable::identity;
 
 constexpr int64_t kChunk = 1024;           // outputs accumulated at a time
+constexpr int64_t kRowsSideBySide = 16;    // of an array, so that what they read stays near
 constexpr int64_t kSplitElements = 65536;  // least work of one part when a reduction itself is split
 
 template <class T>
@@ -41,7 +42,14 @@ A combine(ReduceOp op, A a, A x) {
   }
 }
 
-// Rows of any element type. The 16-bit floats are widened block by block.
+template <class T, class F>
+void for_each_integer(ReduceOp op, const T* x, int64_t n, F&& f) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t v = x[i];
+    f(i, op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
+  }
+}
+// The 16-bit floats are widened block by block.
 template <class T, class F>
 void for_float_blocks(const T* x, int64_t n, F&& f) {
   alignas(64) float block[kWidenedBlock];
@@ -51,39 +59,44 @@ void for_float_blocks(const T* x, int64_t n, F&& f) {
     f(block, i, count);
   }
 }
+// Each of some rows of n elements, `step` apart, into a number of its own.
 template <class T>
-Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n, Accumulator<T> acc) {
+void reduce_each_row(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t step, Accumulator<T>* acc) {
   const auto f = static_cast<size_t>(op);
   if constexpr (std::is_same_v<T, float>)
-    return reduce_table().row_f32[f](x, n, acc);
+    reduce_table().each_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
-    return reduce_table().row_f64[f](x, n, acc);
-  else if constexpr (std::is_integral_v<T>) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t v = x[i];
-      acc = combine(op, acc, op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
+    reduce_table().each_f64[f](x, n, rows, step, acc);
+  else
+    for (int64_t r = 0; r < rows; ++r) {
+      if constexpr (std::is_integral_v<T>)
+        for_each_integer(op, x + r * step, n, [&](int64_t, int64_t v) { acc[r] = combine(op, acc[r], v); });
+      else
+        for_float_blocks(x + r * step, n,
+                         [&](const float* b, int64_t, int64_t count) { reduce_table().each_f32[f](b, count, 1, 0, acc + r); });
     }
-    return acc;
-  } else {
-    for_float_blocks(x, n, [&](const float* b, int64_t, int64_t count) { acc = reduce_table().row_f32[f](b, count, acc); });
-    return acc;
-  }
 }
 template <class T>
-void reduce_rows(ReduceOp op, const T* x, int64_t n, Accumulator<T>* acc) {
+Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n, Accumulator<T> acc) {
+  reduce_each_row(op, x, n, 1, 0, &acc);
+  return acc;
+}
+// Rows of n elements, `step` apart, into n numbers.
+template <class T>
+void reduce_rows(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t step, Accumulator<T>* acc) {
   const auto f = static_cast<size_t>(op);
   if constexpr (std::is_same_v<T, float>)
-    reduce_table().rows_f32[f](x, n, acc);
+    reduce_table().together_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
-    reduce_table().rows_f64[f](x, n, acc);
-  else if constexpr (std::is_integral_v<T>) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t v = x[i];
-      acc[i] = combine(op, acc[i], op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
+    reduce_table().together_f64[f](x, n, rows, step, acc);
+  else
+    for (int64_t r = 0; r < rows; ++r) {
+      if constexpr (std::is_integral_v<T>)
+        for_each_integer(op, x + r * step, n, [&](int64_t i, int64_t v) { acc[i] = combine(op, acc[i], v); });
+      else
+        for_float_blocks(x + r * step, n,
+                         [&](const float* b, int64_t at, int64_t count) { reduce_table().together_f32[f](b, count, 1, 0, acc + at); });
     }
-  } else {
-    for_float_blocks(x, n, [&](const float* b, int64_t at, int64_t count) { reduce_table().rows_f32[f](b, count, acc + at); });
-  }
 }
 
 // Neighbouring axes of the same kind are one group; kinds alternate.
@@ -176,48 +189,53 @@ class Reducer {
     return at;
   }
 
-  // The last axes are reduced: one output after the other.
+  // The last axes are reduced: a few outputs side by side, as far as their rows are at the same distance.
   void reduce_each(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) {
-    const int64_t length = g_.reduced.size() == 1 ? to - from : g_.reduced[0].extent;
-    const bool rows_touch = g_.reduced.size() == 1 && g_.kept.size() == 1 && to - from == g_.reduced[0].extent;
-    const int64_t rows_at_once = rows_touch && length > 0 ? std::max<int64_t>(1, Source::kMost / length) : 1;
-    for (int64_t o = begin; o < end; o += rows_at_once) {
-      const int64_t rows = std::min(rows_at_once, end - o);
-      if (rows > 1) {
-        const T* x = source_.get(offset(o, 0), rows * length);
-        for (int64_t r = 0; r < rows; ++r) acc[o + r - begin] = reduce_row(op_, x + r * length, length, acc[o + r - begin]);
-      } else if (g_.reduced.size() == 1) {
-        reduce_run(offset(o, 0) + from, length, acc[o - begin]);
-      } else {
-        visit_reduced(1, from, to, [&](int64_t at) { reduce_run(offset(o, 0) + at, length, acc[o - begin]); });
-      }
+    const bool one_group = g_.reduced.size() == 1;
+    const int64_t length = one_group ? to - from : g_.reduced[0].extent, step = g_.kept[0].stride;
+    const bool rows_touch = one_group && step == length;
+    const int64_t most = length == 0                  ? 1
+                         : Source::kMost == INT64_MAX ? kRowsSideBySide
+                         : rows_touch                 ? std::max<int64_t>(1, Source::kMost / length)
+                                                      : 1;
+    for (int64_t o = begin; o < end;) {
+      const int64_t rows = std::min({most, end - o, g_.kept[0].extent - o % g_.kept[0].extent}), at = offset(o, 0);
+      if (one_group)
+        reduce_runs(at + from, length, rows, step, acc + (o - begin));
+      else
+        visit_reduced(1, from, to, [&](int64_t place) { reduce_runs(at + place, length, rows, step, acc + (o - begin)); });
+      o += rows;
     }
   }
-  void reduce_run(int64_t at, int64_t length, A& acc) {
+  void reduce_runs(int64_t at, int64_t length, int64_t rows, int64_t step, A* acc) {
+    if (rows > 1) return reduce_each_row(op_, source_.get(at, rows * length), length, rows, step, acc);
     for (int64_t i = 0; i < length; i += std::min(Source::kMost, length - i)) {
       const int64_t n = std::min(Source::kMost, length - i);
-      acc = reduce_row(op_, source_.get(at + i, n), n, acc);
+      *acc = reduce_row(op_, source_.get(at + i, n), n, *acc);
     }
   }
 
   // The last axes stay: whole runs of outputs at a time.
   void reduce_together(int64_t begin, int64_t end, int64_t from, int64_t to, A* acc) {
-    const int64_t n = g_.kept[0].extent;
+    const int64_t n = g_.kept[0].extent, step = g_.reduced[0].stride;
     for (int64_t o = begin; o < end;) {
       const int64_t column = o % n, count = std::min({n - column, end - o, Source::kMost});
       const int64_t base = offset(o / n, 1) + column;
-      const int64_t rows_at_once = g_.reduced.size() == 1 && count == n ? std::max<int64_t>(1, Source::kMost / n) : 1;
+      A* here = acc + (o - begin);
       if (source_.combines())
-        combine_rows(base, count, from, to, acc + (o - begin));
-      else if (rows_at_once > 1)
-        for (int64_t r = from; r < to; r += std::min(rows_at_once, to - r)) {
-          const int64_t rows = std::min(rows_at_once, to - r);
-          const T* x = source_.get(base + r * n, rows * n);
-          for (int64_t i = 0; i < rows; ++i) reduce_rows(op_, x + i * n, n, acc + (o - begin));
-        }
+        combine_rows(base, count, from, to, here);
+      else if (g_.reduced.size() == 1)
+        reduce_stack(base + from * step, count, to - from, step, here);
       else
-        visit_reduced(0, from, to, [&](int64_t at) { reduce_rows(op_, source_.get(base + at, count), count, acc + (o - begin)); });
+        visit_reduced(1, from, to, [&](int64_t at) { reduce_stack(base + at, count, g_.reduced[0].extent, step, here); });
       o += count;
+    }
+  }
+  void reduce_stack(int64_t at, int64_t n, int64_t rows, int64_t step, A* acc) {
+    const int64_t most = Source::kMost == INT64_MAX ? rows : n == step ? std::max<int64_t>(1, Source::kMost / n) : 1;
+    for (int64_t r = 0; r < rows; r += std::min(most, rows - r)) {
+      const int64_t here = std::min(most, rows - r);
+      reduce_rows(op_, source_.get(at + r * step, here * n), n, here, step, acc);
     }
   }
   // Not inlined: with it among the other loops, and the block not aligned, 16384 rows of 64 elements took 1.2 times as long in those.

@@ -5,12 +5,13 @@
 namespace gluino::kernels {
 
 struct ReduceTable {
-  // Combines n elements and what came before them into one number. A row cut after every kReduceBlock elements gives the same.
-  double (*row_f32[kReduceOps])(const float* x, int64_t n, double total);
-  double (*row_f64[kReduceOps])(const double* x, int64_t n, double total);
-  // acc[i] = combine(acc[i], map(x[i])) for i < n.
-  void (*rows_f32[kReduceOps])(const float* x, int64_t n, double* acc);
-  void (*rows_f64[kReduceOps])(const double* x, int64_t n, double* acc);
+  // Combines each of some rows of n elements, `step` apart, and what came before it into one number. A row cut after every kReduceBlock
+  // elements gives the same.
+  void (*each_f32[kReduceOps])(const float* x, int64_t n, int64_t rows, int64_t step, double* totals);
+  void (*each_f64[kReduceOps])(const double* x, int64_t n, int64_t rows, int64_t step, double* totals);
+  // acc[i] = combine(acc[i], map(x[i])) for i < n, row after row.
+  void (*together_f32[kReduceOps])(const float* x, int64_t n, int64_t rows, int64_t step, double* acc);
+  void (*together_f64[kReduceOps])(const double* x, int64_t n, int64_t rows, int64_t step, double* acc);
 };
 const ReduceTable& reduce_table();
 

@@ -9,53 +9,102 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
+template <class L, class T>
+GLUINO_INLINE Vector<L> load_as(const T* x) {
+  typedef T Narrow __attribute__((vector_size(kWidth<L> * sizeof(T))));
+  return __builtin_convertvector(load<Narrow>(x), Vector<L>);
+}
+
+// Combines n elements, whole sets of lanes, of each of several runs `step` apart with totals. Side by side, because one addition waits
+// for the one before it.
+template <ReduceOp op, class T, int runs>
+GLUINO_INLINE void fold(const T* x, int64_t step, int64_t n, double* totals) {
+  using L = Lane<op, T>;
+  constexpr int64_t lanes = kLanes<T>, width = kWidth<L>, vectors = lanes / width;
+  Vector<L> sums[runs][vectors];
+  for (int r = 0; r < runs; ++r)
+    for (int v = 0; v < vectors; ++v) sums[r][v] = map<op>(load_as<L>(x + r * step + v * width));
+  for (int64_t i = lanes; i < n; i += lanes)
+    for (int r = 0; r < runs; ++r)
+      for (int v = 0; v < vectors; ++v) sums[r][v] = combine<op>(sums[r][v], map<op>(load_as<L>(x + r * step + i + v * width)));
+  for (int r = 0; r < runs; ++r) {
+    L each[lanes];
+    for (int v = 0; v < vectors; ++v) __builtin_memcpy(each + v * width, &sums[r][v], sizeof(Vector<L>));
+    const L all = halved<lanes>(each, [](const auto& a, const auto& b) { return combine<op>(a, b); });
+    totals[r] = combine<op>(totals[r], static_cast<double>(all));
+  }
+}
+constexpr int kRuns = 8 / kVectors;  // as many as there are registers for
+
 template <ReduceOp op, class T>
 double row(const T* x, int64_t n, double total) {
-  constexpr bool wide = is_carried_wide(op);
   constexpr int64_t lanes = kLanes<T>;
   int64_t i = 0;
-  while (!wide && n - i >= lanes) {
-    const int64_t end = i + (n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock);
-    Vector<T> sums[kVectors];
-    for (int v = 0; v < kVectors; ++v) sums[v] = map<op>(load<Vector<T>>(x + i + v * kWidth<T>));
-    for (i += lanes; i < end; i += lanes)
-      for (int v = 0; v < kVectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load<Vector<T>>(x + i + v * kWidth<T>)));
-    T each[lanes];
-    __builtin_memcpy(each, &sums, sizeof(sums));
-    const T all = halved<lanes>(each, [](const auto& a, const auto& b) { return combine<op>(a, b); });
-    total = combine<op>(total, static_cast<double>(all));
+  for (; n - i >= kRuns * kReduceBlock; i += kRuns * kReduceBlock) {
+    double totals[kRuns];
+    for (double& each : totals) each = identity<double>(op);
+    fold<op, T, kRuns>(x + i, kReduceBlock, kReduceBlock, totals);
+    for (const double each : totals) total = combine<op>(total, each);
+  }
+  while (n - i >= lanes) {
+    const int64_t here = n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock;
+    fold<op, T, 1>(x + i, 0, here, &total);
+    i += here;
   }
   for (; i < n; ++i) total = combine<op>(total, map<op>(static_cast<double>(x[i])));
   return total;
 }
 
 template <ReduceOp op, class T>
-void rows(const T* x, int64_t n, double* acc) {
-  constexpr int width = static_cast<int>(kWidth<double>);
-  typedef T Narrow __attribute__((vector_size(width * sizeof(T))));
-  int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    const Vector<double> v =
-        combine<op>(load<Vector<double>>(acc + i), map<op>(__builtin_convertvector(load<Narrow>(x + i), Vector<double>)));
-    __builtin_memcpy(acc + i, &v, sizeof(v));
+void each_row(const T* x, int64_t n, int64_t rows, int64_t step, double* totals) {
+  constexpr int64_t lanes = kLanes<T>;
+  int64_t r = 0;
+  for (; n < kRuns * kReduceBlock && r + kRuns <= rows; r += kRuns) {
+    const T* first = x + r * step;
+    int64_t i = 0;
+    while (n - i >= lanes) {
+      const int64_t here = n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock;
+      fold<op, T, kRuns>(first + i, step, here, totals + r);
+      i += here;
+    }
+    for (; i < n; ++i)
+      for (int k = 0; k < kRuns; ++k) totals[r + k] = combine<op>(totals[r + k], map<op>(static_cast<double>(first[k * step + i])));
   }
-  for (; i < n; ++i) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[i])));
+  for (; r < rows; ++r) totals[r] = row<op>(x + r * step, n, totals[r]);
+}
+
+template <ReduceOp op, class T>
+void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* acc) {
+  constexpr int64_t width = kWidth<double>, vectors = 4, most = 16;
+  int64_t i = 0;
+  for (int64_t r = 0; r < rows; r += most) {
+    const int64_t end = rows - r < most ? rows : r + most;
+    for (i = 0; i + vectors * width <= n; i += vectors * width) {
+      Vector<double> sums[vectors];
+      for (int v = 0; v < vectors; ++v) sums[v] = load<Vector<double>>(acc + i + v * width);
+      for (int64_t k = r; k < end; ++k)
+        for (int v = 0; v < vectors; ++v) sums[v] = combine<op>(sums[v], map<op>(load_as<double>(x + k * step + i + v * width)));
+      for (int v = 0; v < vectors; ++v) __builtin_memcpy(acc + i + v * width, &sums[v], sizeof(sums[v]));
+    }
+    for (; i < n; ++i)
+      for (int64_t k = r; k < end; ++k) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[k * step + i])));
+  }
 }
 
 }  // namespace
 
 extern const ReduceTable kReduceTable;
 const ReduceTable kReduceTable = {
-#define GLUINO_X(name) row<ReduceOp::name, float>,
+#define GLUINO_X(name) each_row<ReduceOp::name, float>,
     {GLUINO_REDUCE_OPS(GLUINO_X)},
 #undef GLUINO_X
-#define GLUINO_X(name) row<ReduceOp::name, double>,
+#define GLUINO_X(name) each_row<ReduceOp::name, double>,
     {GLUINO_REDUCE_OPS(GLUINO_X)},
 #undef GLUINO_X
-#define GLUINO_X(name) rows<ReduceOp::name, float>,
+#define GLUINO_X(name) rows_together<ReduceOp::name, float>,
     {GLUINO_REDUCE_OPS(GLUINO_X)},
 #undef GLUINO_X
-#define GLUINO_X(name) rows<ReduceOp::name, double>,
+#define GLUINO_X(name) rows_together<ReduceOp::name, double>,
     {GLUINO_REDUCE_OPS(GLUINO_X)}
 #undef GLUINO_X
 };
