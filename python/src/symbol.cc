@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "dispatch/mode.h"
+#include "gluon/block/absent_label.h"
 #include "graph/interpret.h"
 #include "graph/trace.h"
 #include "object.h"
@@ -58,12 +59,12 @@ TensorMap to_tensors(const py::dict& d) {
     if (!value.is_none()) map[py::cast<std::string>(name)] = unwrap(value.ptr());
   return map;
 }
-// A graph as a function of named tensors: what SymbolBlock, and strict tracing, run.
+// A graph as a function of named tensors: what SymbolBlock, and strict tracing, run. Labels that are absent follow from the named inputs.
 class GraphFunction {
  public:
-  explicit GraphFunction(const Symbol& s) : graph_(s.graph()) {}
+  explicit GraphFunction(const Symbol& s, std::vector<std::string> inputs) : graph_(s.graph()), inputs_(std::move(inputs)) {}
   py::object call(const py::dict& tensors, bool numpy) const {
-    const TensorMap named = to_tensors(tensors);
+    TensorMap named = to_tensors(tensors);
     Graph graph = graph_;
     ShapeMap shapes;
     DTypeMap types;
@@ -77,6 +78,9 @@ class GraphFunction {
     {
       const ReleaseLock release(!is_tracing());
       if (known) infer_graph(graph, shapes, types);
+      Tensors inputs;
+      for (const std::string& name : inputs_) inputs.push_back(named.at(name));
+      if (!inputs.empty()) add_absent_labels(graph, inputs, named);
       results = interpret(graph, bind_variables(graph, named, "SymbolBlock"));
     }
     return wrap_all(results, numpy ? kNumpy : kLegacy);
@@ -84,6 +88,7 @@ class GraphFunction {
 
  private:
   Graph graph_;
+  std::vector<std::string> inputs_;
 };
 
 py::dict attr_dict(const Symbol& s) {
@@ -127,7 +132,9 @@ void add_symbols(py::module_& m) {
   m.def("sym_infer_shape", &infer_shape);
   m.def("sym_infer_type", &infer_type);
 
-  py::class_<GraphFunction>(m, "GraphFunction").def(py::init<const Symbol&>()).def("__call__", &GraphFunction::call);
+  py::class_<GraphFunction>(m, "GraphFunction")
+      .def(py::init<const Symbol&, std::vector<std::string>>(), py::arg("symbol"), py::arg("inputs") = std::vector<std::string>())
+      .def("__call__", &GraphFunction::call);
   py::class_<Executor>(m, "Executor")
       .def("forward",
            [](Executor& e, bool is_train) {
