@@ -154,3 +154,8 @@ def test_a_label_that_nobody_gives(tmp_path):
     assert mx.load_block(str(tmp_path / "one"))(nd.ones((7, 4))).shape == (7, 3)
     block.export(str(tmp_path / "again"))
     assert gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), "data", str(tmp_path / "again-0000.params"))(nd.ones((7, 4))).shape == (7, 3)
+
+
+def test_names_that_numpy_has_dropped():
+    pytest.importorskip("mxnet", reason="python/compat is not on the path")
+    assert np.dtype(np.float) == np.float64 and np.dtype(np.bool) == np.bool_ and np.dtype(np.int) == np.dtype(int)

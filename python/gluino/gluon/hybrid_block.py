@@ -204,13 +204,13 @@ class HybridBlock(Block):
         shapes = dict(zip(names, (_core.peek_shape(v) for v in values_in(args))))
         shapes = {name: shape for name, shape in shapes.items() if name in inputs}
         params = {p.name: p for p in self._own_and_children()}
-        given = {n: p._shape for n, p in params.items() if p._shape is not None and n in inputs}
-        arguments, _, states = symbol.infer_shape_partial(**shapes, **given)
-        found = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), list(arguments) + list(states)))
+        given = {n: tuple(extent or -1 for extent in p._shape) for n, p in params.items() if p._shape is not None and n in inputs}
+        arguments, _, states = _core.sym_infer_shape(symbol, {**shapes, **given}, -1)
+        found = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), arguments + states))
         for name, parameter in params.items():
             if parameter._deferred is not None:
-                if name in found and found[name]:
-                    parameter.shape = found[name]
+                if found.get(name):
+                    parameter.shape = tuple(max(extent, 0) for extent in found[name])
                 parameter._finish_deferred_init()
 
     def infer_shape(self, *args):

@@ -46,8 +46,9 @@ class SymbolBlock(HybridBlock):
         known = {name: DTYPES_BY_CODE[int(code)] for name, code in codes.items() if code not in (None, "-1")}
         if not known:
             return {}
-        arguments, _, states = outputs.infer_type(**known)
-        return dict(zip(outputs.list_arguments() + outputs.list_auxiliary_states(), arguments + states))
+        arguments, _, states = outputs.infer_type_partial(**known)
+        found = zip(outputs.list_arguments() + outputs.list_auxiliary_states(), arguments + states)
+        return {name: dtype for name, dtype in found if dtype is not None}
 
     def _collect_params_with_prefix(self, prefix=""):
         # The part that all names share belongs to the network that the graph came from.
