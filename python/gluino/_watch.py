@@ -66,7 +66,8 @@ class Collector:
 
 class _Search:
     def __init__(self, roots):
-        from .gluon.block import Block, HybridBlock
+        from .gluon.block import Block
+        from .gluon.hybrid_block import HybridBlock
         self._block, self._bases = Block, {Block, HybridBlock, object}
         self._blocks, self._functions = {}, {}
         self._classes = {}  # and whether their forward is traced

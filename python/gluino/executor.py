@@ -1,6 +1,6 @@
 """Executor: a symbol bound to arrays."""
 from . import _core
-from .base import MXNetError
+from .base import MXNetError, dtype_name
 
 __all__ = ["Executor"]
 
@@ -29,7 +29,7 @@ class Executor:
         """Zeros where the results of forward() will stand; none where shapes depend on values."""
         from .ndarray import zeros
         shapes = self._symbol.infer_shape_partial(**{name: array.shape for name, array in self._arg_dict.items()})[1]
-        types = self._symbol.infer_type(**{name: array.dtype for name, array in self._arg_dict.items()})[1]
+        types = _core.sym_infer_type(self._symbol, {name: array._dtype_name for name, array in self._arg_dict.items()}, False)[1]
         if any(shape is None or any(extent <= 0 for extent in shape) for shape in shapes):
             return []
         return [zeros(shape, self._ctx, dtype) for shape, dtype in zip(shapes, types)]
@@ -61,7 +61,7 @@ class Executor:
             partial = symbol.infer_shape_partial(**shapes)[0]
             unknown = [name for name, shape in zip(symbol.list_arguments(), partial) if not shape or 0 in shape]
             raise MXNetError(f"simple_bind: the shapes given ({shapes}) leave those of {', '.join(unknown)} open")
-        arg_types, _, aux_types = symbol.infer_type(**(type_dict or {}))
+        arg_types, _, aux_types = _core.sym_infer_type(symbol, {name: dtype_name(t) for name, t in (type_dict or {}).items()}, False)
         names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
         args = {n: zeros(s, ctx, t) for n, s, t in zip(names, arg_shapes, arg_types)}
         aux = {n: zeros(s, ctx, t) for n, s, t in zip(states, aux_shapes, aux_types)}

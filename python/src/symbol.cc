@@ -2,54 +2,58 @@
 #include <pybind11/stl.h>
 
 #include "dispatch/mode.h"
+#include "gluon/block/absent_label.h"
 #include "graph/interpret.h"
+#include "graph/propagate_types.h"
 #include "graph/trace.h"
 #include "object.h"
 
 namespace gluino::python {
 namespace {
 
-py::object shape_or_none(const std::optional<Shape>& s, bool unknown_as_zero) {
-  if (!s) return py::none();
-  Shape shown = *s;
-  for (int64_t& e : shown)
-    if (e == Shape::kUnknown && unknown_as_zero) e = 0;
-  return from_shape(shown);
-}
-py::list shapes_list(const std::vector<std::optional<Shape>>& shapes) {
+// An extent that is not known is 0 for MXNet's callers, -1 with np_shape(), where 0 is an extent.
+py::list shapes_list(const std::vector<std::optional<Shape>>& shapes, int64_t unknown) {
   py::list out;
-  for (const auto& s : shapes) out.append(shape_or_none(s, true));
+  for (const auto& s : shapes) {
+    Shape shown = s.value_or(Shape());
+    std::replace(shown.begin(), shown.end(), Shape::kUnknown, unknown);
+    out.append(s ? py::object(from_shape(shown)) : py::none());
+  }
   return out;
 }
-// An extent of 0 is one that MXNet's callers do not know.
-ShapeMap to_shapes(const py::dict& known) {
+ShapeMap to_shapes(const py::dict& known, int64_t unknown) {
   ShapeMap shapes;
   for (const auto& [name, value] : known) {
     Shape s = to_shape(value);
-    for (int64_t& e : s)
-      if (e == 0) e = Shape::kUnknown;
-    shapes[py::cast<std::string>(name)] = s;
+    std::replace(s.begin(), s.end(), unknown, Shape::kUnknown);
+    // A shape without extents is one that is not known, unless 0 is an extent.
+    if (unknown != 0 || !s.empty()) shapes[py::cast<std::string>(name)] = s;
   }
   return shapes;
 }
-py::tuple infer_shape(const Symbol& s, const py::dict& known, bool partial) {
-  InferredShapes r;
-  {
-    const ShapeMap shapes = to_shapes(known);
-    r = partial ? s.infer_shape_partial(shapes) : s.infer_shape(shapes);
-  }
-  return py::make_tuple(shapes_list(r.arguments), shapes_list(r.outputs), shapes_list(r.auxiliary_states));
+py::tuple infer_shape(const Symbol& s, const py::dict& known, int64_t unknown) {
+  const InferredShapes r = s.infer_shape_partial(to_shapes(known, unknown));
+  return py::make_tuple(shapes_list(r.arguments, unknown), shapes_list(r.outputs, unknown), shapes_list(r.auxiliary_states, unknown));
 }
-py::tuple infer_type(const Symbol& s, const py::dict& known) {
+// What does not follow is None with `partial`, and float32 otherwise.
+py::tuple infer_type(const Symbol& s, const py::dict& known, bool partial) {
   DTypeMap types;
   for (const auto& [name, value] : known) types[py::cast<std::string>(name)] = to_dtype(value);
-  const InferredTypes r = s.infer_type(types);
-  auto names = [](const std::vector<DType>& list) {
-    py::list out;
-    for (DType t : list) out.append(std::string(dtype_name(t)));
-    return out;
+  Graph graph = s.graph();
+  (void)s.infer_type(types);  // raises where names or types do not fit
+  if (partial)
+    propagate_types(graph, types);
+  else
+    infer_graph_types(graph, types);
+  const auto name_of = [](const std::optional<DType>& t) -> py::object {
+    return t ? py::str(std::string(dtype_name(*t))) : py::object(py::none());
   };
-  return py::make_tuple(names(r.arguments), names(r.outputs), names(r.auxiliary_states));
+  py::list arguments, outputs, states;
+  const std::vector<bool> is_state = find_states(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (graph.nodes[i].is_variable()) (is_state[i] ? states : arguments).append(name_of(graph.nodes[i].outputs[0].dtype));
+  for (const ValueId v : graph.outputs) outputs.append(name_of(graph.info(v).dtype));
+  return py::make_tuple(arguments, outputs, states);
 }
 
 TensorMap to_tensors(const py::dict& d) {
@@ -58,12 +62,12 @@ TensorMap to_tensors(const py::dict& d) {
     if (!value.is_none()) map[py::cast<std::string>(name)] = unwrap(value.ptr());
   return map;
 }
-// A graph as a function of named tensors: what SymbolBlock, and strict tracing, run.
+// A graph as a function of named tensors: what SymbolBlock, and strict tracing, run. Labels that are absent follow from the named inputs.
 class GraphFunction {
  public:
-  explicit GraphFunction(const Symbol& s) : graph_(s.graph()) {}
+  explicit GraphFunction(const Symbol& s, std::vector<std::string> inputs) : graph_(s.graph()), inputs_(std::move(inputs)) {}
   py::object call(const py::dict& tensors, bool numpy) const {
-    const TensorMap named = to_tensors(tensors);
+    TensorMap named = to_tensors(tensors);
     Graph graph = graph_;
     ShapeMap shapes;
     DTypeMap types;
@@ -77,6 +81,9 @@ class GraphFunction {
     {
       const ReleaseLock release(!is_tracing());
       if (known) infer_graph(graph, shapes, types);
+      Tensors inputs;
+      for (const std::string& name : inputs_) inputs.push_back(named.at(name));
+      if (!inputs.empty()) add_absent_labels(graph, inputs, named);
       results = interpret(graph, bind_variables(graph, named, "SymbolBlock"));
     }
     return wrap_all(results, numpy ? kNumpy : kLegacy);
@@ -84,6 +91,7 @@ class GraphFunction {
 
  private:
   Graph graph_;
+  std::vector<std::string> inputs_;
 };
 
 py::dict attr_dict(const Symbol& s) {
@@ -110,7 +118,7 @@ void add_symbols(py::module_& m) {
   m.def("sym_tojson", [](const Symbol& s) { return s.to_json(); });
   m.def("sym_text", [](const Symbol& s) { return s.str(); });
   m.def("sym_to_dot", [](const Symbol& s) { return s.to_dot(); });
-  m.def("sym_to_svg", [](const Symbol& s, const py::dict& shapes) { return s.to_svg(to_shapes(shapes)); });
+  m.def("sym_to_svg", [](const Symbol& s, const py::dict& shapes) { return s.to_svg(to_shapes(shapes, 0)); });
   m.def("sym_name", [](const Symbol& s) { return s.name(); });
   m.def("sym_num_outputs", [](const Symbol& s) { return s.num_outputs(); });
   m.def("sym_list_arguments", [](const Symbol& s) { return s.list_arguments(); });
@@ -127,7 +135,9 @@ void add_symbols(py::module_& m) {
   m.def("sym_infer_shape", &infer_shape);
   m.def("sym_infer_type", &infer_type);
 
-  py::class_<GraphFunction>(m, "GraphFunction").def(py::init<const Symbol&>()).def("__call__", &GraphFunction::call);
+  py::class_<GraphFunction>(m, "GraphFunction")
+      .def(py::init<const Symbol&, std::vector<std::string>>(), py::arg("symbol"), py::arg("inputs") = std::vector<std::string>())
+      .def("__call__", &GraphFunction::call);
   py::class_<Executor>(m, "Executor")
       .def("forward",
            [](Executor& e, bool is_train) {

@@ -4,6 +4,8 @@
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "graph/graph.h"
+#include "graph/propagate_types.h"
+#include "graph/solve_extents.h"
 
 namespace gluino {
 namespace {
@@ -47,16 +49,10 @@ class Inference {
     for (int round = 0; round < 16 && pass(); ++round) {}
   }
 
-  // Forward only: an unknown input takes the common dtype of its neighbours, and float32 where there is none.
+  // What follows from known types; then, forward only, an unknown input takes the common dtype of its neighbours, and float32 where
+  // there is none.
   void infer_types() {
-    for (auto& node : graph_.nodes)
-      if (node.is_variable()) {
-        if (const auto it = types_.find(node.name); it != types_.end())
-          node.outputs[0].dtype = it->second;
-        else if (const auto attr = node.user_attrs.find("__dtype__");
-                 attr != node.user_attrs.end() && attr->second != "-1" && !node.outputs[0].dtype)
-          node.outputs[0].dtype = AttrType<DType>::parse("__dtype__ of " + node.name, attr->second);
-      }
+    propagate_types(graph_, types_);
     for (auto& node : graph_.nodes) {
       if (!node.op) continue;
       try {
@@ -137,7 +133,10 @@ class Inference {
       for (auto& s : out) s = common;
     }
     if (op.complete_inputs) op.complete_inputs(node.attrs.get(), in, out);
-    if (!op.is_dynamic_shape) forward(op, node.attrs, in, out);
+    if (!op.is_dynamic_shape) {
+      forward(op, node.attrs, in, out);
+      if (lacks_an_extent(in)) solve_input_extents(op, node.attrs, in, out);
+    }
     bool learnt = false;
     for (size_t i = 0; i < in.size(); ++i) learnt |= unify(graph_.info(node.inputs[i]).shape, in[i]);
     for (size_t i = 0; i < out.size(); ++i) learnt |= unify(node.outputs[i].shape, out[i]);
@@ -158,9 +157,30 @@ class Inference {
       if (in.empty())
         for (Shape& s : result) s = with_unknowns(s);
     } else if (!probe(op, attrs, known, result)) {
-      return;
+      if (!op.is_elementwise() || op.is_same_shape) return;
+      result.assign(out.size(), broadcast_partially(known));
     }
     for (size_t i = 0; i < out.size(); ++i) unify(out[i], result[i]);
+  }
+
+  static bool lacks_an_extent(const OptionalShapes& in) {
+    return std::any_of(in.begin(), in.end(), [](const auto& s) { return !fully_known(s); });
+  }
+
+  // An extent beside a larger one than 1 is that one or 1; beside ones alone it may be anything.
+  static Shape broadcast_partially(const std::vector<Shape>& in) {
+    int rank = 0;
+    for (const Shape& s : in) rank = std::max(rank, s.ndim());
+    Shape result = Shape::filled(rank, 1);
+    for (const Shape& s : in)
+      for (int i = 0; i < s.ndim(); ++i) {
+        int64_t& extent = result[rank - s.ndim() + i];
+        if (s[i] == 1 || (s[i] == Shape::kUnknown && extent != 1)) continue;
+        if (extent != 1 && extent != Shape::kUnknown && extent != s[i])
+          raise<ShapeError>("shapes {} cannot be broadcast together", fmt::join(in, ", "));
+        extent = s[i];
+      }
+    return result;
   }
 
   // Rules are written for known extents. With two different numbers in place of the unknown ones, an output extent

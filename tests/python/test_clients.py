@@ -131,3 +131,31 @@ def test_statistics_of_generators():
     assert mean_check(draw, 0.5, (1 / 12) ** 0.5, 20000)
     assert chi_square_check(lambda count: nd.random.uniform(shape=(count,)) ** 2, buckets, probs, 20000)[0] < 1e-6
     assert var_check(lambda count: nd.random.normal(shape=(count,)), 1.0, 20000)
+
+
+def test_a_graph_that_names_its_initialisers():
+    """Libraries attach initialisers to layers of symbols; whoever initialises the block decides, as with any other parameter."""
+    out = sym.Convolution(sym.var("data"), kernel=(1, 1), num_filter=2, name="conv", attr={"__init__": mx.init.Xavier(factor_type="out")})
+    block = gluon.SymbolBlock(out, sym.var("data"))
+    block.initialize(mx.init.Constant(2))
+    assert block(nd.ones((1, 3, 1, 1))).asnumpy().ravel().tolist() == [8, 8]
+
+
+def test_a_label_that_nobody_gives(tmp_path):
+    out = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc"), name="softmax")
+    out.save(str(tmp_path / "m-symbol.json"))
+    nd.save(str(tmp_path / "m-0000.params"), {"arg:fc_weight": nd.ones((3, 4)), "arg:fc_bias": nd.zeros((3,))})
+    block = gluon.SymbolBlock.imports(str(tmp_path / "m-symbol.json"), "data", str(tmp_path / "m-0000.params"))
+    for hybridized in (False, True):
+        block.hybridize(hybridized)
+        for batch in (2, 5, 1, 5):
+            assert block(nd.ones((batch, 4))).asnumpy().tolist() == pytest.approx(np.full((batch, 3), 1 / 3))
+    block.save(str(tmp_path / "one"))
+    assert mx.load_block(str(tmp_path / "one"))(nd.ones((7, 4))).shape == (7, 3)
+    block.export(str(tmp_path / "again"))
+    assert gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), "data", str(tmp_path / "again-0000.params"))(nd.ones((7, 4))).shape == (7, 3)
+
+
+def test_names_that_numpy_has_dropped():
+    pytest.importorskip("mxnet", reason="python/compat is not on the path")
+    assert np.dtype(np.float) == np.float64 and np.dtype(np.bool) == np.bool_ and np.dtype(np.int) == np.dtype(int)

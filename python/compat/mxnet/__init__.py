@@ -4,7 +4,14 @@ import importlib.abc
 import importlib.util
 import sys
 
+import numpy
+
 import gluino
+
+# Programs of MXNet's years say numpy.float for Python's float; NumPy has dropped the names since.
+for _type in (bool, int, float, complex, object, str):
+    if _type.__name__ not in vars(numpy):
+        setattr(numpy, _type.__name__, _type)
 
 
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -3,7 +3,7 @@ import threading
 
 from .. import _core
 from ..name import Prefix
-from .parameter import ParameterDict
+from .parameter_dict import ParameterDict
 
 __all__ = ["BlockScope", "HookHandle"]
 

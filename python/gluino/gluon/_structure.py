@@ -2,7 +2,7 @@
 from .. import ndarray as nd, symbol as sym
 from ..base import MXNetError
 
-__all__ = ["flatten", "regroup"]
+__all__ = ["flatten", "is_numpy", "regroup", "replaced", "values_in"]
 
 
 def flatten(args, inout_str):
@@ -40,3 +40,23 @@ def regroup(args, fmt):
     if not isinstance(args, (list, tuple)):
         raise MXNetError(f"a list of values is needed, not {type(args)}")
     return one(list(args), fmt)
+
+
+def values_in(args):
+    """The arrays and symbols of nested lists, one after the other."""
+    for arg in args:
+        if isinstance(arg, (list, tuple)):
+            yield from values_in(arg)
+        elif isinstance(arg, (nd.NDArray, sym.Symbol)):
+            yield arg
+
+
+def replaced(args, values):
+    """The same nested lists with the next of these values in the place of each array and symbol."""
+    return [replaced(a, values) if isinstance(a, (list, tuple)) else next(values) if isinstance(a, (nd.NDArray, sym.Symbol)) else a for a in args]
+
+
+def is_numpy(value):
+    """Whether an array or symbol is one of mx.np's."""
+    from ..numpy import _Symbol, ndarray
+    return isinstance(value, (ndarray, _Symbol))

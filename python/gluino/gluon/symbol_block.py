@@ -6,14 +6,17 @@ from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
 from ..base import DTYPES_BY_CODE, FileError, MXNetError
-from .block import HybridBlock, _is_numpy, _values_in
-from .parameter import ParameterDict
+from ._structure import is_numpy, values_in
+from .hybrid_block import HybridBlock
+from .parameter_dict import ParameterDict
 
 __all__ = ["SymbolBlock", "load_block"]
 
 
 class SymbolBlock(HybridBlock):
-    """A block made of a graph: a loaded model runs, trains and hybridizes like any other."""
+    """A block made of a graph: a loaded model runs, trains and hybridizes like any other.
+
+    initialize() decides about first values, as in MXNet: what variables say of their own initialisers is for modules."""
 
     def __init__(self, outputs, inputs, params=None):
         super().__init__(prefix="")
@@ -25,16 +28,16 @@ class SymbolBlock(HybridBlock):
         for symbol in inputs:
             if symbol.get_children() is not None:
                 raise ValueError(f"Input symbols must be variable, but {symbol.name} is an output of operators")
-        states, types, all_attrs = set(outputs.list_auxiliary_states()), self._types(outputs, inputs), outputs.attr_dict()
+        shared = params if params is not None else ()
+        states, types = set(outputs.list_auxiliary_states()), self._types(outputs, inputs)
         for name in outputs.list_inputs():
-            if name not in self._input_names:
-                attrs = all_attrs.get(name, {})
+            is_absent_label = (name == "label" or name.endswith("_label")) and name not in shared  # zeros, whatever the batch
+            if name not in self._input_names and not is_absent_label:
                 is_state = name in states
                 self._reg_params[name] = self.params.get(name, allow_deferred_init=True, grad_req="null" if is_state else "write",
                                                          **({"dtype": types[name]} if name in types else {}),
-                                                         **({"differentiable": False} if is_state else {}),
-                                                         **({"init": attrs["__init__"]} if "__init__" in attrs else {}))
-        self._function = _core.GraphFunction(outputs)
+                                                         **({"differentiable": False} if is_state else {}))
+        self._function = _core.GraphFunction(outputs, self._input_names)
 
     @staticmethod
     def _types(outputs, inputs):
@@ -43,8 +46,9 @@ class SymbolBlock(HybridBlock):
         known = {name: DTYPES_BY_CODE[int(code)] for name, code in codes.items() if code not in (None, "-1")}
         if not known:
             return {}
-        arguments, _, states = outputs.infer_type(**known)
-        return dict(zip(outputs.list_arguments() + outputs.list_auxiliary_states(), arguments + states))
+        arguments, _, states = outputs.infer_type_partial(**known)
+        found = zip(outputs.list_arguments() + outputs.list_auxiliary_states(), arguments + states)
+        return {name: dtype for name, dtype in found if dtype is not None}
 
     def _collect_params_with_prefix(self, prefix=""):
         # The part that all names share belongs to the network that the graph came from.
@@ -68,15 +72,13 @@ class SymbolBlock(HybridBlock):
             extra = [name for name in values if name not in block._reg_params]
             if extra and not ignore_extra and len(values) == len(extra):
                 raise ValueError(f"'{param_file}' has none of the parameters of '{symbol_file}'")
-            missing = [name for name in block._reg_params if name not in values and not name.endswith("label")]
+            missing = [name for name in block._reg_params if name not in values]
             if extra and missing:
                 raise AssertionError(f"'{symbol_file}' and '{param_file}' do not belong together: Parameter '{missing[0]}' is missing in the latter, "
                                      f"which has '{extra[0]}'")
             for name, parameter in block._reg_params.items():
                 if name in values:
                     parameter._load(values[name], ctx, cast_dtype=True, dtype_source="saved", take=True)
-                elif name.endswith("label"):
-                    parameter._deferred = ("zeros", [ctx] if ctx else [nd.zeros(1).context], "zeros", None)
                 elif not allow_missing:
                     raise AssertionError(f"Parameter '{name}' is missing in file '{param_file}'")
         return block
@@ -85,7 +87,7 @@ class SymbolBlock(HybridBlock):
         return f"SymbolBlock(\n<{self._outputs.name or 'group'}, {', '.join(self._input_names)}>\n)"
 
     def _run(self, *args, **kwargs):
-        values = list(_values_in(args))
+        values = list(values_in(args))
         if len(values) != len(self._input_names):
             raise ValueError(f"SymbolBlock: {len(values)} inputs were given, {len(self._input_names)} are needed: {', '.join(self._input_names)}")
         if isinstance(values[0], sym_module.Symbol) and not _core.is_tracing():
@@ -95,10 +97,13 @@ class SymbolBlock(HybridBlock):
                 self._infer_parameters(self._outputs, self._input_names, values)
         tensors = {name: p.data() for name, p in self._reg_params.items()}
         tensors.update(zip(self._input_names, values))
-        return self._function(tensors, _is_numpy(values[0]))
+        return self._function(tensors, is_numpy(values[0]))
 
     def _symbol(self):
         return self._outputs
+
+    def _inputs_of(self, symbol, known):
+        return self._input_names
 
     def cast(self, dtype):
         self._clear_cached_op()

@@ -4,7 +4,8 @@ import copy
 from .. import _core, autograd, ndarray as nd, optimizer as opt
 from ..context import current_context
 from ..kvstore import KVStore, KVStoreBase, create as create_store
-from .parameter import Parameter, ParameterDict
+from .parameter import Parameter
+from .parameter_dict import ParameterDict
 
 __all__ = ["Trainer"]
 

@@ -2,8 +2,9 @@
 from .. import _core
 from .. import symbol as sym_module
 from ..context import current_context
-from ..gluon.block import HybridBlock, _is_numpy, _values_in
-from ..gluon.parameter import ParameterDict
+from ..gluon._structure import is_numpy, values_in
+from ..gluon.hybrid_block import HybridBlock
+from ..gluon.parameter_dict import ParameterDict
 
 __all__ = ["OnnxBlock", "import_model"]
 
@@ -38,12 +39,12 @@ class OnnxBlock(HybridBlock):
         return super().__call__(*args) if args else self._run()  # a graph of constants has no inputs
 
     def _run(self, *args, **kwargs):
-        values = list(_values_in(args))
+        values = list(values_in(args))
         if values and isinstance(values[0], sym_module.Symbol) and not _core.is_tracing():
             outputs, _ = self._program.symbol({})
             return outputs(**dict(zip(self.input_names, values)))
         parameters = [p.data() for p in self._reg_params.values()]
-        return self._program(values, parameters, bool(values) and _is_numpy(values[0]))
+        return self._program(values, parameters, bool(values) and is_numpy(values[0]))
 
     def _collect_params_with_prefix(self, prefix=""):
         return {f"{prefix}.{name}" if prefix else name: parameter for name, parameter in self._reg_params.items()}

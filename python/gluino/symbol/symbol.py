@@ -4,6 +4,7 @@ from ..attribute import current as _attr_scope
 from ..base import NotImplementedForSymbol, as_dtype, dtype_name
 from ..executor import Executor
 from ..ndarray.ndarray import Readable
+from ..util import is_np_shape
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace", "eye", "array",
            "concatenate", "split_v2", "zeros_like", "ones_like", "pow", "power", "maximum", "minimum", "hypot", "waitall", "moveaxis",
@@ -159,22 +160,27 @@ class Symbol(Readable, _core.SymbolBase):
 
     def infer_shape(self, *args, **kwargs):
         """(shapes of arguments, of outputs, of auxiliary states) from some known ones; three None when not all follow."""
-        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), True)
-        if any(shape is None or 0 in shape for shapes in found for shape in shapes):
+        unknown = -1 if is_np_shape() else 0
+        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), unknown)
+        if any(shape is None or unknown in shape for shapes in found for shape in shapes):
             return None, None, None
         return tuple(found)
 
     def infer_shape_partial(self, *args, **kwargs):
-        """The same with () and 0 for what does not follow."""
-        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), True)
-        return tuple([() if shape is None else shape for shape in shapes] for shapes in found)
+        """The same with () and 0 for what does not follow, None and -1 with np_shape()."""
+        unknown, nothing = (-1, None) if is_np_shape() else (0, ())
+        found = _core.sym_infer_shape(self, self._known(args, kwargs, tuple), unknown)
+        return tuple([nothing if shape is None else shape for shape in shapes] for shapes in found)
 
     def infer_type(self, *args, **kwargs):
-        """(dtypes of arguments, of outputs, of auxiliary states)."""
-        found = _core.sym_infer_type(self, self._known(args, kwargs, dtype_name))
-        return tuple([as_dtype(name) for name in names] for names in found)
+        """(dtypes of arguments, of outputs, of auxiliary states) from some known ones; three None when not all follow."""
+        found = self.infer_type_partial(*args, **kwargs)
+        return (None, None, None) if any(None in types for types in found) else found
 
-    infer_type_partial = infer_type
+    def infer_type_partial(self, *args, **kwargs):
+        """The same with None for what does not follow."""
+        found = _core.sym_infer_type(self, self._known(args, kwargs, dtype_name), True)
+        return tuple([name if name is None else as_dtype(name) for name in names] for names in found)
 
     # ---- files
 

@@ -9,6 +9,7 @@
 #include "gluino/autograd.h"
 #include "gluino/block.h"
 #include "gluino/op.h"
+#include "gluon/block/absent_label.h"
 #include "gluon/block/parameter_names.h"
 #include "graph/interpret.h"
 #include "graph/trace.h"
@@ -112,8 +113,6 @@ void HybridBlock::save(const std::string& path) {
 using NameSet = std::unordered_set<std::string_view>;
 static NameSet set_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
-static bool looks_like_label(const std::string& name) { return name == "label" || name.ends_with("_label"); }
-
 SymbolBlock::SymbolBlock(Symbol outputs, std::vector<std::string> inputs, const NamedTensors& parameters)
     : symbol_(std::move(outputs)), inputs_(std::move(inputs)) {
   add_parameters(parameters, false);
@@ -136,7 +135,7 @@ void SymbolBlock::add_parameters(const NamedTensors& parameters, bool take) {
     if (known_inputs.contains(name)) continue;
     const bool is_state = known_states.contains(name);
     const Tensor* value = given.find_spelled(name);
-    if (!value && looks_like_label(name)) continue;  // see absent_label
+    if (!value && looks_like_label(name)) continue;  // see add_absent_labels
     ParameterOptions options{
         .grad_req = is_state || looks_like_label(name) ? GradReq::null : GradReq::write, .is_state = is_state, .differentiable = !is_state};
     if (value) {
@@ -197,19 +196,6 @@ std::unique_ptr<SymbolBlock> SymbolBlock::read(const std::string& bytes, const s
   return std::make_unique<SymbolBlock>(Symbol::from_json(entry("symbol.json"), what), inputs, read_params(entry("model.params"), what));
 }
 
-// A label that nobody gave does not matter for what the network predicts, but must have a shape: zeros. One number per row is made of
-// the first input, so that a program that was traced for one batch holds for the others.
-static Tensor absent_label(const std::string& name, const std::optional<Shape>& shape, const Tensors& inputs, const Shape& first) {
-  if (!shape || !shape->is_known()) return sym::var(name);
-  if (shape->ndim() == 1 && first.ndim() > 0 && first[0] == (*shape)[0] && first.elements() > 0) {
-    const Tensor rows = gluino::call("Reshape", {inputs[0]}, {{"shape", Shape{0, -1}}});
-    const Tensor column = gluino::call("slice_axis", {rows}, {{"axis", int64_t{1}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
-    return zeros_like(gluino::call("Reshape", {column}, {{"shape", Shape{-1}}})).astype(DType::float32);
-  }
-  for (const Tensor& t : inputs) (void)t.shape();  // other inputs need another program
-  return zeros(*shape);
-}
-
 Tensors SymbolBlock::forward(const Tensors& inputs) {
   if (inputs.size() != inputs_.size())
     raise<UserError>("SymbolBlock: {} inputs were given, {} are needed: {}", inputs.size(), inputs_.size(), fmt::join(inputs_, ", "));
@@ -235,10 +221,9 @@ Tensors SymbolBlock::forward(const Tensors& inputs) {
       Parameter& p = *found->second;
       if (!p.is_initialized() && node.outputs[0].shape && node.outputs[0].shape->is_known()) p.complete(*node.outputs[0].shape);
       tensors[node.name] = p.data();
-    } else if (looks_like_label(node.name)) {
-      tensors[node.name] = absent_label(node.name, node.outputs[0].shape, inputs, inputs.empty() ? Shape() : peek_shape(inputs[0]));
     }
   }
+  add_absent_labels(graph, inputs, tensors);
   return interpret(graph, bind_variables(graph, tensors, "SymbolBlock"));
 }
 

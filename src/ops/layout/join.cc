@@ -38,12 +38,35 @@ static Shape concat_shape(std::span<const Shape> in, int dim) {
   }
   return out;
 }
+// Inputs of one rank share every extent but that along `apart` (none with -1), where one of them or `joined` knows it.
+static void share_extents(OptionalShapes& in, const std::optional<Shape>& joined, int apart) {
+  std::optional<Shape> common = joined;
+  for (const auto& s : in) {
+    if (!s) continue;
+    if (!common) common = Shape::filled(s->ndim(), Shape::kUnknown);
+    if (common->ndim() != s->ndim()) return;  // the shape rule says so
+    for (int i = 0; i < s->ndim(); ++i)
+      if ((*common)[i] == Shape::kUnknown) (*common)[i] = (*s)[i];
+  }
+  if (!common) return;
+  for (auto& s : in) {
+    if (!s) s = Shape::filled(common->ndim(), Shape::kUnknown);
+    for (int i = 0; i < s->ndim(); ++i)
+      if (i != apart && (*s)[i] == Shape::kUnknown) (*s)[i] = (*common)[i];
+  }
+}
+
 GLUINO_OP(Concat, ConcatAttrs) {
   op.doc("Joins tensors along an axis.")
       .alias("concat", "_rnn_param_concat")
       .variadic("data")
       .dtypes(DTypeSet::any)
       .shape([](const ConcatAttrs& a, std::span<const Shape> in) { return concat_shape(in, a.dim); })
+      .complete([](const ConcatAttrs& a, OptionalShapes& in, const OptionalShapes& out) {
+        const auto known = std::find_if(in.begin(), in.end(), [](const auto& s) { return s.has_value(); });
+        if (known == in.end() && !out[0]) return;
+        share_extents(in, out[0], normalize_axis(a.dim, out[0] ? *out[0] : **known));
+      })
       .kernel([](const ConcatAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.dim, k.out().shape());
         const AxisSplit whole(k.out().shape(), axis);
@@ -119,6 +142,11 @@ GLUINO_OP(stack, StackAttrs) {
         Shape out = in[0];
         out.insert(stack_axis(a, in[0]), static_cast<int64_t>(in.size()));
         return out;
+      })
+      .complete([](const StackAttrs& a, OptionalShapes& in, const OptionalShapes& out) {
+        std::optional<Shape> one = out[0];
+        if (one && one->ndim() > 0) one->erase(normalize_axis(a.axis, *one));
+        share_extents(in, one, -1);
       })
       .kernel([](const StackAttrs& a, KernelContext& k) {
         const AxisSplit whole(k.out().shape(), stack_axis(a, k.in(0).shape()));

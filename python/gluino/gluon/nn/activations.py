@@ -1,6 +1,6 @@
 """Activations as blocks."""
 from ... import initializer
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 
 __all__ = ["Activation", "LeakyReLU", "PReLU", "ELU", "SELU", "Swish", "SiLU", "GELU"]
 

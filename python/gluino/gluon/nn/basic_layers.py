@@ -3,7 +3,8 @@ import warnings
 
 import numpy as _np
 
-from ..block import Block, HybridBlock
+from ..block import Block
+from ..hybrid_block import HybridBlock
 
 __all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "BatchNormReLU", "SyncBatchNorm", "InstanceNorm", "LayerNorm", "GroupNorm",
            "Embedding", "Flatten", "Lambda", "HybridLambda", "Identity", "Concatenate", "HybridConcatenate"]

@@ -1,5 +1,5 @@
 """Convolution and pooling layers: one class each for 1, 2 and 3 axes, made from one definition."""
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 from .basic_layers import _activation
 
 __all__ = ["Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "MaxPool1D", "MaxPool2D", "MaxPool3D",

@@ -2,7 +2,8 @@
 from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
-from ..block import Block, HybridBlock
+from ..block import Block
+from ..hybrid_block import HybridBlock
 
 __all__ = ["RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell", "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell",
            "ModifierCell", "ZoneoutCell", "ResidualCell", "BidirectionalCell"]

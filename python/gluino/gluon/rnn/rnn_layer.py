@@ -1,6 +1,6 @@
 """RNN, LSTM and GRU: whole layers by the fused operator."""
 from ... import _core, ndarray as nd
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 from .rnn_cell import OpenState, has_open_batch
 
 __all__ = ["RNN", "LSTM", "GRU"]

@@ -1,5 +1,5 @@
 """Convolutions that read their input at learnt places (Dai et al., 2017; Zhu et al., 2018)."""
-from ...block import HybridBlock
+from ...hybrid_block import HybridBlock
 from ...nn.activations import Activation
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]

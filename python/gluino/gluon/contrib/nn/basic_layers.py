@@ -1,6 +1,7 @@
 """Contributed layers."""
 from ...nn import Concatenate as Concurrent, HybridConcatenate as HybridConcurrent, Identity, SyncBatchNorm
-from ...block import Block, HybridBlock
+from ...block import Block
+from ...hybrid_block import HybridBlock
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "SparseEmbedding", "SyncBatchNorm", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"]
 

@@ -2,7 +2,8 @@
 import random as _random
 
 from .... import image, ndarray as nd
-from ...block import Block, HybridBlock
+from ...block import Block
+from ...hybrid_block import HybridBlock
 from ...nn import HybridSequential, Sequential
 
 __all__ = ["Compose", "HybridCompose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "CropResize",

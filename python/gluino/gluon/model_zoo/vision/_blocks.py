@@ -1,5 +1,5 @@
 """What several networks of the zoo share."""
-from ...block import HybridBlock
+from ...hybrid_block import HybridBlock
 from ... import nn
 
 __all__ = ["Features", "sequence"]

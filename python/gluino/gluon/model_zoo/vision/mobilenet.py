@@ -1,5 +1,5 @@
 """MobileNet v1 and v2."""
-from ...block import HybridBlock
+from ...hybrid_block import HybridBlock
 from ... import nn
 from ..model_store import with_weights
 from ._blocks import Features

@@ -1,5 +1,5 @@
 """ResNet v1 and v2 (He et al., 2015 and 2016)."""
-from ...block import HybridBlock
+from ...hybrid_block import HybridBlock
 from ... import nn
 from ..model_store import with_weights
 
