@@ -54,8 +54,14 @@ bool Connection::read_more() {
   static thread_local std::string buffer(kReadAtOnce, '\0');
   const Stream::Result result = stream_->read(buffer.data(), buffer.size());
   if (result.status == Stream::Status::closed) {
-    close();
-    return false;
+    is_readable_ = false;
+    if (state_ != State::head && state_ != State::body) {
+      close();
+      return false;
+    }
+    if (!exchange_) exchange_ = std::make_shared<Exchange>(loop_, *this, loop_.front().budget);
+    refuse(error_response(400, "the request ends before it is complete"), false);
+    return true;
   }
   in_.append(buffer, 0, result.bytes);
   // Events come when something changes: fewer bytes than there was room for means that there are no more.

@@ -29,12 +29,16 @@ class TlsStream final : public Stream {
   }
   Result read(char* to, size_t size) override {
     size_t n = 0;
-    return result(SSL_read_ex(ssl_.get(), to, size, &n), n);
+    ERR_clear_error();
+    const int ok = SSL_read_ex(ssl_.get(), to, size, &n);
+    return result(ok, n);
   }
   Result write(const char* from, size_t size) override {
     if (size == 0) return {Status::done, 0};
     size_t n = 0;
-    return result(SSL_write_ex(ssl_.get(), from, size, &n), n);
+    ERR_clear_error();
+    const int ok = SSL_write_ex(ssl_.get(), from, size, &n);
+    return result(ok, n);
   }
   bool may_have_more() const override { return true; }
 

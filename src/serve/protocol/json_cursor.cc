@@ -56,30 +56,29 @@ void JsonCursor::end() {
   if (at_ != end_) fail("something follows the end");
 }
 
-void JsonCursor::skip_string() {
+// Moves behind a string, and says whether it is as it stands: without escapes and in ASCII. The others are checked by the library.
+bool JsonCursor::skip_string() {
   if (!take('"')) fail("a string is needed here");
+  const char* const from = at_ - 1;
+  bool is_plain = true;
   for (; at_ < end_ && *at_ != '"'; ++at_) {
-    if (*at_ == '\\') ++at_;
-    if (at_ < end_ && static_cast<unsigned char>(*at_) < ' ') fail("a string has control characters");
+    const auto c = static_cast<unsigned char>(*at_);
+    is_plain = is_plain && c != '\\' && c < 128;
+    if (c < ' ') fail("a string has control characters");
+    if (c == '\\' && at_ + 1 < end_) ++at_;
   }
-  if (at_ >= end_) {
-    at_ = end_;
-    fail("a string does not end");
-  }
+  if (at_ >= end_) fail("a string does not end");
   ++at_;
+  if (!is_plain && !nlohmann::json::accept(from, at_)) fail("a string has a wrong escape, or is not UTF-8");
+  return is_plain;
 }
 
 std::string JsonCursor::string(const char* what) {
   blanks();
   if (at_ == end_ || *at_ != '"') fail(fmt::format("{} must be a string", what));
-  const char* from = at_;
-  skip_string();
-  const std::string_view inside(from + 1, static_cast<size_t>(at_ - from - 2));
-  const bool is_plain = std::all_of(inside.begin(), inside.end(), [](unsigned char c) { return c != '\\' && c < 128; });
-  if (is_plain) return std::string(inside);
-  const auto parsed = nlohmann::json::parse(from, at_, nullptr, false);  // escapes, and whether it is UTF-8
-  if (!parsed.is_string()) fail("a string has a wrong escape, or is not UTF-8");
-  return parsed.get<std::string>();
+  const char* const from = at_;
+  if (skip_string()) return {from + 1, at_ - 1};
+  return nlohmann::json::parse(from, at_).get<std::string>();
 }
 
 template <class T>

@@ -51,7 +51,7 @@ class JsonCursor {
   bool take(char c);  // if it comes next, after blanks
   void blanks();
   [[noreturn]] void fail(const std::string& message) const;
-  void skip_string();
+  bool skip_string();
   template <class T>
   void numbers_of(const std::string& what, int64_t count, T* to);
   template <class T>
