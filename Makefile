@@ -42,10 +42,10 @@ test-bindings: build
 	@tools/setup.sh bindings
 	@bindings/test.sh $(BUILD)
 
-# The command line and its page, with a browser to see it in.
+# The command line and its page, and the server's, with a browser to see it in.
 test-page: build
 	@tools/setup.sh page
-	@cd $(BUILD) && ctest --output-on-failure -R '^cli$$'
+	@cd $(BUILD) && ctest --output-on-failure -R '^(cli|serve)$$'
 
 # Tables beside the peers, in build/bench; docs/performance.md says how to read them. BENCH_FLAGS="--only mlp_b1 --rounds 3"
 bench: setup

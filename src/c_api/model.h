@@ -2,6 +2,7 @@
 #pragma once
 #include "c_api/handles.h"
 #include "gluino/block.h"
+#include "gluon/block/description.h"
 
 namespace gluino::onnx {
 class Program;
@@ -10,15 +11,8 @@ class Program;
 namespace gluino::c_api {
 
 struct Model {
-  // What is known of an input or output before anything runs.
-  struct Value {
-    std::string name;
-    std::optional<DType> dtype;
-    std::optional<Shape> shape;  // Shape::kUnknown for an extent that may change from call to call
-  };
-  struct Description {
-    std::vector<Value> inputs, outputs;
-  };
+  using Value = ValueDescription;
+  using Description = ModelDescription;
 
   std::unique_ptr<HybridBlock> block;
   std::vector<std::string> input_names, output_names;

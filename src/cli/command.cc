@@ -9,6 +9,7 @@ Option Option::type(const std::string& name) { return option_->type_name(name), 
 Option Option::choices(const std::vector<std::string>& values) { return option_->check(CLI::IsMember(values)), *this; }
 Option Option::between(double low, double high) { return option_->check(CLI::Range(low, high)), *this; }
 Option Option::positive() { return option_->check(CLI::PositiveNumber), *this; }
+Option Option::several() { return option_->expected(1, -1), *this; }
 Option Option::by_commas() { return option_->delimiter(','), *this; }
 Option Option::with_default() { return option_->capture_default_str(), *this; }
 

@@ -22,6 +22,7 @@ class Option {
   Option choices(const std::vector<std::string>& values);
   Option between(double low, double high);
   Option positive();
+  Option several();       // for one that is given by its place: all that stand there
   Option by_commas();     // several values may stand in one argument
   Option with_default();  // --help shows the value that it has now
 
@@ -79,6 +80,7 @@ void add_draw(Commands& commands);
 void add_convert(Commands& commands);
 void add_diff(Commands& commands);
 void add_verify(Commands& commands);
+void add_serve(Commands& commands);
 void add_faces(Commands& commands);
 void add_operators(Commands& commands);
 void add_demo(Commands& commands);

@@ -45,9 +45,10 @@ std::string find_params(const std::string& symbol_path) {
 std::string only_symbol_in(const std::string& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().string().ends_with(kSymbolEnding)) found.push_back(entry.path().string());
+    if (entry.path().string().ends_with(kSymbolEnding) || entry.path().extension() == ".gluino") found.push_back(entry.path().string());
   std::sort(found.begin(), found.end());
-  if (found.empty()) raise<SystemError>("'{}' is a folder without a model: it holds no file that ends in {}", folder, kSymbolEnding);
+  if (found.empty())
+    raise<SystemError>("'{}' is a folder without a model: it holds no file that ends in {} or .gluino", folder, kSymbolEnding);
   if (found.size() > 1) raise<UsageError>("'{}' is a folder of several models; name one: {}", folder, fmt::join(found, ", "));
   return found[0];
 }
