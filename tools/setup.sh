@@ -8,6 +8,7 @@ mkdir -p "$(dirname "$0")/../build"
 packages=(g++ clang-19 llvm-19-dev cmake ninja-build ccache pkg-config clang-format python3
   libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
   libxxhash-dev zlib1g-dev libzip-dev libjpeg62-turbo-dev libpng-dev libgtest-dev libbenchmark-dev libonnx-dev libprotobuf-dev libssl-dev
+  libopenmpi-dev openmpi-bin
   python3-dev pybind11-dev python3-numpy python3-pil python3-pytest python3-setuptools python3-wheel python3-pip python3-onnx
   libffi-platypus-perl)
 if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch); fi

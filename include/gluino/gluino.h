@@ -4,6 +4,7 @@
 #include "gluino/block.h"
 #include "gluino/control_flow.h"
 #include "gluino/data.h"
+#include "gluino/distributed.h"
 #include "gluino/estimator.h"
 #include "gluino/functions.h"
 #include "gluino/hybrid.h"

@@ -65,6 +65,8 @@ struct RowCall {
 
 // Each is empty for operators that are nothing of the kind.
 struct CompilerRules {
+  // Running it does more than to compute its outputs, and all that do so must run in their order: messages to other processes.
+  bool has_effect = false;
   std::function<MatrixProduct(const void* attrs)> matrix_product;
   // Output 0 is input 0 with its axes in this order.
   std::function<Shape(const void* attrs, const Shape& in)> permutation;
@@ -94,6 +96,7 @@ class RulesBuilder {
  public:
   explicit RulesBuilder(OpBuilder<A>& op) { op.compiler_rules(rules_); }
 
+  RulesBuilder& effect() { return rules_->has_effect = true, *this; }
   template <class F>
   RulesBuilder& matrix_product(F f) {
     return set(&CompilerRules::matrix_product, f);

@@ -1,10 +1,22 @@
 #include "passes/eliminate_dead.h"
 
+#include "dispatch/compiler_rules.h"
+
 namespace gluino {
+
+// Through bodies of control flow, whatever their depth.
+static bool acts(const OpDef& op, const Attrs& attrs) {
+  if (rules_of(&op).has_effect) return true;
+  if (!op.has_subgraphs()) return false;
+  for (const Symbol& body : op.subgraphs_of(attrs.get()))
+    for (const Graph::Node& node : body.graph().nodes)
+      if (node.op && acts(*node.op, node.attrs)) return true;
+  return false;
+}
 
 bool has_effect(const Graph::Node& node) {
   if (!node.op) return false;
-  if (node.op->draws_random(node.attrs)) return true;
+  if (node.op->draws_random(node.attrs) || acts(*node.op, node.attrs)) return true;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     if (node.op->is_state_input(node.attrs, i)) return true;
   return false;

@@ -1,0 +1,76 @@
+// Engine: one thread that does all collectives of this process, in the order in which they were asked for, each after all ranks have agreed
+// that they are at the same one.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "distributed/transport.h"
+#include "gluino/error.h"
+
+namespace gluino::distributed {
+
+class Engine {
+ public:
+  static Engine& get();  // the process's; joins the world
+  static bool is_started();
+
+  const Transport& transport() const { return transport_; }
+  int rank() const { return transport_.rank; }
+  int size() const { return transport_.size; }
+
+  // A collective that was asked for. Copies are the same one.
+  class Ticket {
+   public:
+    void wait() const;  // until it is done; raises what went wrong
+    bool is_done() const;
+
+   private:
+    friend class Engine;
+    struct State;
+    std::shared_ptr<State> state_;
+  };
+  // `what` must be the same on all ranks: "all_reduce sum of float32 (3, 4)". `work` runs on the engine's thread.
+  Ticket submit(std::string what, std::function<void()> work);
+  void run(std::string what, std::function<void()> work) { submit(std::move(what), std::move(work)).wait(); }
+
+  // For `work`: until the request is over; raises when other ranks do not come in time.
+  void complete(Request request);
+
+  void set_timeout(double seconds);
+  double timeout() const { return timeout_.load(); }
+  void finish();
+  [[noreturn]] void abort(int code);
+
+ private:
+  Engine();
+  void serve();
+  void agree(const std::string& what);
+  [[noreturn]] void raise_mismatch();
+  [[noreturn]] void raise_timeout();
+  void pause(int polls);
+  void answer_questions();
+  void write_status(const char* verb);
+  void leave_at_exit();
+
+  const Transport& transport_;
+  std::atomic<double> timeout_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Ticket> waiting_;
+  bool finished_ = false;
+  std::string broken_;           // why nothing can be sent any more
+  std::atomic<int> callers_{0};  // threads in wait()
+  // Of the engine's thread:
+  uint64_t number_ = 0;  // of the collective at work
+  std::string what_, status_;
+  std::chrono::steady_clock::time_point deadline_, last_served_;
+};
+
+}  // namespace gluino::distributed

@@ -1,0 +1,45 @@
+// A job whose last rank goes wrong: faulty_ranks HOW. Every rank prints what it was told, and how long after the fault.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "gluino/distributed.h"
+#include "gluino/op.h"
+
+using namespace gluino;
+namespace dist = gluino::distributed;
+
+static void go_wrong(const std::string& how) {
+  if (how == "kill") std::raise(SIGKILL);
+  if (how == "stop") std::raise(SIGSTOP);
+  if (how == "segfault") std::raise(SIGSEGV);
+  if (how == "exit") std::exit(3);
+  if (how == "return") return;
+  if (how == "throw") throw UserError("the last rank has had enough");
+  if (how == "abort") dist::abort("the last rank has had enough");
+  if (how == "shape") dist::all_reduce(zeros({3, 4}));
+  if (how == "dtype") dist::all_reduce(zeros({4}, DType::float64));
+  if (how == "order") dist::broadcast(zeros({4}));
+  if (how == "sleep") std::this_thread::sleep_for(std::chrono::seconds(3600));
+}
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
+  dist::init();
+  for (int i = 0; i < 5; ++i) dist::all_reduce(ones({4}));
+  const bool is_faulty = dist::rank() == dist::size() - 1;
+  if (is_faulty && how == "return") return 0;
+  try {
+    if (is_faulty && how != "nothing") go_wrong(how);
+    for (int i = 0; i < 5; ++i) dist::all_reduce(ones({4}));
+  } catch (const Error& e) {
+    if (how == "throw") throw;
+    std::printf("rank %d was told: %s\n", dist::rank(), e.what());
+    std::fflush(stdout);
+    return 1;
+  }
+  std::printf("rank %d is done\n", dist::rank());
+  return 0;
+}
