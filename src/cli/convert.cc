@@ -60,7 +60,8 @@ std::vector<std::string> write_model(const RewrittenModel& model, const ConvertO
 
 int convert(const ConvertOptions& options, bool json) {
   Json report{{"from", options.model.path}, {"written", Json::array()}};
-  const std::optional<DType> dtype = options.dtype.empty() ? std::nullopt : std::optional(parse_dtype(options.dtype));
+  std::optional<DType> dtype;
+  if (!options.dtype.empty()) dtype = parse_dtype(options.dtype);
   if (holds_arrays_alone(options.model.path) || is_for_arrays(options.output)) {
     if (options.fold_batch_norm)
       raise<UsageError>("--fold-batch-norm: arrays alone have no batch norms; give a model, and a name to write one to");

@@ -93,9 +93,11 @@ struct DeformablePoolingAttrs : PositionAttrs {
 Shape pooled_shape(const PositionAttrs& a, const Shape& data, const Shape& rois) {
   check_pixels(data);
   if (rois.ndim() != 2 || rois[1] != 5) raise<ShapeError>("rois have shape {}, but (regions, 5) is needed: image, x0, y0, x1, y1", rois);
-  constexpr int64_t most = 1 << 12;
-  for (int64_t n : {a.pooled_size, a.output_dim, a.groups(), a.parts(), a.sample_per_part})
+  constexpr int64_t most = 1 << 12, most_samples = 64;
+  for (int64_t n : {a.pooled_size, a.output_dim, a.groups(), a.parts()})
     if (n < 1 || n > most) raise<AttrError>("sizes and counts are 1 to {}, but one is {}", most, n);
+  if (a.sample_per_part < 1 || a.sample_per_part > most_samples)  // its square is read for every cell
+    raise<AttrError>("sample_per_part is 1 to {}, but it is {}", most_samples, a.sample_per_part);
   const int64_t channels = a.output_dim * a.groups() * a.groups();
   if (data[1] != channels)
     raise<ShapeError>("data has shape {}, but {} channels are needed: output_dim * group_size * group_size", data, channels);
