@@ -14,12 +14,23 @@ class RefCounted {
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() const {
     // Sole owner: nobody else can touch the count any more, so the atomic subtraction is not needed.
-    if (count_.load(std::memory_order_acquire) == 1 || count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    const bool is_alone = !is_watched_.load(std::memory_order_relaxed) && count_.load(std::memory_order_acquire) == 1;
+    if (is_alone || count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  // Somebody without a share will ask whether the object is still there; called by one who has a share.
+  void watch() const { is_watched_.store(true, std::memory_order_relaxed); }
+  // A share of a watched object, unless its last one is gone. The caller sees to it that the memory is still there.
+  bool retain_if_alive() const {
+    int count = count_.load(std::memory_order_relaxed);
+    while (count > 0)
+      if (count_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) return true;
+    return false;
   }
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
  private:
   mutable std::atomic<int> count_{0};
+  mutable std::atomic<bool> is_watched_{false};
 };
 
 // Overloaded for types that are incomplete where a Ref to them is copied.

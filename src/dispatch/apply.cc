@@ -243,8 +243,8 @@ Tensors run_composition(const OpDef& op, std::span<const Tensor> inputs, const A
 // A shape-only change shares its input's memory; where there is none to share, a link does the same.
 class ReshapeLink final : public OperatorLink {
  public:
-  ReshapeLink(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs)
-      : OperatorLink(inputs[0]), op_(op), attrs_(attrs), rest_(inputs.begin() + 1, inputs.end()) {}
+  ReshapeLink(const OpDef& op, const Attrs& attrs, const Tensor& base, Holds holds, std::span<const Tensor> rest)
+      : OperatorLink(base, holds), op_(op), attrs_(attrs), rest_(rest.begin(), rest.end()) {}
   Tensor project(const Tensor& base) const override {
     const RecordingAs scope(is_recorded_);
     Tensors inputs{base};
@@ -266,7 +266,11 @@ class ReshapeLink final : public OperatorLink {
   Tensors rest_;
 };
 void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, Tensors& outputs) {
-  if (op.is_view) impl_of(outputs[0]).view = make_ref<ReshapeLink>(op, attrs, inputs);
+  if (!op.is_view) return;
+  detail::TensorImpl& view = impl_of(outputs[0]);
+  const bool is_recorded = view.autograd || view.symbolic;
+  const Tensor base = is_recorded ? inputs[0] : base_off_tape(inputs[0]);
+  if (base.defined()) view.view = make_ref<ReshapeLink>(op, attrs, base, holds_of(base, is_recorded), inputs.subspan(1));
 }
 
 // Inside a catch block: throws what a call raised with the operator's name before it.
@@ -324,7 +328,7 @@ Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attr
     }
     run_eager(op, inputs, attrs, outputs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, outputs);
-    if (op.is_view && may_be_rebound(inputs[0])) link_view(op, attrs, inputs, outputs);
+    if (op.is_view && may_be_linked(inputs[0])) link_view(op, attrs, inputs, outputs);
     return outputs;
   } catch (...) {
     fail_call(op);

@@ -220,7 +220,7 @@ Tensor gather(const Tensor& data, const Plan& p) {
 // A run of leading rows shares memory with its source; where there is none to share, a link does the same.
 class SliceLink final : public OperatorLink {
  public:
-  SliceLink(Tensor base, Plan plan) : OperatorLink(std::move(base)), plan_(std::move(plan)) {}
+  SliceLink(const Tensor& base, Holds holds, Plan plan) : OperatorLink(base, holds), plan_(std::move(plan)) {}
   Tensor project(const Tensor& base) const override {
     const RecordingAs scope(is_recorded_);
     return basic_part(base, plan_);
@@ -238,9 +238,11 @@ class SliceLink final : public OperatorLink {
   bool depends_on_shape() const override { return true; }
   static Tensor linked_part(const Tensor& base, const Plan& plan) {
     const Tensor part = basic_part(base, plan);
-    const bool is_linked = !is_plain(base) || may_be_rebound(base);
-    if (is_linked && !is_empty(plan) && contiguous_offset(plan) && !part.is_same(base))
-      impl_of(part).view = make_ref<SliceLink>(base, plan);
+    const bool is_linked = !is_plain(base) || may_be_linked(base);
+    if (!is_linked || is_empty(plan) || !contiguous_offset(plan) || part.is_same(base)) return part;
+    const bool is_recorded = impl_of(part).autograd || part.is_symbolic();
+    const Tensor held = is_recorded ? base : base_off_tape(base);
+    if (held.defined()) impl_of(part).view = make_ref<SliceLink>(held, holds_of(held, is_recorded), plan);
     return part;
   }
 

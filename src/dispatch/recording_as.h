@@ -19,8 +19,26 @@ class RecordingAs {
 // How often pause() is in force inside a record() of this thread.
 int& pauses_under_way();
 
-// Whether a concrete tensor may be rebound to other memory while views of it are in use: then they need a link to it.
-inline bool may_be_rebound(const Tensor& t) { return mode().recording || pauses_under_way() > 0 || impl_of(t).autograd; }
+// A concrete tensor may be rebound to other memory while views of it are in use, so they need a link to it. Only a view of a view of a
+// view and so on has none: a loop that makes one of its last one must not keep them all.
+inline bool may_be_linked(const Tensor& base) {
+  constexpr int most = 32;
+  int depth = 0;
+  for (const detail::TensorImpl* t = &impl_of(base); t && t->view; t = t->view->kept_base())
+    if (++depth == most) return mode().recording && impl_of(base).autograd;
+  return true;
+}
+
+// A view off the tape of something on it is made of another handle of the same memory, so that it keeps nothing that was recorded.
+// Null where that cannot be had: then only the memory is shared.
+inline Tensor base_off_tape(const Tensor& base) {
+  if (!impl_of(base).view || !impl_of(base).autograd) return base;
+  return impl_of(base).view->replay() ? base.detach() : Tensor();
+}
+// What is on the tape, or a value of a trace, keeps its base. So does a view of a view, which has a link of its own.
+inline ViewLink::Holds holds_of(const Tensor& base, bool is_recorded) {
+  return is_recorded || mode().tracing || base.is_symbolic() || impl_of(base).view ? ViewLink::Holds::base : ViewLink::Holds::anchor;
+}
 
 // A view that is an operator of its base.
 class OperatorLink : public ViewLink {

@@ -171,11 +171,13 @@ static void check_view_update(const ViewLink& link) {
 // The base of a view takes the view's new value. In memory the two stay one: what is written there later reaches both.
 static void replace_base(detail::TensorImpl& view, const Tensor& value) {
   ViewLink& link = *view.view;
-  replace_value(link.base, link.embed(link.base, value));
-  link.seen = impl_of(link.base).version;
+  Tensor base = link.base();
+  if (!base.defined()) return;
+  replace_value(base, link.embed(base, value));
+  link.set_current();
   if (view.symbolic) return;
   const RecordingAs scope(false);
-  const Tensor place = link.project(link.base);
+  const Tensor place = link.project(base);
   view.storage = impl_of(place).storage;
   view.data = impl_of(place).data;
 }

@@ -257,7 +257,7 @@ static void put_value(const Tensor& symbolic, const Tensor& value) {
   to.data = from.data;
   to.autograd = from.autograd;
   to.is_made_in_trace = false;  // it has an owner
-  ++to.version;
+  to.next_version();
 }
 
 // As the update in forward did: a recorded one puts the target where the value is on the tape, or takes it off; one under pause()

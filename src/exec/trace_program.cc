@@ -159,7 +159,8 @@ class ProgramTracer final : public Tracer {
       o.views.insert(o.views.begin(), std::move(view));
       o.depends_on_shape |= link->depends_on_shape();
       o.is_detached |= dynamic_cast<const autograd::DetachLink*>(link.get()) != nullptr;
-      o.root = link->base;
+      o.root = link->base();
+      if (!o.root.defined()) return {};
     }
     return o;
   }

@@ -1,11 +1,16 @@
 // TensorImpl: what a Tensor handle points to. Concrete tensors have storage; symbolic ones have a SymbolicValue.
 #pragma once
+#include <atomic>
 #include <functional>
 
 #include "gluino/tensor.h"
 #include "tensor/storage.h"
 
 namespace gluino {
+
+namespace detail {
+class TensorImpl;
+}
 
 // A value of a graph under construction; src/graph derives from it.
 class SymbolicValue : public RefCounted {
@@ -22,18 +27,39 @@ class AutogradEntry : public RefCounted {
   virtual bool has_own_gradient() const = 0;  // attach_grad() was called
 };
 
-// How a view of a tensor without memory of its own (symbolic, or on the tape) stays in step with its base: an in-place
-// update of either side reaches the other, as it does when they share memory.
+// What outlives a tensor and tells whether it is still there, for those who must not keep it.
+class TensorAnchor : public RefCounted {
+ public:
+  explicit TensorAnchor(detail::TensorImpl& t);
+  Tensor lock() const;  // null when it is gone
+  void let_go();        // by the tensor's destructor
+  std::atomic<uint64_t> version;
+
+ private:
+  detail::TensorImpl* tensor_;
+};
+
+// How a view stays in step with its base where they do not share memory for good, because the base is symbolic or may be rebound while
+// operators are recorded: an in-place update of either side reaches the other.
 class ViewLink : public RefCounted {
  public:
-  explicit ViewLink(Tensor b);
-  Tensor base;
-  uint64_t seen;                                                            // the base's version when the view was last computed
+  // A view on the tape keeps its base, as the tape does. One off the tape must not: with the base it would keep all that was recorded.
+  enum class Holds { base, anchor };
+  ViewLink(const Tensor& base, Holds holds);
+  Tensor base() const;                          // null when nobody else had it and it is gone
+  const detail::TensorImpl* kept_base() const;  // null where the view does not keep it
+  bool is_current() const;                      // the base has not been rebound since the view was computed
+  void set_current();
   virtual Tensor project(const Tensor& base) const = 0;                     // the view's value
   virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;  // the base's value after the view took `value`
   // Makes the same view of another base, without this link; empty where it needs more than the base.
   virtual std::function<Tensor(const Tensor& base)> replay() const = 0;
   virtual bool depends_on_shape() const { return false; }  // such a view is right for bases of the same shape only
+
+ private:
+  Tensor kept_;
+  Ref<TensorAnchor> anchor_;
+  uint64_t seen_;  // the base's version when the view was last computed
 };
 
 // What a trace must know of the tensors that its thread handles. Set while user code is being traced.
@@ -59,8 +85,17 @@ class TensorImpl final : public RefCounted {
   Ref<AutogradEntry> autograd;
   Ref<SymbolicValue> symbolic;
   Ref<ViewLink> view;
-  uint64_t version = 0;   // how often the tensor took another value by rebinding
-  bool is_made_in_trace;  // by user code while it was traced: nobody else has it
+  Ref<TensorAnchor> anchor;  // of those who watch it
+  uint64_t version = 0;      // how often the tensor took another value by rebinding
+  bool is_made_in_trace;     // by user code while it was traced: nobody else has it
+
+  ~TensorImpl() override {
+    if (anchor) anchor->let_go();
+  }
+  void next_version() {
+    ++version;
+    if (anchor) anchor->version = version;
+  }
 };
 
 }  // namespace detail
@@ -69,7 +104,6 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device);             
 Tensor make_view(const Tensor& base, const Shape& shape, int64_t element_offset);  // shares the storage, not the tape
 Tensor make_shape_only(const Shape& shape, DType dtype, Device device);
 inline detail::TensorImpl& impl_of(const Tensor& t) { return *t.impl(); }
-inline ViewLink::ViewLink(Tensor b) : base(std::move(b)), seen(impl_of(base).version) {}
 void rebind(detail::TensorImpl& t, const detail::TensorImpl& n);  // t takes the value of n
 void refresh_view(const Tensor& view);                            // takes the base's current value if it has changed
 // Memory of a concrete tensor; raises for null, symbolic and shape-only ones.

@@ -1,4 +1,5 @@
 #include "gluino/tensor.h"
+#include "gluino/lock.h"
 
 #include <cstring>
 
@@ -53,26 +54,69 @@ static const detail::TensorImpl& checked(const Tensor& t) {
   return impl_of(t);
 }
 
+static NoForkMutex anchors;  // guards TensorImpl::anchor and TensorAnchor::tensor_
+
+TensorAnchor::TensorAnchor(detail::TensorImpl& t) : version(t.version), tensor_(&t) {}
+Tensor TensorAnchor::lock() const {
+  const std::lock_guard lock(anchors);
+  if (!tensor_ || !tensor_->retain_if_alive()) return {};
+  Tensor held{Ref<detail::TensorImpl>(tensor_)};
+  tensor_->release();  // the share that was taken to look
+  return held;
+}
+void TensorAnchor::let_go() {
+  const std::lock_guard lock(anchors);
+  tensor_ = nullptr;
+}
+static Ref<TensorAnchor> anchor_of(detail::TensorImpl& t) {
+  const std::lock_guard lock(anchors);
+  if (!t.anchor) {
+    t.watch();
+    t.anchor = make_ref<TensorAnchor>(t);
+  }
+  return t.anchor;
+}
+
+ViewLink::ViewLink(const Tensor& base, Holds holds) : seen_(impl_of(base).version) {
+  if (holds == Holds::base)
+    kept_ = base;
+  else
+    anchor_ = anchor_of(impl_of(base));
+}
+Tensor ViewLink::base() const { return anchor_ ? anchor_->lock() : kept_; }
+const detail::TensorImpl* ViewLink::kept_base() const { return kept_.defined() ? &impl_of(kept_) : nullptr; }
+bool ViewLink::is_current() const { return seen_ == (anchor_ ? anchor_->version.load() : impl_of(kept_).version); }
+void ViewLink::set_current() { seen_ = anchor_ ? anchor_->version.load() : impl_of(kept_).version; }
+
 void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
   t.symbolic = n.symbolic;
   t.autograd = n.autograd;
   t.storage = n.storage;
   t.data = n.data;
-  ++t.version;
+  t.next_version();
 }
 void refresh_view(const Tensor& view) {
   bool is_current = true;
-  for (const detail::TensorImpl* t = &impl_of(view); t->view && is_current; t = &impl_of(t->view->base))
-    is_current = t->view->seen == impl_of(t->view->base).version;
+  for (const detail::TensorImpl* t = &impl_of(view); t && t->view && is_current; t = t->view->kept_base())
+    is_current = t->view->is_current();
   if (is_current) return;
-  std::vector<detail::TensorImpl*> chain;  // of views, each of the next one; the last of something that is none
-  for (detail::TensorImpl* t = &impl_of(view); t->view; t = &impl_of(t->view->base)) chain.push_back(t);
+  struct Stage {
+    detail::TensorImpl* view;
+    Tensor base;
+  };
+  std::vector<Stage> chain;  // of views, each of the next one; the last of something that is none
+  for (detail::TensorImpl* t = &impl_of(view); t->view; t = &impl_of(chain.back().base)) {
+    chain.push_back({t, t->view->base()});
+    if (!chain.back().base.defined()) {  // gone, and with it all who could have updated it
+      chain.pop_back();
+      break;
+    }
+  }
   for (size_t k = chain.size(); k-- > 0;) {
-    ViewLink& link = *chain[k]->view;
-    const uint64_t version = impl_of(link.base).version;
-    if (link.seen == version) continue;
-    link.seen = version;
-    rebind(*chain[k], impl_of(link.project(link.base)));
+    ViewLink& link = *chain[k].view->view;
+    if (link.is_current()) continue;
+    link.set_current();
+    rebind(*chain[k].view, impl_of(link.project(chain[k].base)));
   }
 }
 

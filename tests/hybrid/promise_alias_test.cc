@@ -216,6 +216,31 @@ TEST(PromiseAlias, EveryViewAndItsBaseAreOneMemory) {
         EXPECT_EQ(verified.values, memory.values) << "verified: " << verified.gradients;
       }
 }
+TEST(PromiseAlias, WhatIsDetachedKeepsNothingThatWasRecorded) {
+  const Tensor x = leaf({64, 64});
+  for (bool in_record : {false, true})
+    for (int kind = 0; kind < 4; ++kind) {
+      const auto kept = [&](const Tensor& t) -> Tensor {
+        if (kind == 0) return t.detach();
+        if (kind == 1) return t.reshape({-1}).detach();
+        if (kind == 2) return t.detach().detach()[1];
+        const auto pause = autograd::pause();
+        return t.reshape({-1});
+      };
+      const auto before = memory_stats(cpu()).live;
+      Tensor small;
+      {
+        Tensor y;
+        {
+          const auto record = autograd::record();
+          y = tanh(tanh(tanh(x)));
+          if (in_record) small = kept(y);
+        }
+        if (!in_record) small = kept(y);
+      }
+      EXPECT_LE(memory_stats(cpu()).live, before + 64 * 64 * 4 + 4096) << "kind " << kind << (in_record ? " recorded" : "");
+    }
+}
 TEST(PromiseAlias, AWeightThatForwardWritesUnderPauseKeepsItsGradient) {
   expect_same([](auto mode, std::ostream& out) {
     Tensor weight = leaf({2, 4});

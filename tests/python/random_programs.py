@@ -136,6 +136,21 @@ class _Writer:
         self.line("part += 0.5")
         self.new(f"{a} + part")
 
+    def alias(self):
+        """A view, a change of either side, perhaps under pause, and a look at both."""
+        a, b = self.value(), self.value()
+        self.line("view = " + self.choose.choice([f"{a}.reshape((4, 3))", f"{a}[1]", f"{a}[0:2]", f"{a}.detach()", f"{a}.detach()[2]"]))
+        change = self.choose.choice([f"{a} *= 0.5", f"{a}[1] = {b}[0]", f"{a}[:] = {b} * 0.5", "view *= 0.5", "view[:] = view * 0.25 + 1", f"view += {b}.mean()"])
+        if self.choose.random() < 0.4:
+            self.inside("with autograd.pause():", lambda: self.line(change))
+        else:
+            self.line(change)
+        self.new(f"{a} + view.sum()")
+
+    def weight_under_pause(self):
+        self.inside("with autograd.pause():", lambda: self.line("self.weight_array[:] = self.weight_array * 0.5"))
+        self.new(f"{self.value()} * self.weight_array")
+
     def state(self):
         self.new(f"{self.value()} + self.state")
 
@@ -191,7 +206,7 @@ class _Writer:
 
 
 PURE = ["pure_elementwise", "pure_elementwise", "pure_shape", "pure_layer", "pure_dropout"]
-OTHERS = ["argument", "keyword", "index", "in_place", "view", "state", "attribute", "keep", "count", "mode", "asks_mode", "function", "gradient_inside",
+OTHERS = ["argument", "keyword", "index", "in_place", "view", "alias", "weight_under_pause", "state", "attribute", "keep", "count", "mode", "asks_mode", "function", "gradient_inside",
           "branch", "number"]
 
 
