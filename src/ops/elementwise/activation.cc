@@ -135,12 +135,12 @@ static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
     std::fill_n(factor, data.size(), static_cast<T>(a.mean_slope()));
     if (k.training()) {
       const RandomStream stream = next_random_stream(data.device());
-      for (int64_t i = 0; i < data.size(); ++i) {
+      for (int64_t i = 0, elements = data.size(); i < elements; ++i) {
         ElementRandom random(stream, i);
         factor[i] = static_cast<T>(Uniform::draw(a.lower_bound, a.upper_bound, random));
       }
     }
-    for (int64_t i = 0; i < data.size(); ++i) {
+    for (int64_t i = 0, elements = data.size(); i < elements; ++i) {
       if (x[i] > 0) factor[i] = 1;
       out[i] = x[i] * factor[i];
     }

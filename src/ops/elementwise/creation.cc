@@ -102,7 +102,13 @@ GLUINO_OP(_arange, ArangeAttrs) {
       .kernel([](const ArangeAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
-          for (int64_t i = 0; i < k.out().size(); ++i) out[i] = static_cast<T>(a.first() + static_cast<double>(i / a.repeat) * a.step);
+          const double first = a.first(), step = a.step;
+          if (a.repeat == 1)
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = static_cast<T>(first + static_cast<double>(i) * step);
+          else
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = static_cast<T>(first + static_cast<double>(i / a.repeat) * step);
         });
       })
       .not_differentiable(kConstant)

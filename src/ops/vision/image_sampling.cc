@@ -59,7 +59,7 @@ GLUINO_OP(GridGenerator, GridGeneratorAttrs) {
         const Shape& s = k.out().shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           if (a.is_affine()) return affine_grid(k.data<T>(0), s, k.out_data<T>());
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             const int64_t c = i / (s[2] * s[3]) % 2, at = c == 0 ? i % s[3] : i / s[3] % s[2];
             k.out_data<T>()[i] = (k.data<T>(0)[i] + static_cast<T>(at)) * static_cast<T>(pixel(s, c)) - 1;
           }
@@ -85,11 +85,12 @@ GLUINO_OP(_grid_generator_grad, GridGeneratorAttrs) {
           const T* head = k.data<T>(0);
           T* out = k.out_data<T>();
           if (!a.is_affine()) {
-            for (int64_t i = 0; i < k.out().size(); ++i) out[i] = head[i] * static_cast<T>(pixel(s, i / (s[2] * s[3]) % 2));
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = head[i] * static_cast<T>(pixel(s, i / (s[2] * s[3]) % 2));
             return;
           }
           std::fill_n(out, k.out().size(), T(0));
-          for (int64_t i = 0; i < k.in(0).size(); ++i) {
+          for (int64_t i = 0, elements = k.in(0).size(); i < elements; ++i) {
             T* t = out + i / (s[2] * s[3]) * 3;
             t[0] += head[i] * static_cast<T>(coordinate(i % s[3], s[3]));
             t[1] += head[i] * static_cast<T>(coordinate(i / s[3] % s[2], s[2]));
