@@ -50,6 +50,14 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   return l;
 }
 
+// Long runs are copied from a short one: the C library's copy has wider stores than this file may be compiled to.
+template <class T>
+void fill_run(T* out, int64_t n, T value) {
+  constexpr int64_t kPattern = 4096 / sizeof(T);
+  std::fill_n(out, std::min(n, kPattern), value);
+  for (int64_t i = kPattern; i < n; i += kPattern) std::memcpy(out + i, out, std::min(kPattern, n - i) * sizeof(T));
+}
+
 // Rows along b, one after the other along a.
 template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
@@ -58,7 +66,7 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
     if (b.out == 1 && b.in == 1 && n > 16)
       std::memcpy(out, in, n * sizeof(T));
     else if (b.out == 1 && b.in == 0)
-      std::fill_n(out, n, *in);
+      fill_run(out, n, *in);
     else if (b.out == 1 && b.in == 1)
       for (int64_t j = 0; j < n; ++j) out[j] = in[j];
     else
@@ -158,6 +166,11 @@ void copy_strided(int element_bytes, const Shape& shape, const void* in, const S
     case 4: return copy_layout(l, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out));
     default: return copy_layout(l, static_cast<const uint64_t*>(in), static_cast<uint64_t*>(out));
   }
+}
+
+void fill_elements(int element_bytes, const void* value, void* out, int64_t n) {
+  const Shape shape{n}, step{1}, none{0};
+  copy_strided(element_bytes, shape, value, none, out, step);
 }
 
 }  // namespace gluino::kernels
