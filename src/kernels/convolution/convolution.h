@@ -1,4 +1,4 @@
-// Convolution and its two gradients over 1 to 3 spatial axes: oneDNN for float, plain loops for double.
+// Convolution and its two gradients over 1 to 3 spatial axes: oneDNN and loops of our own for float, matrix products for double.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -50,6 +50,14 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   return l;
 }
 
+// Long runs are copied from a short one: the C library's copy has wider stores than this file may be compiled to.
+template <class T>
+void fill_run(T* out, int64_t n, T value) {
+  constexpr int64_t kPattern = 4096 / sizeof(T);
+  std::fill_n(out, std::min(n, kPattern), value);
+  for (int64_t i = kPattern; i < n; i += kPattern) std::memcpy(out + i, out, std::min(kPattern, n - i) * sizeof(T));
+}
+
 // Rows along b, one after the other along a.
 template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
@@ -58,7 +66,7 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
     if (b.out == 1 && b.in == 1 && n > 16)
       std::memcpy(out, in, n * sizeof(T));
     else if (b.out == 1 && b.in == 0)
-      std::fill_n(out, n, *in);
+      fill_run(out, n, *in);
     else if (b.out == 1 && b.in == 1)
       for (int64_t j = 0; j < n; ++j) out[j] = in[j];
     else
@@ -66,18 +74,41 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
   }
 }
 
+// A square of neighbouring elements turned, through memory of its own: every line of both arrays is touched once, also where a power
+// of two between rows gives them all one place in the cache. Four rows of four bytes at a time are turned in registers.
+constexpr int64_t kTile = 16;
+template <class T>
+void turn_tile(const T* from, int64_t from_step, T* to, int64_t to_step) {
+  alignas(64) T turned[kTile][kTile];
+  if constexpr (sizeof(T) == 4) {
+    typedef uint32_t Four __attribute__((vector_size(16)));
+    for (int64_t q = 0; q < kTile; q += 4)
+      for (int64_t p = 0; p < kTile; p += 4) {
+        Four v[4];
+        for (int r = 0; r < 4; ++r) std::memcpy(&v[r], from + (q + r) * from_step + p, sizeof(Four));
+        const Four low = __builtin_shuffle(v[0], v[2], Four{0, 4, 1, 5}), low2 = __builtin_shuffle(v[1], v[3], Four{0, 4, 1, 5});
+        const Four high = __builtin_shuffle(v[0], v[2], Four{2, 6, 3, 7}), high2 = __builtin_shuffle(v[1], v[3], Four{2, 6, 3, 7});
+        const Four rows[] = {__builtin_shuffle(low, low2, Four{0, 4, 1, 5}), __builtin_shuffle(low, low2, Four{2, 6, 3, 7}),
+                             __builtin_shuffle(high, high2, Four{0, 4, 1, 5}), __builtin_shuffle(high, high2, Four{2, 6, 3, 7})};
+        for (int r = 0; r < 4; ++r) std::memcpy(&turned[p + r][q], &rows[r], sizeof(Four));
+      }
+  } else {
+    for (int64_t q = 0; q < kTile; ++q)
+      for (int64_t p = 0; p < kTile; ++p) turned[p][q] = from[q * from_step + p];
+  }
+  for (int64_t p = 0; p < kTile; ++p) std::memcpy(to + p * to_step, turned[p], sizeof turned[p]);
+}
+
 // Two axes at once in tiles that stay in the cache: `in` is contiguous along a, `out` along b.
 template <class T>
 void copy_tiled(const Axis& a, const Axis& b, const T* in, T* out) {
-  constexpr int64_t kTile = 16;
   for (int64_t i = 0; i < a.extent; i += kTile)
     for (int64_t j = 0; j < b.extent; j += kTile) {
       const int64_t ni = std::min(kTile, a.extent - i), nj = std::min(kTile, b.extent - j);
       const T* from = in + i * a.in + j * b.in;
       T* to = out + i * a.out + j * b.out;
-      if (ni == kTile && nj == kTile) {
-        for (int64_t p = 0; p < kTile; ++p)
-          for (int64_t q = 0; q < kTile; ++q) to[p * a.out + q * b.out] = from[p * a.in + q * b.in];
+      if (ni == kTile && nj == kTile && a.in == 1 && b.out == 1) {
+        turn_tile(from, b.in, to, a.out);
       } else {
         for (int64_t p = 0; p < ni; ++p)
           for (int64_t q = 0; q < nj; ++q) to[p * a.out + q * b.out] = from[p * a.in + q * b.in];
@@ -135,6 +166,11 @@ void copy_strided(int element_bytes, const Shape& shape, const void* in, const S
     case 4: return copy_layout(l, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out));
     default: return copy_layout(l, static_cast<const uint64_t*>(in), static_cast<uint64_t*>(out));
   }
+}
+
+void fill_elements(int element_bytes, const void* value, void* out, int64_t n) {
+  const Shape shape{n}, step{1}, none{0};
+  copy_strided(element_bytes, shape, value, none, out, step);
 }
 
 }  // namespace gluino::kernels

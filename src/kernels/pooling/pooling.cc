@@ -12,6 +12,7 @@
 #include "kernels/convolution/blocked_layout.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/pooling/pooling_rows.h"
+#include "kernels/reduce/reduce.h"
 
 namespace gluino::kernels {
 
@@ -83,6 +84,38 @@ void for_each_square_row(const PoolGeometry& g, F&& f) {
     for (int64_t y = 0; y < g.out[0] * g.out[1]; ++y) {
       const int64_t top = from + (y / g.out[1] * g.in[1] + y % g.out[1] * 2) * g.in[2];
       f(top, top + g.in[2], to + y * g.out[2]);
+    }
+  });
+}
+
+// One window that is the whole plane: a reduction of it.
+bool is_reduction(const PoolGeometry& g) {
+  return !g.channels_last && g.kind != PoolKind::lp && g.kernel == g.in && g.out_area() == 1 && g.pad == Spatial{0, 0, 0};
+}
+template <class T>
+void reduce_planes(const PoolGeometry& g, const T* data, T* out) {
+  constexpr bool kIsReduced[] = {false, true};
+  reduce(g.kind == PoolKind::max ? ReduceOp::max : ReduceOp::sum, g.kind == PoolKind::avg ? ReduceFinish::divide : ReduceFinish::none, data,
+         dtype_of<T>, {g.batch * g.channels, g.in_area()}, kIsReduced, out, dtype_of<T>);
+}
+template <class T>
+void reduce_planes_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
+  const int64_t area = g.in_area();
+  parallel_for(g.batch * g.channels, kParallelGrain / std::max<int64_t>(area, 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* x = data + i * area;
+      std::fill_n(data_grad + i * area, area,
+                  g.kind == PoolKind::max   ? T(0)
+                  : g.kind == PoolKind::avg ? head[i] / static_cast<T>(area)
+                                            : head[i]);
+      if (g.kind != PoolKind::max) continue;
+      // The first one is looked for in blocks, whose elements are compared side by side.
+      constexpr int64_t kBlock = 64;
+      int64_t first = 0;
+      for (bool found = false; first + kBlock <= area && !found; first += found ? 0 : kBlock)
+        for (int64_t j = first; j < first + kBlock; ++j) found |= x[j] == values[i];
+      while (first < area && x[first] != values[i]) ++first;
+      if (first < area) data_grad[i * area + first] = head[i];
     }
   });
 }
@@ -329,6 +362,7 @@ void pool_row_grad(const PoolGeometry& g, const T* x, const T* head, const T* va
 
 template <class T>
 void pool(const PoolGeometry& g, const T* data, T* out) {
+  if (is_reduction(g)) return reduce_planes(g, data, out);
   if constexpr (std::is_same_v<T, float>)
     if (are_squares(g))
       return for_each_square_row(
@@ -349,6 +383,7 @@ void pool(const PoolGeometry& g, const T* data, T* out) {
 
 template <class T>
 void pool_grad(const PoolGeometry& g, const T* head, const T* data, const T* values, T* data_grad) {
+  if (is_reduction(g)) return reduce_planes_grad(g, head, data, values, data_grad);
   const int64_t unit = unit_of(g);
   if constexpr (std::is_same_v<T, float>)
     if (!are_squares(g) && g.kind == PoolKind::max && are_pooled_in_blocks(g)) return max_grad_in_blocks(g, head, data, values, data_grad);

@@ -4,12 +4,18 @@
 
 namespace gluino::kernels {
 
+constexpr int64_t kMostColumns = 128;
+
 template <class T>
 struct RowFunctions {
   // x = softmax(x * scale), or its logarithm. `exps` has room for n elements.
   void (*softmax)(T* x, int64_t n, T scale, bool logarithm, T* exps);
   // From head and result y; out may be one of them.
   void (*softmax_grad)(const T* head, const T* y, int64_t n, T scale, bool logarithm, T* out);
+  // The same for n <= kMostColumns rows side by side, whose elements are `step` apart; sums are taken in blocks, in the order of the
+  // elements.
+  void (*softmax_columns)(const T* x, int64_t extent, int64_t step, int64_t n, T scale, bool logarithm, T* out);
+  void (*softmax_grad_columns)(const T* head, const T* y, int64_t extent, int64_t step, int64_t n, T scale, bool logarithm, T* out);
   void (*moments)(const T* x, int64_t n, T* mean, T* variance);
   // With one gamma and beta per element; gives the row's mean and standard deviation, too.
   void (*layer_norm)(const T* x, int64_t n, T eps, const T* gamma, const T* beta, T* out, T* mean, T* deviation);

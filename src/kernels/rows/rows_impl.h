@@ -76,6 +76,56 @@ void softmax_grad(const T* head, const T* y, int64_t n, T scale, bool logarithm,
     softmax_grad_of(EagerRows<T>{n}, head, y, scale, out);
 }
 
+// Sums of columns: so many elements at a time, so that their order costs no more digits than lanes do.
+constexpr int64_t kColumnBlock = 32;
+template <class T, class F>
+inline void sum_columns(int64_t extent, int64_t n, T* sums, F&& add_element) {
+  for (int64_t c = 0; c < n; ++c) sums[c] = 0;
+  for (int64_t first = 0; first < extent; first += kColumnBlock) {
+    T block[kMostColumns] = {};
+    for (int64_t i = first; i < extent && i < first + kColumnBlock; ++i) add_element(i, block);
+    for (int64_t c = 0; c < n; ++c) sums[c] += block[c];
+  }
+}
+
+template <class T>
+void softmax_columns(const T* x, int64_t extent, int64_t step, int64_t n, T scale, bool logarithm, T* out) {
+  T largest[kMostColumns], sums[kMostColumns];
+  for (int64_t c = 0; c < n; ++c) largest[c] = -static_cast<T>(HUGE_VAL);
+  for (int64_t i = 0; i < extent; ++i)
+    for (int64_t c = 0; c < n; ++c) largest[c] = larger_of(largest[c], x[i * step + c] * scale);
+  sum_columns(extent, n, sums, [&](int64_t i, T* block) {
+    const T* from = x + i * step;
+    T* to = out + i * step;
+    if (logarithm)
+      for (int64_t c = 0; c < n; ++c) block[c] += math::exp(from[c] * scale - largest[c]);
+    else
+#pragma GCC ivdep
+      for (int64_t c = 0; c < n; ++c) {
+        const T e = math::exp(from[c] * scale - largest[c]);
+        block[c] += e;
+        to[c] = e;
+      }
+  });
+  for (int64_t c = 0; c < n; ++c) sums[c] = logarithm ? GLUINO_ISA::wide_log(sums[c]) : 1 / sums[c];
+  for (int64_t i = 0; i < extent * step; i += step) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < n; ++c) out[i + c] = logarithm ? x[i + c] * scale - largest[c] - sums[c] : out[i + c] * sums[c];
+  }
+}
+template <class T>
+void softmax_grad_columns(const T* head, const T* y, int64_t extent, int64_t step, int64_t n, T scale, bool logarithm, T* out) {
+  T sums[kMostColumns];
+  sum_columns(extent, n, sums, [&](int64_t i, T* block) {
+    for (int64_t c = 0; c < n; ++c) block[c] += logarithm ? head[i * step + c] : head[i * step + c] * y[i * step + c];
+  });
+  for (int64_t i = 0; i < extent * step; i += step) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < n; ++c)
+      out[i + c] = logarithm ? scale * (head[i + c] - math::exp(y[i + c]) * sums[c]) : scale * y[i + c] * (head[i + c] - sums[c]);
+  }
+}
+
 template <class T>
 void moments(const T* x, int64_t n, T* mean, T* variance) {
   const Moments<T> found = moments_of(EagerRows<T>{n}, x);
@@ -113,8 +163,9 @@ void lstm(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell) {
 }  // namespace
 
 extern const RowTable kRowTable;
-const RowTable kRowTable = {
-    {softmax<float>, softmax_grad<float>, moments<float>, layer_norm<float>, layer_norm_grad<float>, lstm<float>},
-    {softmax<double>, softmax_grad<double>, moments<double>, layer_norm<double>, layer_norm_grad<double>, lstm<double>}};
+const RowTable kRowTable = {{softmax<float>, softmax_grad<float>, softmax_columns<float>, softmax_grad_columns<float>, moments<float>,
+                             layer_norm<float>, layer_norm_grad<float>, lstm<float>},
+                            {softmax<double>, softmax_grad<double>, softmax_columns<double>, softmax_grad_columns<double>, moments<double>,
+                             layer_norm<double>, layer_norm_grad<double>, lstm<double>}};
 
 }  // namespace gluino::kernels::GLUINO_ISA

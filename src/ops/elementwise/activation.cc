@@ -6,6 +6,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/isa/primitives.h"
 #include "ops/nets.h"
+#include "ops/elementwise/slopes.h"
 #include "ops/random/distributions.h"
 
 namespace gluino::ops {
@@ -18,22 +19,11 @@ struct ActivationAttrs {
   static void fields(AttrFields<ActivationAttrs>& f) {
     f.choice("act_type", &ActivationAttrs::act_type, {"relu", "sigmoid", "tanh", "softrelu", "softsign", "log_sigmoid"}, "the function");
   }
-};
-
-static Tensor f(std::string_view name, const Tensor& x) { return call(name, {x}); }
-
-// All these functions can be differentiated from their value, so only the output is kept.
-static Tensor activation_slope(ActivationType type, const Tensor& y) {
-  switch (type) {
-    case ActivationType::relu: return y > 0;
-    case ActivationType::sigmoid: return y * (1 - y);
-    case ActivationType::tanh: return 1 - f("square", y);
-    case ActivationType::softrelu: return -f("expm1", -y);
-    case ActivationType::softsign: return f("square", 1 - f("abs", y));
-    case ActivationType::log_sigmoid: break;
+  const char* name() const {
+    static constexpr const char* kNames[] = {"relu", "sigmoid", "tanh", "softrelu", "softsign", "log_sigmoid"};
+    return kNames[static_cast<size_t>(act_type)];
   }
-  return -f("expm1", y);
-}
+};
 
 static Expr softrelu(Expr x) { return maximum(x, 0.0) + log1p(exp(-abs(x))); }
 
@@ -55,7 +45,8 @@ GLUINO_OP(Activation, ActivationAttrs) {
       .same_shape()
       .scalar(activation_expression)
       .gradient({{}, {0}},
-                [](const ActivationAttrs& a, const Gradient& g) -> Tensors { return {g.head() * activation_slope(a.act_type, g.out(0))}; })
+                // All these functions can be differentiated from their value, so only the output is kept.
+                [](const ActivationAttrs& a, const Gradient& g) -> Tensors { return {slope_product(a.name(), g.head(), g.out(0))}; })
       .sample({{3, 4}})
       .sample({{3, 4}}, {.act_type = ActivationType::sigmoid})
       .sample({{3, 4}}, {.act_type = ActivationType::tanh})
@@ -135,12 +126,12 @@ static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
     std::fill_n(factor, data.size(), static_cast<T>(a.mean_slope()));
     if (k.training()) {
       const RandomStream stream = next_random_stream(data.device());
-      for (int64_t i = 0; i < data.size(); ++i) {
+      for (int64_t i = 0, elements = data.size(); i < elements; ++i) {
         ElementRandom random(stream, i);
         factor[i] = static_cast<T>(Uniform::draw(a.lower_bound, a.upper_bound, random));
       }
     }
-    for (int64_t i = 0; i < data.size(); ++i) {
+    for (int64_t i = 0, elements = data.size(); i < elements; ++i) {
       if (x[i] > 0) factor[i] = 1;
       out[i] = x[i] * factor[i];
     }
@@ -154,21 +145,18 @@ static Tensors leaky_gradient(const LeakyReLUAttrs& a, const Gradient& g) {
   const Tensor& h = g.head();
   if (a.act_type == LeakyType::rrelu) return {h * g.out(1)};
   const Tensor& x = g.in(0);
-  const Tensor positive = indicator(x, ">", 0), negative = 1 - positive;
   switch (a.act_type) {
-    case LeakyType::rrelu:
-    case LeakyType::leaky: return {h * (positive + negative * a.slope)};
     case LeakyType::prelu: {
+      const Tensor positive = indicator(x, ">", 0), negative = 1 - positive;
       const int ndim = g.like(0).ndim();
       const Tensor gamma = g.in(1).reshape(aligned_gamma(-1, ndim));
       return {h * (positive + negative * gamma), call("reshape_like", {reduce_like(h * x * negative, gamma), g.like(1)})};
     }
-    case LeakyType::elu: return {h * (positive + negative * a.slope * f("exp", x * negative))};
-    case LeakyType::selu: return {h * kSeluScale * (positive + negative * kSeluAlpha * f("exp", x * negative))};
-    case LeakyType::gelu: break;
+    case LeakyType::elu: return {slope_product("elu", h, x, a.slope)};
+    case LeakyType::selu: return {slope_product("selu", h, x)};
+    case LeakyType::gelu: return {slope_product("gelu", h, x)};
+    default: return {slope_product("leaky", h, x, a.slope)};
   }
-  const double density = 1 / std::sqrt(2 * std::numbers::pi);
-  return {h * (0.5 * (1 + f("erf", x / kSqrt2)) + x * f("exp", f("square", x) * -0.5) * density)};
 }
 
 GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {

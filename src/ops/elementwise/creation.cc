@@ -1,6 +1,7 @@
 // Operators without inputs: constants and ranges.
 #include <cmath>
 
+#include "kernels/elementwise/strided.h"
 #include "ops/common.h"
 
 namespace gluino::ops {
@@ -10,9 +11,10 @@ static constexpr const char* kConstant = "has no inputs";
 
 static void fill(Tensor& out, double value) {
   visit_dtype(out.dtype(), [&]<class T>(T*) {
-    std::fill_n(out.mutable_data<T>(), out.size(), static_cast<T>(static_cast<std::conditional_t<std::is_integral_v<T>, T, float>>(value)));
+    using Given = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    const T one = static_cast<T>(static_cast<Given>(value));
+    kernels::fill_elements(sizeof(T), &one, out.mutable_data<T>(), out.size());
   });
-  if (out.dtype() == DType::float64) std::fill_n(out.mutable_data<double>(), out.size(), value);
 }
 static Shape checked(const Shape& s) {
   for (int64_t extent : s)
@@ -102,7 +104,13 @@ GLUINO_OP(_arange, ArangeAttrs) {
       .kernel([](const ArangeAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
-          for (int64_t i = 0; i < k.out().size(); ++i) out[i] = static_cast<T>(a.first() + static_cast<double>(i / a.repeat) * a.step);
+          const double first = a.first(), step = a.step;
+          if (a.repeat == 1)
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = static_cast<T>(first + static_cast<double>(i) * step);
+          else
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = static_cast<T>(first + static_cast<double>(i / a.repeat) * step);
         });
       })
       .not_differentiable(kConstant)

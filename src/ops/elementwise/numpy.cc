@@ -184,9 +184,14 @@ void define_whole_pair(OpBuilder<NoAttrs>& op, F function) {
       .kernel([function](const NoAttrs&, KernelContext& k) {
         of_whole_numbers(k, [&]<class T>(T*) {
           const Shape &a = k.in(0).shape(), &b = k.in(1).shape(), &out = k.out().shape();
-          for (int64_t i = 0; i < k.out().size(); ++i)
-            k.out_data<T>()[i] = whole<T>(function(static_cast<int64_t>(k.data<T>(0)[element_of(a, out, i)]),
-                                                   static_cast<int64_t>(k.data<T>(1)[element_of(b, out, i)])));
+          const T *x = k.data<T>(0), *y = k.data<T>(1);
+          T* to = k.out_data<T>();
+          const auto both = [&](T p, T q) { return whole<T>(function(static_cast<int64_t>(p), static_cast<int64_t>(q))); };
+          const int64_t elements = k.out().size();
+          if (a == b)
+            for (int64_t i = 0; i < elements; ++i) to[i] = both(x[i], y[i]);
+          else
+            for (int64_t i = 0; i < elements; ++i) to[i] = both(x[element_of(a, out, i)], y[element_of(b, out, i)]);
         });
       })
       .not_differentiable("of whole numbers")
@@ -199,8 +204,10 @@ void define_whole_number(OpBuilder<NumberAttrs>& op, F function) {
       .same_shape()
       .kernel([function](const NumberAttrs& a, KernelContext& k) {
         of_whole_numbers(k, [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i)
-            k.out_data<T>()[i] = whole<T>(function(static_cast<int64_t>(k.data<T>(0)[i]), static_cast<int64_t>(a.scalar)));
+          const T* x = k.data<T>(0);
+          T* to = k.out_data<T>();
+          const auto scalar = static_cast<int64_t>(a.scalar);
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) to[i] = whole<T>(function(static_cast<int64_t>(x[i]), scalar));
         });
       })
       .not_differentiable("of whole numbers")
@@ -226,11 +233,13 @@ GLUINO_OP(_npi_bitwise_not, NoAttrs) {
       .same_shape()
       .kernel([](const NoAttrs&, KernelContext& k) {
         of_whole_numbers(k, [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          const T* x = k.data<T>(0);
+          T* to = k.out_data<T>();
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             if constexpr (std::is_same_v<T, bool>)
-              k.out_data<T>()[i] = !k.data<T>(0)[i];
+              to[i] = !x[i];
             else
-              k.out_data<T>()[i] = whole<T>(~static_cast<int64_t>(k.data<T>(0)[i]));
+              to[i] = whole<T>(~static_cast<int64_t>(x[i]));
           }
         });
       })

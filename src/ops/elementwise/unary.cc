@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ops/common.h"
+#include "ops/elementwise/slopes.h"
 
 namespace gluino::ops {
 namespace {
@@ -45,16 +46,16 @@ UNARY(arccos, "Inverse cosine.", arccos(x), IN, -(H * f("rsqrt", 1 - f("square",
 UNARY(arctan, "Inverse tangent.", arctan(x), IN, H / (f("square", X) + 1), -2, 2)
 UNARY(sinh, "Hyperbolic sine.", sinh(x), IN, H * f("cosh", X), -2, 2)
 UNARY(cosh, "Hyperbolic cosine.", cosh(x), IN, H * f("sinh", X), -2, 2)
-UNARY(tanh, "Hyperbolic tangent.", tanh(x), OUT, H * (1 - f("square", Y)), -2, 2)
+UNARY(tanh, "Hyperbolic tangent.", tanh(x), OUT, slope_product("tanh", H, Y), -2, 2)
 UNARY(arcsinh, "Inverse hyperbolic sine.", arcsinh(x), IN, H * f("rsqrt", f("square", X) + 1), -2, 2)
 UNARY(arccosh, "Inverse hyperbolic cosine.", arccosh(x), IN, H * f("rsqrt", f("square", X) - 1), 1.2, 3)
 UNARY(arctanh, "Inverse hyperbolic tangent.", arctanh(x), IN, H / (1 - f("square", X)), -0.9, 0.9)
 UNARY(degrees, "Radians to degrees.", x * (180 / kPi), NONE, H * (180 / kPi), -3, 3)
 UNARY(radians, "Degrees to radians.", x * (kPi / 180), NONE, H * (kPi / 180), -3, 3)
 UNARY(reciprocal, "1 / x.", 1 / x, OUT, -(H * f("square", Y)), 0.3, 3)
-UNARY(sigmoid, "Logistic function 1 / (1 + exp(-x)).", 1 / (1 + exp(-x)), OUT, H * Y * (1 - Y), -3, 3)
+UNARY(sigmoid, "Logistic function 1 / (1 + exp(-x)).", 1 / (1 + exp(-x)), OUT, slope_product("sigmoid", H, Y), -3, 3)
 UNARY(softsign, "x / (1 + |x|).", x / (1 + abs(x)), IN, H / f("square", f("abs", X) + 1), -2, 2)
-UNARY(softrelu, "log(1 + exp(x)) without overflow.", maximum(x, 0.0) + log1p(exp(-abs(x))), IN, H * f("sigmoid", X), -3, 3)
+UNARY(softrelu, "log(1 + exp(x)) without overflow.", maximum(x, 0.0) + log1p(exp(-abs(x))), OUT, slope_product("softrelu", H, Y), -3, 3)
 UNARY(erf, "Error function.", erf(x), IN, H * (2 / std::sqrt(kPi)) * f("exp", -f("square", X)), -2, 2)
 UNARY(erfinv, "Inverse of the error function.", erfinv(x), OUT, H * (std::sqrt(kPi) / 2) * f("exp", f("square", Y)), -0.8, 0.8)
 UNARY(gamma, "Gamma function.", gamma(x), (Uses{{0}, {0}}), H * Y * f("digamma", X), 0.5, 3)
@@ -93,7 +94,7 @@ GLUINO_OP(digamma, NoAttrs) {
 NUMERIC_UNARY(abs, "Absolute value.", abs(x), IN, H * f("sign", X))
 NUMERIC_UNARY(sign, "-1, 0 or 1.", sign(x), NONE, zero(g))
 NUMERIC_UNARY(square, "x * x.", x * x, IN, H * 2 * X)
-NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, H * indicator(Y, ">", 0))
+NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, slope_product("relu", H, Y))
 
 // clang-format on
 

@@ -389,8 +389,9 @@ GLUINO_OP(_contrib_arange_like, ArangeLikeAttrs) {
       })
       .kernel([](const ArangeLikeAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i)
-            k.out_data<T>()[i] = element<T>(a.start + static_cast<double>(i / a.repeat) * a.step);
+          T* out = k.out_data<T>();
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+            out[i] = element<T>(a.start + static_cast<double>(i / a.repeat) * a.step);
         });
       })
       .not_differentiable("does not depend on the values")

@@ -369,15 +369,20 @@ GLUINO_OP(_pad_backward, PadAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* in = k.data<T>(0);
           T* out = k.out_data<T>();
+          if (a.mode == PadMode::constant) {  // the middle of the padded tensor
+            const Shape strides = kernels::row_major_strides(k.in(0).shape());
+            int64_t first = 0;
+            for (int i = 0; i < strides.ndim(); ++i) first += a.pad_width[2 * i] * strides[i];
+            return kernels::copy_strided(sizeof(T), k.out().shape(), in + first, strides, out, kernels::row_major_strides(k.out().shape()));
+          }
           std::memset(static_cast<void*>(out), 0, k.out().nbytes());
           const int64_t width = k.in(0).shape().back();
           // Mirrored rows add to the same elements, so one thread does them all, in order.
-          visit_padded_rows(a, k.out().shape(), k.in(0).shape(), a.mode == PadMode::constant,
-                            [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
-                              if (from < 0) return;
-                              for (int64_t j = 0; j < width; ++j)
-                                if (map[j] >= 0) out[from + map[j]] = static_cast<T>(out[from + map[j]] + in[row * width + j]);
-                            });
+          visit_padded_rows(a, k.out().shape(), k.in(0).shape(), false, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
+            if (from < 0) return;
+            for (int64_t j = 0; j < width; ++j)
+              if (map[j] >= 0) out[from + map[j]] = static_cast<T>(out[from + map[j]] + in[row * width + j]);
+          });
         });
       })
       .gradient({},

@@ -247,7 +247,9 @@ GLUINO_OP(_contrib_div_sqrt_dim, NoAttrs) {
       .kernel([](const NoAttrs&, KernelContext& k) {
         const double factor = query_scale(k.in(0).ndim() ? k.in(0).shape().back() : 1);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i) k.out_data<T>()[i] = k.data<T>(0)[i] * static_cast<T>(factor);
+          const T* from = k.data<T>(0);
+          T* to = k.out_data<T>();
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) to[i] = from[i] * static_cast<T>(factor);
         });
       })
       .gradient({}, [](const Gradient& g) -> Tensors { return {call("_contrib_div_sqrt_dim", {g.head()})}; })

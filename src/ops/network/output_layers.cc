@@ -198,7 +198,9 @@ GLUINO_OP(LogisticRegressionOutput, RegressionAttrs) {
   define_regression(op.doc("The sigmoid of data, with the gradient of the cross entropy with label.")
                         .kernel([](const RegressionAttrs&, KernelContext& k) {
                           visit_real(k.out().dtype(), [&]<class T>(T*) {
-                            for (int64_t i = 0; i < k.out().size(); ++i) k.out_data<T>()[i] = 1 / (1 + std::exp(-k.data<T>(0)[i]));
+                            const T* from = k.data<T>(0);
+                            T* to = k.out_data<T>();
+                            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) to[i] = 1 / (1 + std::exp(-from[i]));
                           });
                         }),
                     false);
@@ -246,7 +248,7 @@ GLUINO_OP(_svm_output_grad, SVMOutputAttrs) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t rows = k.out().extent(0), classes = k.out().size() / std::max<int64_t>(rows, 1);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             // The label wants values above the margin, the others below minus the margin.
             const T side = i % classes == labels[i / classes] ? T(1) : T(-1);
             const T lack = static_cast<T>(a.margin) - side * k.data<T>(0)[i];

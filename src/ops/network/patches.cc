@@ -206,17 +206,30 @@ static Shape upsampling_shape(const UpSamplingAttrs& a, std::span<const Shape> i
   return out;
 }
 
-// Calls f(position in the small image, position in the large one); the small image's channels start at `first` in the large one.
+// How often the rows and elements of a small image stand in a large one.
+struct Repeats {
+  int64_t rows, elements;
+  Repeats(const Shape& small, const Shape& large)
+      : rows(small[2] ? large[2] / small[2] : 1), elements(small[3] ? large[3] / small[3] : 1) {}
+};
+// Calls f(where a row of the small image begins, where the first of its rows in the large one does); the small image's channels start at
+// `first` in the large one.
 template <class F>
-static void for_each_repeat(const Shape& small, const Shape& large, int64_t first, F&& f) {
-  const int64_t height = large[2], width = large[3], y = small[2] ? height / small[2] : 1, x = small[3] ? width / small[3] : 1;
-  parallel_for(small[0] * small[1], kParallelGrain / std::max<int64_t>(height * width, 1) + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      const int64_t to = plane / small[1] * large[1] + first + plane % small[1];
-      for (int64_t i = 0; i < height; ++i)
-        for (int64_t j = 0; j < width; ++j) f((plane * small[2] + i / y) * small[3] + j / x, (to * height + i) * width + j);
+static void for_each_repeated_row(const Shape& small, const Shape& large, int64_t first, F&& f) {
+  const int64_t rows = Repeats(small, large).rows, work = rows * large[3];
+  parallel_for(small[0] * small[1] * small[2], kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t plane = r / small[2], to = plane / small[1] * large[1] + first + plane % small[1];
+      f(r * small[3], (to * large[2] + r % small[2] * rows) * large[3]);
     }
   });
+}
+template <class T>
+static void repeat_elements(const T* from, int64_t n, int64_t times, T* to) {
+  if (times == 2)
+    for (int64_t i = 0; i < n; ++i) to[2 * i] = to[2 * i + 1] = from[i];
+  else
+    for (int64_t i = 0; i < n; ++i) std::fill_n(to + i * times, times, from[i]);
 }
 
 static void upsampling_kernel(const UpSamplingAttrs& a, KernelContext& k) {
@@ -232,8 +245,16 @@ static void upsampling_kernel(const UpSamplingAttrs& a, KernelContext& k) {
     for (int n = 0; n < k.num_inputs(); ++n) {
       const T* data = k.data<T>(n);
       const bool add = a.is_sum() && n > 0;
-      for_each_repeat(k.in(n).shape(), k.out().shape(), first,
-                      [&](int64_t from, int64_t to) { out[to] = add ? out[to] + data[from] : data[from]; });
+      const Shape &small = k.in(n).shape(), &large = k.out().shape();
+      const Repeats times(small, large);
+      for_each_repeated_row(small, large, first, [&](int64_t from, int64_t to) {
+        if (!add) repeat_elements(data + from, small[3], times.elements, out + to);
+        for (int64_t i = add ? 0 : 1; i < times.rows; ++i) {
+          T* row = out + to + i * large[3];
+          if (!add) std::copy_n(out + to, large[3], row);
+          for (int64_t j = 0; add && j < large[3]; ++j) row[j] += data[from + j / times.elements];
+        }
+      });
       if (!a.is_sum()) first += k.in(n).extent(1);
     }
   });
@@ -293,11 +314,20 @@ GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
         return data;
       })
       .kernel([](const UpSamplingGradAttrs& a, KernelContext& k) {
-        std::memset(bytes_of(k.out()), 0, k.out().nbytes());
+        const Shape &small = k.out().shape(), &large = k.in(0).shape();
+        const Repeats times(small, large);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* head = k.data<T>(0);
           T* out = k.out_data<T>();
-          for_each_repeat(k.out().shape(), k.in(0).shape(), a.first, [&](int64_t to, int64_t from) { out[to] += head[from]; });
+          for_each_repeated_row(small, large, a.first, [&](int64_t to, int64_t from) {
+            T* sums = out + to;
+            std::fill_n(sums, small[3], T(0));
+            for (int64_t i = 0; i < times.rows; ++i) {
+              const T* row = head + from + i * large[3];
+              for (int64_t j = 0; times.elements == 2 && j < small[3]; ++j) sums[j] = sums[j] + row[2 * j] + row[2 * j + 1];
+              for (int64_t j = 0; times.elements != 2 && j < large[3]; ++j) sums[j / times.elements] += row[j];
+            }
+          });
         });
       })
       .not_differentiable("the second derivative of UpSampling is not implemented")

@@ -361,7 +361,8 @@ GLUINO_OP(_npi_diag_indices_from, NoAttrs) {
       .dtype([](const NoAttrs&, std::span<const DType>, DType) { return DType::int64; })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const int64_t extent = k.out().extent(1);
-        for (int64_t i = 0; i < k.out().size(); ++i) k.out_data<int64_t>()[i] = i % extent;
+        int64_t* out = k.out_data<int64_t>();
+        for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) out[i] = i % extent;
       })
       .not_differentiable("it depends on a shape only")
       .sample({{3, 3}});

@@ -181,7 +181,7 @@ GLUINO_OP(multi_lars, MultiLarsAttrs) {
       .same_shape()
       .kernel([](const MultiLarsAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             const T weight = std::sqrt(k.data<T>(1)[i]), gradient = std::sqrt(k.data<T>(2)[i]) * static_cast<T>(a.rescale_grad);
             const bool both = weight > 0 && gradient > 0;
             k.out_data<T>()[i] =

@@ -1,10 +1,13 @@
 // Random tensors: with one set of parameters, of the shape of another tensor, or with parameters per element.
 #include "gluino/random.h"
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 
 #include "base/parallel.h"
+#include "kernels/isa/philox.h"
+#include "kernels/isa/primitives.h"
 #include "ops/common.h"
 #include "ops/random/distributions.h"
 
@@ -32,16 +35,49 @@ static void fill(Tensor& out, F&& f) {
     });
   });
 }
-// Four elements from one block of words: f(words, values[4]). Used where 24 bits are enough for an element.
-template <class T, class F>
-static void fill_by_four(const RandomStream& stream, T* data, int64_t n, F&& f) {
-  parallel_for((n + 3) / 4, kParallelGrain / 16, [&](int64_t begin, int64_t end) {
-    float values[4];
-    for (int64_t b = begin; b < end; ++b) {
-      f(stream.words(static_cast<uint64_t>(b)), values);
-      for (int64_t j = 0; j < std::min<int64_t>(4, n - 4 * b); ++j) data[4 * b + j] = static_cast<T>(values[j]);
+// The same numbers where every element needs one block of words at most, many at a time: f(words, values, n) gives n elements.
+constexpr int64_t kTogether = 256;
+template <class V, int64_t words_each, class T, class F>
+static void fill_together(const RandomStream& stream, T* data, int64_t n, F&& f) {
+  constexpr int64_t each = 4 / words_each;  // elements of a block
+  parallel_for((n + each - 1) / each, kParallelGrain / 16, [&](int64_t begin, int64_t end) {
+    std::array<uint32_t, 4 * kTogether> words;
+    std::array<V, each * kTogether> values;
+    for (int64_t b = begin; b < end; b += kTogether) {
+      const int64_t blocks = std::min(kTogether, end - b), count = std::min(each * blocks, n - each * b);
+      kernels::philox_table().words(stream.seed, stream.stream, static_cast<uint64_t>(b), blocks, words.data());
+      f(words.data(), values.data(), each * blocks);
+      for (int64_t i = 0; i < count; ++i) {
+        if constexpr (std::is_integral_v<V> && std::is_integral_v<T>)
+          data[each * b + i] = static_cast<T>(values[i]);
+        else
+          data[each * b + i] = element<T>(static_cast<double>(values[i]));
+      }
     }
   });
+}
+// Elements in float32 from one word each.
+template <class T, class F>
+static void fill_floats(const RandomStream& stream, T* data, int64_t n, F&& f) {
+  fill_together<float, 1>(stream, data, n, f);
+}
+// Elements in float64, from the two uniform numbers that ElementRandom would give: f(first, second, values, n).
+template <class F>
+static void fill_doubles(Tensor& out, F&& f) {
+  const RandomStream stream = next_random_stream(out.device());
+  visit_dtype(out.dtype(), [&]<class T>(T*) {
+    fill_together<double, 4>(stream, out.mutable_data<T>(), out.size(), [&](const uint32_t* w, double* values, int64_t n) {
+      std::array<double, kTogether> first, second;
+      for (int64_t i = 0; i < n; ++i) first[i] = unit_double(w[4 * i], w[4 * i + 1]);
+      for (int64_t i = 0; i < n; ++i) second[i] = unit_double(w[4 * i + 2], w[4 * i + 3]);
+      f(first.data(), second.data(), values, n);
+    });
+  });
+}
+template <class T>
+static void apply_function(ScalarFn fn, T* x, int64_t n) {
+  const auto type = static_cast<size_t>(sizeof(T) == 4 ? ComputeType::f32 : ComputeType::f64);
+  kernels::primitives().scalar[static_cast<int>(fn)][type](x, nullptr, nullptr, x, n);
 }
 
 template <class D>
@@ -55,30 +91,56 @@ static void fill_distribution(Tensor& out, double a, double b) {
 }
 template <>
 void fill_distribution<Uniform>(Tensor& out, double low, double high) {
-  if (out.dtype() == DType::float64) return fill(out, [&](int64_t, ElementRandom& r) { return Uniform::draw(low, high, r); });
+  if (out.dtype() == DType::float64)
+    return fill_doubles(out, [&](const double* u, const double*, double* v, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) v[i] = low + (high - low) * u[i];
+    });
   const RandomStream stream = next_random_stream(out.device());
   const auto first = static_cast<float>(low), width = static_cast<float>(high - low);
   visit_dtype(out.dtype(), [&]<class T>(T*) {
-    fill_by_four(stream, out.mutable_data<T>(), out.size(), [&](const std::array<uint32_t, 4>& w, float* v) {
-      for (size_t j = 0; j < 4; ++j) v[j] = first + width * unit_float(w[j]);
+    fill_floats(stream, out.mutable_data<T>(), out.size(), [&](const uint32_t* w, float* v, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) v[i] = first + width * unit_float(w[i]);
     });
   });
 }
-// Two pairs by Box and Muller.
+// By Box and Muller: of float32 two from two words.
 template <>
 void fill_distribution<Normal>(Tensor& out, double mean, double deviation) {
-  if (out.dtype() == DType::float64) return fill(out, [&](int64_t, ElementRandom& r) { return Normal::draw(mean, deviation, r); });
+  if (out.dtype() == DType::float64)
+    return fill_doubles(out, [&](const double* u, const double* angle, double* v, int64_t n) {
+      std::array<double, kTogether> cosine;
+      for (int64_t i = 0; i < n; ++i) v[i] = 1 - u[i];
+      for (int64_t i = 0; i < n; ++i) cosine[i] = 2 * std::numbers::pi * angle[i];
+      apply_function(ScalarFn::log, v, n);
+      apply_function(ScalarFn::cos, cosine.data(), n);
+      for (int64_t i = 0; i < n; ++i) v[i] = mean + deviation * std::sqrt(-2 * v[i]) * cosine[i];
+    });
   const RandomStream stream = next_random_stream(out.device());
   const auto m = static_cast<float>(mean), s = static_cast<float>(deviation);
   visit_dtype(out.dtype(), [&]<class T>(T*) {
-    fill_by_four(stream, out.mutable_data<T>(), out.size(), [&](const std::array<uint32_t, 4>& w, float* v) {
-      for (size_t j = 0; j < 4; j += 2) {
-        const float radius = std::sqrt(-2 * std::log((static_cast<float>(w[j]) + 1) * 0x1p-32f)),
-                    angle = unit_float(w[j + 1]) * (2 * std::numbers::pi_v<float>);
-        v[j] = m + s * radius * std::cos(angle);
-        v[j + 1] = m + s * radius * std::sin(angle);
+    fill_floats(stream, out.mutable_data<T>(), out.size(), [&](const uint32_t* w, float* v, int64_t n) {
+      std::array<float, 2 * kTogether> radius, sine, cosine;
+      const int64_t pairs = n / 2;
+      for (int64_t i = 0; i < pairs; ++i) radius[i] = (static_cast<float>(w[2 * i]) + 1) * 0x1p-32f;
+      for (int64_t i = 0; i < pairs; ++i) sine[i] = unit_float(w[2 * i + 1]) * (2 * std::numbers::pi_v<float>);
+      std::copy_n(sine.data(), pairs, cosine.data());
+      apply_function(ScalarFn::log, radius.data(), pairs);
+      apply_function(ScalarFn::sin, sine.data(), pairs);
+      apply_function(ScalarFn::cos, cosine.data(), pairs);
+      for (int64_t i = 0; i < pairs; ++i) {
+        const float length = std::sqrt(-2 * radius[i]);
+        v[2 * i] = m + s * length * cosine[i];
+        v[2 * i + 1] = m + s * length * sine[i];
       }
     });
+  });
+}
+template <>
+void fill_distribution<Exponential>(Tensor& out, double rate, double) {
+  fill_doubles(out, [&](const double* u, const double*, double* v, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) v[i] = 1 - u[i];
+    apply_function(ScalarFn::log, v, n);
+    for (int64_t i = 0; i < n; ++i) v[i] = -v[i] / rate;
   });
 }
 
@@ -232,17 +294,12 @@ GLUINO_OP(_random_randint, RandintAttrs) {
         const RandomStream stream = next_random_stream(k.out().device());
         const uint64_t count = static_cast<uint64_t>(a.high) - static_cast<uint64_t>(a.low);
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
-          T* out = k.out_data<T>();
-          parallel_for(k.out().size(), kParallelGrain / 16, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) {
-              const auto w = stream.words(static_cast<uint64_t>(i));
-              // The high half of a 128-bit product maps 64 random bits to [0, count) evenly enough.
-              const auto offset = static_cast<uint64_t>((static_cast<unsigned __int128>((uint64_t{w[0]} << 32) | w[1]) * count) >> 64);
-              const auto value = static_cast<int64_t>(static_cast<uint64_t>(a.low) + offset);
-              if constexpr (std::is_integral_v<T>)
-                out[i] = static_cast<T>(value);
-              else
-                out[i] = element<T>(static_cast<double>(value));
+          fill_together<int64_t, 4>(stream, k.out_data<T>(), k.out().size(), [&](const uint32_t* w, int64_t* v, int64_t n) {
+            // The high half of a 128-bit product maps 64 random bits to [0, count) evenly enough.
+            for (int64_t i = 0; i < n; ++i) {
+              const uint64_t bits = (uint64_t{w[4 * i]} << 32) | w[4 * i + 1];
+              const auto offset = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * count) >> 64);
+              v[i] = static_cast<int64_t>(static_cast<uint64_t>(a.low) + offset);
             }
           });
         });
@@ -268,7 +325,9 @@ GLUINO_OP(_bernoulli, BernoulliAttrs) {
       .shape([](const BernoulliAttrs& a, std::span<const Shape>) { return random_shape(a.shape); })
       .dtype([](const BernoulliAttrs& a, std::span<const DType>, DType) { return a.dtype.value_or(DType::float32); })
       .kernel([](const BernoulliAttrs& a, KernelContext& k) {
-        fill(k.out(), [&](int64_t, ElementRandom& r) { return r.uniform() < a.prob ? 1.0 : 0.0; });
+        fill_doubles(k.out(), [&](const double* u, const double*, double* v, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) v[i] = u[i] < a.prob ? 1.0 : 0.0;
+        });
       })
       .not_differentiable(kRandom)
       .sample({}, {.prob = 0.3, .shape = {3, 5}});
@@ -313,8 +372,12 @@ GLUINO_OP(Dropout, DropoutAttrs) {
             return;
           }
           const auto keep = static_cast<float>(1 - a.p), scale = a.p < 1 ? static_cast<float>(1 / (1 - a.p)) : 0.0f;
-          fill_by_four(next_random_stream(k.out().device()), mask, k.out(1).size(), [&](const std::array<uint32_t, 4>& w, float* v) {
-            for (size_t j = 0; j < 4; ++j) v[j] = unit_float(w[j]) < keep ? scale : 0.0f;
+          const auto limit = static_cast<int32_t>(std::ceil(keep * 0x1p24f));
+          const auto kept = std::bit_cast<uint32_t>(scale);
+          fill_floats(next_random_stream(k.out().device()), mask, k.out(1).size(), [&](const uint32_t* w, float* v, int64_t n) {
+            // unit_float(w) < keep, as whole numbers and without a branch, which nobody could foresee.
+            for (int64_t i = 0; i < n; ++i)
+              v[i] = std::bit_cast<float>(kept & (0 - static_cast<uint32_t>(static_cast<int32_t>(w[i] >> 8) < limit)));
           });
         });
         if (!drops) return;

@@ -39,7 +39,7 @@ static void define_pdf(OpBuilder<PdfAttrs>& op, std::vector<std::string> paramet
         const int64_t each = k.in(0).shape().elements(k.in(1).ndim(), k.in(0).ndim());
         visit_float(k.out().dtype(), [&]<class T>(T*) {
           const T *x = k.data<T>(0), *p = k.data<T>(1), *q = k.data<T>(k.num_inputs() - 1);
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             const double v = log_pdf(static_cast<double>(x[i]), static_cast<double>(p[i / each]), static_cast<double>(q[i / each]));
             k.out_data<T>()[i] = static_cast<T>(a.is_log ? v : std::exp(v));
           }

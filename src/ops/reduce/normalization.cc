@@ -1,9 +1,14 @@
 // Layer, group, instance, L2 and local response normalization.
 #include "kernels/rows/normalization.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/parallel.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/isa/primitives.h"
+#include "kernels/reduce/reduce.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -244,20 +249,19 @@ GLUINO_OP(L2Normalization, L2NormalizationAttrs) {
       .kernel([](const L2NormalizationAttrs& a, KernelContext& k) {
         const Shape& s = k.in(0).shape();
         const auto [first, last] = summed_axes(a, s);
-        const int64_t extent = s.elements(first, last), inner = s.elements(last, s.ndim()), outer = s.elements(0, first);
-        visit_real(k.out().dtype(), [&]<class T>(T*) {
-          const T* x = k.data<T>(0);
-          T *out = k.out_data<T>(), *norm = k.out_data<T>(1);
-          parallel_for(outer * inner, kParallelGrain / std::max<int64_t>(extent, 1) + 1, [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) {
-              const int64_t base = r / inner * extent * inner + r % inner;
-              T sum = static_cast<T>(a.eps);
-              for (int64_t i = 0; i < extent; ++i) sum += x[base + i * inner] * x[base + i * inner];
-              norm[r] = std::sqrt(sum);
-              for (int64_t i = 0; i < extent; ++i) out[base + i * inner] = x[base + i * inner] / norm[r];
-            }
-          });
+        std::array<bool, Shape::kMaxAxes> is_summed{};
+        std::fill(is_summed.begin() + first, is_summed.begin() + last, true);
+        const DType dtype = k.out().dtype();
+        kernels::reduce(kernels::ReduceOp::sum_square, kernels::ReduceFinish::none, bytes_of(k.in(0)), dtype, s, is_summed.data(),
+                        bytes_of(k.out(1)), dtype);
+        visit_real(dtype, [&]<class T>(T*) {
+          T* norm = k.out_data<T>(1);
+          for (int64_t i = 0, elements = k.out(1).size(); i < elements; ++i) norm[i] = std::sqrt(norm[i] + static_cast<T>(a.eps));
         });
+        Program program(kernels::compute_type(dtype));
+        Expr::input(program, 0) / Expr::input(program, 1);
+        const kernels::Operand operands[] = {{bytes_of(k.in(0)), dtype, &s}, {bytes_of(k.out(1)), dtype, &k.out(1).shape()}};
+        kernels::run_elementwise(program, operands, bytes_of(k.out()), dtype, s);
       })
       .kernel_dtypes(real_dtypes())
       .gradient({{}, {0, 1}},

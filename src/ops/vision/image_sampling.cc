@@ -59,7 +59,7 @@ GLUINO_OP(GridGenerator, GridGeneratorAttrs) {
         const Shape& s = k.out().shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           if (a.is_affine()) return affine_grid(k.data<T>(0), s, k.out_data<T>());
-          for (int64_t i = 0; i < k.out().size(); ++i) {
+          for (int64_t i = 0, elements = k.out().size(); i < elements; ++i) {
             const int64_t c = i / (s[2] * s[3]) % 2, at = c == 0 ? i % s[3] : i / s[3] % s[2];
             k.out_data<T>()[i] = (k.data<T>(0)[i] + static_cast<T>(at)) * static_cast<T>(pixel(s, c)) - 1;
           }
@@ -85,11 +85,12 @@ GLUINO_OP(_grid_generator_grad, GridGeneratorAttrs) {
           const T* head = k.data<T>(0);
           T* out = k.out_data<T>();
           if (!a.is_affine()) {
-            for (int64_t i = 0; i < k.out().size(); ++i) out[i] = head[i] * static_cast<T>(pixel(s, i / (s[2] * s[3]) % 2));
+            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
+              out[i] = head[i] * static_cast<T>(pixel(s, i / (s[2] * s[3]) % 2));
             return;
           }
           std::fill_n(out, k.out().size(), T(0));
-          for (int64_t i = 0; i < k.in(0).size(); ++i) {
+          for (int64_t i = 0, elements = k.in(0).size(); i < elements; ++i) {
             T* t = out + i / (s[2] * s[3]) * 3;
             t[0] += head[i] * static_cast<T>(coordinate(i % s[3], s[3]));
             t[1] += head[i] * static_cast<T>(coordinate(i / s[3] % s[2], s[2]));
@@ -254,7 +255,7 @@ GLUINO_OP(SpatialTransformer, SpatialTransformerAttrs) {
 // ---- weighted sums along height and width: resizing and adaptive pooling
 // Output i of an axis is the weighted sum of inputs first .. first + weights.size() - 1.
 struct Taps {
-  int64_t first;
+  int64_t first = 0;
   std::vector<double> weights;
 };
 using AxisTaps = std::vector<Taps>;
@@ -281,31 +282,69 @@ static AxisTaps bilinear_taps(int64_t in, int64_t out, bool align_corners) {
   }
   return taps;
 }
-// Calls f(small offset, large offset, weight): `in` elements weighted into `out` elements.
-template <class F>
-static void for_each_tap(const Shape& in, const AxisTaps& rows, const AxisTaps& columns, F&& f) {
-  const auto height = static_cast<int64_t>(rows.size()), width = static_cast<int64_t>(columns.size());
-  parallel_for(in[0] * in[1], plane_grain(height * width), [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane)
-      for (int64_t i = 0; i < height * width; ++i) {
-        const Taps &y = rows[i / width], &x = columns[i % width];
-        for (size_t r = 0; r < y.weights.size(); ++r)
-          for (size_t c = 0; c < x.weights.size(); ++c)
-            f((plane * in[2] + y.first + static_cast<int64_t>(r)) * in[3] + x.first + static_cast<int64_t>(c), plane * height * width + i,
-              y.weights[r] * x.weights[c]);
-      }
-  });
+// The taps of an axis as plain arrays; the first `pairs` outputs have two each.
+template <class T>
+struct FlatTaps {
+  std::vector<int64_t> first, begin{0};
+  std::vector<T> weights;
+  size_t pairs = 0;
+  explicit FlatTaps(const AxisTaps& taps) {
+    for (const Taps& t : taps) {
+      if (t.weights.size() == 2 && pairs == first.size()) ++pairs;
+      first.push_back(t.first);
+      for (const double w : t.weights) weights.push_back(static_cast<T>(w));
+      begin.push_back(static_cast<int64_t>(weights.size()));
+    }
+  }
+  size_t outputs() const { return first.size(); }
+  // f(input, weight) for every tap of output i.
+  template <class F>
+  void visit(size_t i, F&& f) const {
+    for (int64_t c = begin[i]; c < begin[i + 1]; ++c) f(first[i] + c - begin[i], weights[c]);
+  }
+};
+// Whole rows are combined first, then the elements of the combined row.
+template <class T>
+static void resample_plane(const FlatTaps<T>& rows, const FlatTaps<T>& columns, const T* in, int64_t in_width, T* combined, T* out) {
+  for (size_t i = 0; i < rows.outputs(); ++i, out += columns.outputs()) {
+    std::fill_n(combined, in_width, T(0));
+    rows.visit(i, [&](int64_t y, T weight) {
+      for (int64_t x = 0; x < in_width; ++x) combined[x] += weight * in[y * in_width + x];
+    });
+    for (size_t j = 0; j < columns.pairs; ++j) {
+      const T* from = combined + columns.first[j];
+      out[j] = columns.weights[2 * j] * from[0] + columns.weights[2 * j + 1] * from[1];
+    }
+    for (size_t j = columns.pairs; j < columns.outputs(); ++j) {
+      T sum = 0;
+      columns.visit(j, [&](int64_t x, T weight) { sum += weight * combined[x]; });
+      out[j] = sum;
+    }
+  }
 }
-// out = the weighted sums of input 0, or their adjoint: what flows back from input 0 to an image of the shape of out.
-static void run_taps(KernelContext& k, const AxisTaps& rows, const AxisTaps& columns, bool adjoint) {
+// The adjoint as such sums: input i of an axis gets from the outputs that read it, which are neighbours.
+static AxisTaps adjoint_of(const AxisTaps& taps, int64_t inputs) {
+  AxisTaps result(inputs);
+  for (size_t o = 0; o < taps.size(); ++o)
+    for (size_t c = 0; c < taps[o].weights.size(); ++c) {
+      Taps& t = result[taps[o].first + static_cast<int64_t>(c)];
+      if (t.weights.empty()) t.first = static_cast<int64_t>(o);
+      t.weights.push_back(taps[o].weights[c]);
+    }
+  return result;
+}
+static void run_taps(KernelContext& k, const AxisTaps& row_taps, const AxisTaps& column_taps) {
+  const Shape &in = k.in(0).shape(), &out = k.out().shape();
+  const int64_t in_area = in[2] * in[3], out_area = out[2] * out[3];
   visit_real(k.out().dtype(), [&]<class T>(T*) {
     const T* from = k.data<T>(0);
     T* to = k.out_data<T>();
-    std::fill_n(to, k.out().size(), T(0));
-    if (adjoint)
-      for_each_tap(k.out().shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[in] += from[out] * static_cast<T>(w); });
-    else
-      for_each_tap(k.in(0).shape(), rows, columns, [&](int64_t in, int64_t out, double w) { to[out] += from[in] * static_cast<T>(w); });
+    const FlatTaps<T> rows(row_taps), columns(column_taps);
+    parallel_for(in[0] * in[1], plane_grain(std::max(in_area, out_area)), [&](int64_t begin, int64_t end) {
+      std::vector<T> combined(in[3]);
+      for (int64_t plane = begin; plane < end; ++plane)
+        resample_plane(rows, columns, from + plane * in_area, in[3], combined.data(), to + plane * out_area);
+    });
   });
 }
 
@@ -327,7 +366,7 @@ GLUINO_OP(_contrib_AdaptiveAvgPooling2D, AdaptiveAttrs) {
       .kernel_dtypes(real_dtypes())
       .shape([](const AdaptiveAttrs& a, std::span<const Shape> in) { return adaptive_shape(a, in[0]); })
       .kernel([](const AdaptiveAttrs&, KernelContext& k) {
-        run_taps(k, adaptive_taps(k.in(0).extent(2), k.out().extent(2)), adaptive_taps(k.in(0).extent(3), k.out().extent(3)), false);
+        run_taps(k, adaptive_taps(k.in(0).extent(2), k.out().extent(2)), adaptive_taps(k.in(0).extent(3), k.out().extent(3)));
       })
       .gradient({},
                 [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors {
@@ -344,7 +383,9 @@ GLUINO_OP(_adaptive_avg_pooling_grad, AdaptiveAttrs) {
       .kernel_dtypes(real_dtypes())
       .shape([](const AdaptiveAttrs& a, std::span<const Shape> in) { return check_head(in[0], adaptive_shape(a, in[1])), in[1]; })
       .kernel([](const AdaptiveAttrs&, KernelContext& k) {
-        run_taps(k, adaptive_taps(k.out().extent(2), k.in(0).extent(2)), adaptive_taps(k.out().extent(3), k.in(0).extent(3)), true);
+        const int64_t height = k.out().extent(2), width = k.out().extent(3);
+        run_taps(k, adjoint_of(adaptive_taps(height, k.in(0).extent(2)), height),
+                 adjoint_of(adaptive_taps(width, k.in(0).extent(3)), width));
       })
       .gradient({},
                 [](const AdaptiveAttrs& a, const Gradient& g) -> Tensors {
@@ -399,7 +440,7 @@ GLUINO_OP(_contrib_BilinearResize2D, BilinearResizeAttrs) {
       })
       .kernel([](const BilinearResizeAttrs& a, KernelContext& k) {
         run_taps(k, bilinear_taps(k.in(0).extent(2), k.out().extent(2), a.align_corners),
-                 bilinear_taps(k.in(0).extent(3), k.out().extent(3), a.align_corners), false);
+                 bilinear_taps(k.in(0).extent(3), k.out().extent(3), a.align_corners));
       })
       .gradient({},
                 [](const BilinearResizeAttrs& a, const Gradient& g) -> Tensors {
@@ -423,8 +464,9 @@ GLUINO_OP(_bilinear_resize_grad, BilinearResizeAttrs) {
         return in[1];
       })
       .kernel([](const BilinearResizeAttrs& a, KernelContext& k) {
-        run_taps(k, bilinear_taps(k.out().extent(2), k.in(0).extent(2), a.align_corners),
-                 bilinear_taps(k.out().extent(3), k.in(0).extent(3), a.align_corners), true);
+        const int64_t height = k.out().extent(2), width = k.out().extent(3);
+        run_taps(k, adjoint_of(bilinear_taps(height, k.in(0).extent(2), a.align_corners), height),
+                 adjoint_of(bilinear_taps(width, k.in(0).extent(3), a.align_corners), width));
       })
       .not_differentiable("the second derivative of resizing is not implemented")
       .sample({{2, 2, 5, 3}, {2, 2, 3, 4}}, {.height = 5, .width = 3});

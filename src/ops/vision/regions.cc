@@ -112,7 +112,7 @@ GLUINO_OP(_roi_pooling_grad, ROIPoolingAttrs) {
         const Shape &s = k.out().shape(), &h = k.in(0).shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           std::fill_n(k.out_data<T>(), k.out().size(), T(0));
-          for (int64_t i = 0; i < k.in(0).size(); ++i) {
+          for (int64_t i = 0, elements = k.in(0).size(); i < elements; ++i) {
             const int64_t plane = i / (h[2] * h[3]), chosen = static_cast<int64_t>(k.data<T>(2)[i]);
             const int64_t image = image_of(k.data<T>(1)[plane / h[1] * 5], s[0], plane / h[1]);
             if (chosen >= s[2] * s[3]) raise<IndexError>("pixel {} was chosen, but an image has {}", chosen, s[2] * s[3]);

@@ -68,12 +68,35 @@ TEST(Reduce, GivesOneElementWhereNoAxisIsLeft) {
 }
 
 TEST(Transpose, AgreesWithIndexing) {
-  const Tensor x = random_tensor({37, 70, 19}, DType::float32, 3);
-  const Tensor y = x.transpose({2, 0, 1});
-  const std::vector<float> a = x.to_vector(), b = y.to_vector();
-  for (int64_t i = 0; i < 37; ++i)
-    for (int64_t j = 0; j < 70; ++j)
-      for (int64_t k = 0; k < 19; ++k) ASSERT_EQ(a[(i * 70 + j) * 19 + k], b[(k * 37 + i) * 70 + j]);
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::uint8}) {
+    const Tensor x = (random_tensor({37, 70, 19}, DType::float32, 3) * 100).astype(DType::int32).astype(dtype);
+    const Tensor y = x.transpose({2, 0, 1});
+    const std::vector<float> a = x.to_vector(), b = y.to_vector();
+    for (int64_t i = 0; i < 37; ++i)
+      for (int64_t j = 0; j < 70; ++j)
+        for (int64_t k = 0; k < 19; ++k) ASSERT_EQ(a[(i * 70 + j) * 19 + k], b[(k * 37 + i) * 70 + j]);
+  }
+}
+
+// Rows with a step have loops of their own.
+TEST(Softmax, AlongAnyAxisIsThatAlongTheLast) {
+  for (const char* name : {"softmax", "log_softmax"})
+    for (const Shape& shape : {Shape{2, 5, 150}, Shape{1, 700, 17}, Shape{3, 40, 1}}) {
+      Tensor x = random_tensor(shape, DType::float32, 3) * 10, z = x.transpose({0, 2, 1});
+      const Tensor head = random_tensor(shape, DType::float32, 4);
+      x.attach_grad();
+      z.attach_grad();
+      Tensor along_middle, along_last;
+      {
+        const auto record = autograd::record();
+        along_middle = call(name, {x}, {{"axis", int64_t{1}}, {"temperature", 2.0}});
+        along_last = call(name, {z}, {{"axis", int64_t{2}}, {"temperature", 2.0}});
+      }
+      EXPECT_TRUE(close(along_middle, along_last.transpose({0, 2, 1}), 1e-5, 1e-6)) << name << " " << shape.str();
+      along_middle.backward(head);
+      along_last.backward(head.transpose({0, 2, 1}));
+      EXPECT_TRUE(close(x.grad(), z.grad().transpose({0, 2, 1}), 1e-5, 1e-6)) << name << " " << shape.str();
+    }
 }
 
 // d(sum of w * f(B B^T + I)) / dB by central differences.
