@@ -44,9 +44,10 @@ HybridOptions to_options(const py::dict& flags) {
 // One call: its arguments, and all that decides which program answers it.
 struct Call {
   PyObject* const* args;
-  Py_ssize_t count;    // of positional ones
-  PyObject* keywords;  // a tuple of names, or null
-  Tensors inputs;
+  Py_ssize_t count;          // of positional ones
+  PyObject* keywords;        // a tuple of names, or null
+  Tensors inputs;            // arrays among the arguments, then those of attributes
+  size_t num_arguments = 0;  // of the former
   std::string key;
   std::vector<int> states;
   std::vector<py::object> state_values;
@@ -124,6 +125,7 @@ class PythonCache {
     const auto& made = *static_cast<const Made*>(result.rest.get());
     size_t at = 0;
     py::object returned = made.returned.make(result.tensors, at);
+    arity_ = {c.num_arguments, at};
     for (const auto& [state, value] : made.states) {
       watch_.state(state).place.set(value ? value->make(result.tensors, at) : py::object());
       note_attribute_change();
@@ -141,6 +143,8 @@ class PythonCache {
     return watch_.traverse(visit, arg);
   }
   HybridCache& cache() { return cache_; }
+  // How many arrays the last call was given and has returned; its program may have more, for attributes that it reads and writes.
+  std::pair<size_t, size_t> arity() const { return arity_; }
 
  private:
   // What a trace gives at each call besides tensors.
@@ -155,6 +159,7 @@ class PythonCache {
     KeyWriter writer(c.key, &c.inputs);
     for (Py_ssize_t i = 0; i < c.total(); ++i) writer.add(c.args[i]);
     if (c.keywords) writer.add(c.keywords);
+    c.num_arguments = c.inputs.size();
     if (!watch_.states().empty()) {
       c.states = watch_.states();
       for (int number : c.states) {
@@ -319,6 +324,7 @@ class PythonCache {
   std::string why_not_;  // once it is known that no program will ever serve
   bool has_warned_ = false;
   std::vector<int> changes_;  // per state, over all traces
+  std::pair<size_t, size_t> arity_;
   Watch watch_;
   HybridCache cache_;
 };
@@ -411,6 +417,7 @@ void add_hybrid(py::module_& m) {
   };
   m.def("cache_clear", [](py::handle o) { cache_of(o.ptr()).clear(); });
   m.def("cache_symbol", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.symbol(); }); });
+  m.def("cache_arity", [](py::handle o) { return cache_of(o.ptr()).arity(); });
   m.def("cache_captured",
         [with](py::handle o, const std::string& name) { return with(o, [&](HybridCache& c) { return c.captured(name); }); });
   m.def("cache_explain", [with](py::handle o, const std::string& html, const std::string& title) {

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
+#include "dispatch/own_gradient.h"
 #include "dispatch/recording_as.h"
 #include "gluino/autograd.h"
 #include "tensor/pool.h"
@@ -121,7 +122,7 @@ class Walk {
       if (!node.inputs[i] || !reached[i]) continue;
       if (gradients[i].defined())
         accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
-      else if (wanted_.empty())
+      else
         block(*node.inputs[i]);
     }
     if (!options_.retain_graph) node.drop_saved();
@@ -177,19 +178,26 @@ class Walk {
     }
   }
 
-  // Nothing flows on along this way. Leaves that are reached by no other have a gradient of zero, not the one of the last time.
+  // Zeros flow on along this way: they end it, but for calls that give a gradient of their own. Leaves that are reached by no other way
+  // have a gradient of zero, not the one of the last time.
   void block(TapeEntry& entry) {
     std::vector<TapeEntry*> open{&entry};
     while (!open.empty()) {
       TapeEntry* e = open.back();
       open.pop_back();
       if (e->is_leaf()) {
-        if (e->req != GradReq::null) blocked_.try_emplace(e, e);
+        if (e->req != GradReq::null && wanted_.empty()) blocked_.try_emplace(e, e);
+      } else if (gives_own_gradient(*e->node)) {
+        accumulate(*e, zeros_of(e->node->output_metas[e->index]));
       } else if (passed_.insert(e->node.get()).second) {
         for (const Ref<TapeEntry>& input : e->node->inputs)
           if (input) open.push_back(input.get());
       }
     }
+  }
+  static bool gives_own_gradient(const TapeNode& node) {
+    if (node.released) return false;
+    return node.op ? has_own_gradient(*node.op) : node.gives_own_gradient && node.gives_own_gradient();
   }
   static void write_zeros(TapeEntry& leaf) {
     leaf.is_fresh = true;

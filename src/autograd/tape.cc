@@ -109,10 +109,12 @@ void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what
 }
 void install_traced_function(TracedFunction traced) { traced_function = traced; }
 
-void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward) {
+void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
+                   std::function<bool()> gives_own_gradient) {
   Ref<TapeNode> node = make_node(inputs);
   node->name = std::move(name);
   node->custom = std::move(backward);
+  node->gives_own_gradient = std::move(gives_own_gradient);
   for (const Tensor& t : inputs) node->input_metas.push_back(meta_of(t));
   for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
   attach_outputs(node, outputs);
@@ -123,6 +125,7 @@ void TapeNode::drop_saved() {
   saved_inputs.clear();
   saved_outputs.clear();
   custom = nullptr;
+  gives_own_gradient = nullptr;
 }
 
 // A long tape is a long chain of nodes: unlinked one by one, so that the stack does not grow with its length.
@@ -180,7 +183,9 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   }
   if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
   for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
-  record_custom("a user's Function", inputs, outputs, [function](const BackwardCall& call) { return function->backward(call.heads); });
+  record_custom(
+      "a user's Function", inputs, outputs, [function](const BackwardCall& call) { return function->backward(call.heads); },
+      [] { return true; });
   return outputs;
 }
 

@@ -35,7 +35,8 @@ class TapeNode final : public RefCounted {
   const OpDef* op = nullptr;  // null: `custom` knows the way back
   Attrs attrs;
   BackwardFn custom;
-  std::vector<Ref<TapeEntry>> inputs;  // null where no gradient is wanted
+  std::function<bool()> gives_own_gradient;  // whether `custom` gives one where zeros flow in; empty: it does not
+  std::vector<Ref<TapeEntry>> inputs;        // null where no gradient is wanted
   std::vector<TensorMeta> input_metas, output_metas;
   Tensors saved_inputs, saved_outputs;                // null where the gradient does not read them
   std::vector<uint64_t> input_writes, output_writes;  // how often the memory of each had been written then
@@ -60,7 +61,8 @@ TapeEntry* entry_of(const Tensor& t);  // null when the tensor is not on the tap
 // Whether something flows back from here: what backward has released is a value like any other.
 bool is_on_tape(const Tensor& t);
 // Puts a call on the tape whose way back is a function of its own.
-void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward);
+void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
+                   std::function<bool()> gives_own_gradient);
 
 // What detach() gives. Where there is no memory to share, in a trace, or where the base may take another, on a tape, a link
 // does the same. What is written through it changes the base's value, not what flows back.

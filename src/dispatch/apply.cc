@@ -87,7 +87,9 @@ void run_converted(const PreparedCall& call, std::span<const Tensor> inputs, std
   }
   for (const Tensor& o : outputs) {
     const detail::TensorImpl& t = impl_of(o);
-    out.push_back(t.dtype == promoted && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
+    // Whole numbers and truth values are what the kernel itself writes.
+    const bool is_refused = t.dtype == promoted || (is_floating(t.dtype) && !kernel_takes(op, t.dtype));
+    out.push_back(is_refused && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
   }
   KernelContext context(op, in, out, call.training.value_or(tls_mode.training));
   op.kernel(attrs.get(), context);

@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "dispatch/random.h"
+#include "dispatch/own_gradient.h"
 #include "exec/program.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
@@ -18,6 +19,10 @@ class HeldRun {
       : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {
     for (const Tensors* given : all_given())
       for (const Tensor& t : *given) writes_.push_back(impl_of(t).storage->writes());
+  }
+
+  bool gives_own_gradient() const {
+    return std::ranges::any_of(owner_->program->traced.graph.nodes, [](const Graph::Node& n) { return n.op && has_own_gradient(*n.op); });
   }
 
   Tensors forward() {
@@ -173,8 +178,9 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
     if (impl_of(o).autograd || o.impl()->use_count() > 2) o = make_view(o, impl_of(o).shape, 0);
     if (c.is_on_tape[i]) recorded.push_back(o);
   }
-  autograd::record_custom("a hybridized call", sources, recorded,
-                          [held](const autograd::BackwardCall& call) { return held->backward(call); });
+  autograd::record_custom(
+      "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
+      [held] { return held->gives_own_gradient(); });
   return outputs;
 }
 

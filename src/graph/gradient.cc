@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/format.h"
+#include "dispatch/own_gradient.h"
 
 namespace gluino {
 namespace {
@@ -38,6 +39,7 @@ class Backward {
     Tensors heads;            // what has flowed into each output
     std::vector<int> wanted;  // outputs whose gradients were asked for
     bool reaches = false;     // whether a wanted value lies behind it
+    bool is_blocked = false;  // zeros flow in, from an operator without a gradient
   };
 
   bool is_reached(const Value& v) const {
@@ -49,9 +51,16 @@ class Backward {
     slot = slot.defined() ? call("elemwise_add", {slot, g}) : g;
   }
 
+  // Zeros flow into a value: they end the way, but for operators that give a gradient of their own.
+  void block(const Value& v) { places_[numbers_.at(v.node.get())].is_blocked = true; }
+
   void step(GraphNode& node, Place& place) {
     const bool any = std::any_of(place.heads.begin(), place.heads.end(), [](const Tensor& t) { return t.defined(); });
-    if (!node.op || !node.op->gradient || !any || !place.reaches || node.mode.is_paused) return;
+    if (!node.op || !place.reaches || node.mode.is_paused || !(any || place.is_blocked)) return;
+    if (!node.op->gradient || (!any && !has_own_gradient(*node.op))) {
+      for (const Value& v : node.inputs) block(v);
+      return;
+    }
     const Ref<GraphNode> self(&node);
     const Uses& uses = node.op->uses;
     Tensors ins(node.inputs.size()), outs(node.outputs.size()), likes, heads = place.heads;
@@ -70,7 +79,9 @@ class Backward {
     const Tensors gradients = node.op->gradient(
         node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (wanted[i] && gradients[i].defined()) {
+      if (!gradients[i].defined()) {
+        block(node.inputs[i]);
+      } else if (wanted[i]) {
         check_shape(*node.op, i, gradients[i], *node.inputs[i].node->outputs[node.inputs[i].index].shape);
         const DType dtype = *node.inputs[i].node->outputs[node.inputs[i].index].dtype;
         accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype));

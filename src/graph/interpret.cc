@@ -13,7 +13,8 @@ namespace {
 Attrs attrs_with_inferred_shape(const Graph::Node& node) {
   if (!node.inputs.empty() || !node.outputs[0].shape || !node.outputs[0].shape->is_known()) return node.attrs;
   for (const AttrField& f : node.op->fields)
-    if (f.name == "shape" && f.print(node.attrs.get()) != AttrType<Shape>::print(*node.outputs[0].shape)) {
+    if (f.name == "shape" && f.type.find("Shape") != std::string::npos &&
+        f.print(node.attrs.get()) != AttrType<Shape>::print(*node.outputs[0].shape)) {
       std::shared_ptr<void> copy = node.op->copy_attrs(node.attrs.get());
       f.set(copy.get(), node.name, *node.outputs[0].shape);
       return copy;

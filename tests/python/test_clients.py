@@ -159,3 +159,30 @@ def test_a_label_that_nobody_gives(tmp_path):
 def test_names_that_numpy_has_dropped():
     pytest.importorskip("mxnet", reason="python/compat is not on the path")
     assert np.dtype(np.float) == np.float64 and np.dtype(np.bool) == np.bool_ and np.dtype(np.int) == np.dtype(int)
+
+
+class Tracker(gluon.HybridBlock):
+    """Keeps what it has computed, as networks do that are looked into."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.last, self.steps = gluon.nn.Dense(2), None, []
+
+    def hybrid_forward(self, F, x):
+        self.steps = [self.layer(x)]
+        self.steps.append(self.steps[-1] * 2)
+        self.last = self.steps[-1] + 1
+        return self.last
+
+
+def test_attributes_that_a_network_fills_are_no_outputs_of_its_file(tmp_path):
+    net, x = Tracker(), nd.ones((3, 4))
+    net.initialize()
+    net.hybridize()
+    expected = [net(x), net(x)][1].asnumpy()
+    np.testing.assert_array_equal(net.last.asnumpy(), expected)
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    np.testing.assert_array_equal(again(x).asnumpy(), expected)
+    net.save(str(tmp_path / "one"))
+    np.testing.assert_array_equal(mx.load_block(str(tmp_path / "one"))(x).asnumpy(), expected)

@@ -298,7 +298,7 @@ def test_hawkes_log_likelihood():
 
 @pytest.mark.parametrize("name, attrs, mean, deviation", [
     ("_npi_uniform", {"low": 1.0, "high": 3.0}, 2, 2 / 12 ** 0.5), ("_npi_normal", {"loc": 1.0, "scale": 2.0}, 1, 2),
-    ("_npi_exponential", {"scale": 2.0}, 2, 2),
+    ("_npi_exponential", {"scale": 2.0}, 2, 2), ("_npi_gamma", {"shape": 2.0, "scale": 3.0}, 6, 18 ** 0.5),
     ("_npi_rayleigh", {"scale": 1.0}, (onp.pi / 2) ** 0.5, (2 - onp.pi / 2) ** 0.5), ("_npi_weibull", {"a": 1.0}, 1, 1),
     ("_npi_pareto", {"a": 5.0}, 0.25, (5 / 48) ** 0.5), ("_npi_powerd", {"a": 1.0}, 0.5, 12 ** -0.5),
     ("_npi_gumbel", {"loc": 1.0, "scale": 1.0}, 1.5772, onp.pi / 6 ** 0.5), ("_npi_logistic", {"loc": 1.0, "scale": 1.0}, 1, onp.pi / 3 ** 0.5),
@@ -330,3 +330,83 @@ def test_choices():
     assert sorted(op._npi_choice(a=6, size=(6,), replace=False).asnumpy()) == list(range(6))
     counts = op._npi_multinomial(arr([0.2, 0.8]), n=1000, size=(2,)).asnumpy()
     assert counts.shape == (2, 2) and (counts.sum(1) == 1000).all() and abs(counts[0, 0] - 200) < 100
+
+
+def steps(name, *states, shared=(), half=False, **attrs):
+    """(results of one call on two weights, results of a call on each), with what `states` became behind the weights."""
+    kind = "float16" if half else "float32"
+    weights, grads = [draw(2, 3), draw(4)], [draw(2, 3), draw(4)]
+    made = [[arr(w, kind), arr(g, kind), *(arr(abs(draw(*w.shape))) for _ in states), *([arr(w)] if half else [])] for w, g in zip(weights, grads)]
+    again = [[x.copy() for x in of_one] for of_one in made]
+    out = getattr(op, name)(*made[0], *made[1], *map(arr, shared), out=[made[0][0], made[1][0]], **attrs)
+    return out, made, again
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("states", [(), ("mom",)])
+def test_rates_that_are_arrays(states, half):
+    attrs = {"rescale_grad": 0.5, "clip_gradient": 0.4, **({"momentum": 0.9} if states else {})}
+    kind = f"{'mp_' if half else ''}sgd_{'mom_' if states else ''}update"
+    _, many, single = steps(f"preloaded_multi_{kind}", *states, shared=([0.1, 0.2], [0.01, 0]), half=half, num_weights=2, **attrs)
+    for of_one, lr, wd in zip(single, (0.1, 0.2), (0.01, 0)):
+        getattr(nd, kind)(*of_one, out=of_one[0], lr=lr, wd=wd, **attrs)
+    for ours, theirs in zip(many, single):
+        same(ours, [x.asnumpy() for x in theirs], 1e-6)
+    with pytest.raises(mx.MXNetError, match="2 behind them"):
+        op.preloaded_multi_sgd_update(arr([1.0]), arr([1.0]), arr([0.1]), num_weights=1)
+    with pytest.raises(mx.MXNetError, match="element"):
+        op.preloaded_multi_sgd_update(arr([1.0]), arr([1.0]), arr([0.1, 2]), arr([0.0]), num_weights=1)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("scale", [0.5, 0.0, float("inf")])
+def test_adamw_on_many_weights(scale, half):
+    attrs = {"beta1": 0.8, "epsilon": 1e-6, "clip_gradient": 0.4}
+    kind = f"{'mp_' if half else ''}adamw_update"
+    _, many, single = steps(f"_multi_{kind}", "mean", "var", shared=([scale],), half=half, num_weights=2, lrs=(0.1, 0.2), wds=(0.01, 0), etas=(1, 0.5),
+                            **attrs)
+    for of_one, lr, wd, eta in zip(single, (0.1, 0.2), (0.01, 0), (1, 0.5)):
+        getattr(op, f"_{kind}")(*of_one, arr([scale]), out=of_one[0], lr=lr, wd=wd, eta=eta, **attrs)
+    for ours, theirs in zip(many, single):
+        same(ours, [x.asnumpy() for x in theirs], 1e-6)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_lamb_on_many_weights(half):
+    attrs = {"beta1": 0.8, "bias_correction": True, "rescale_grad": 0.5}
+    kind = "mp_" if half else ""
+    _, many, single = steps(f"_multi_{kind}lamb_update", "mean", "var", half=half, num_tensors=2, learning_rates=(0.1, 0.2), wds=(0.01, 0),
+                            step_count=(1, 3), lower_bound=0.5, **attrs)
+    for of_one, lr, wd, t in zip(single, (0.1, 0.2), (0.01, 0), (1, 3)):
+        source = of_one[-1] if half else of_one[0]
+        direction = getattr(nd, f"{kind}lamb_update_phase1")(*of_one, t=t, wd=wd, **attrs)
+        getattr(nd, f"{kind}lamb_update_phase2")(of_one[0], direction, source.norm(), direction.norm(), *([source] if half else []), out=of_one[0], lr=lr,
+                                                 lower_bound=0.5)
+    for ours, theirs in zip(many, single):
+        same(ours, [x.asnumpy() for x in theirs], 2e-3 if half else 1e-6)
+
+
+def test_a_history_per_row():
+    weight, grad, history = draw(3, 4), draw(3, 4), abs(draw(3, 1))
+    w, h = arr(weight), arr(history)
+    nd.contrib.group_adagrad_update(w, arr(grad), h, out=w, lr=0.1, rescale_grad=0.5, clip_gradient=0.3, epsilon=1e-4)
+    step = (grad * 0.5).clip(-0.3, 0.3)
+    history = history + (step ** 2).mean(1, keepdims=True)
+    same([w, h], [weight - 0.1 * step / onp.sqrt(history + 1e-4), history], 1e-6)
+
+
+def test_masks_of_matched_objects():
+    rois, masks = onp.array([[[0, 0, 4, 4], [2, 2, 6, 8]], [[1, 1, 7, 5], [0, 0, 8, 8]]], "float32"), (draw(2, 3, 8, 8) > 0).astype("float32")
+    matches, classes = onp.array([[2, 0], [1, 1]]), onp.array([[1, 0], [2, 1]])
+    targets, weights = nd.contrib.mrcnn_mask_target(arr(rois), arr(masks), arr(matches), arr(classes), num_rois=2, num_classes=3, mask_size=(4, 2),
+                                                    sample_ratio=2)
+    assert targets.shape == weights.shape == (2, 2, 3, 4, 2)
+    for image in range(2):
+        for region in range(2):
+            mask, box = masks[image, matches[image, region]], onp.concatenate([[0], rois[image, region]])
+            cut = nd.contrib.ROIAlign(arr(mask[None, None]), arr(box[None]), pooled_size=(4, 2), spatial_scale=1.0, sample_ratio=2).asnumpy()[0, 0]
+            for kind in range(3):
+                same([targets[image, region, kind]], [cut], 1e-6)
+                assert (weights[image, region, kind].asnumpy() == (classes[image, region] == kind)).all()
+    with pytest.raises(mx.MXNetError, match="num_rois"):
+        nd.contrib.mrcnn_mask_target(arr(rois), arr(masks), arr(matches), arr(classes), num_rois=3, num_classes=3, mask_size=(4, 2))

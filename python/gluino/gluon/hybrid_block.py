@@ -228,11 +228,21 @@ class HybridBlock(Block):
 
     def _symbol(self):
         if self._cache is not None and _core.cache_stats(self._cache)["calls"]:
-            return _core.cache_symbol(self._cache)
+            return self._without_attributes(_core.cache_symbol(self._cache))
         try:
             return self._graph_of([nd.zeros((1,))])[0]
         except Exception as error:
             raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once before calling export.") from error
+
+    def _without_attributes(self, symbol):
+        """The program as others run it: what it leaves in attributes of blocks is no result, and what it finds there no input."""
+        given, returned = _core.cache_arity(self._cache)
+        if returned and len(symbol.list_outputs()) > returned:
+            kept = [symbol[i] for i in range(returned)]
+            symbol = kept[0] if returned == 1 else sym_module.Group(kept)
+        if given == 1 and "data0" in symbol.list_inputs():
+            symbol = symbol(data0=sym_module.var("data"))
+        return symbol
 
     def _exported(self):
         symbol = self._symbol()

@@ -33,40 +33,33 @@ def mp_adamw_update(weight, grad, mean, var, weight32, rescale_grad, lr, eta, be
                                            epsilon=epsilon, wd=wd, clip_gradient=clip_gradient, **more, **kwargs)
 
 
-def _each(out, weights):
-    return weights if out is None else out if isinstance(out, (list, tuple)) else [out]
+def _many(name, out, *lists, shared=(), **attrs):
+    """One call on several weights: their inputs one weight after the other, then what all share; into `out`, or in place."""
+    inputs = [tensor for of_one_weight in zip(*lists) for tensor in of_one_weight]
+    more = {} if isinstance(lists[0][0], _core.SymbolBase) else {"out": list(lists[0]) if out is None else out}
+    made = _op(name, lists[0][0])(*inputs, *shared, **attrs, **more)
+    return made if isinstance(made, list) or isinstance(made, _core.SymbolBase) else [made]
 
 
 def multi_adamw_update(weights, grads, mean, var, rescale_grad, lrs, wds, etas, out=None, name=None, size=0, **kwargs):
     """AdamW's step for several weights, in place or into `out`."""
-    rescale_grad = _factor(rescale_grad, weights[0])
-    return [adamw_update(w, g, m, v, rescale_grad, lr, eta, wd=wd, out=target, **kwargs)
-            for w, g, m, v, lr, wd, eta, target in zip(weights, grads, mean, var, lrs, wds, etas, _each(out, weights))]
+    return _many("_multi_adamw_update", out, weights, grads, mean, var, shared=[_factor(rescale_grad, weights[0])], lrs=tuple(lrs), wds=tuple(wds),
+                 etas=tuple(etas), num_weights=size or len(weights), **kwargs)
 
 
 def multi_mp_adamw_update(weights, grads, mean, var, weights32, rescale_grad, lrs, wds, etas, out=None, name=None, size=0, **kwargs):
     """The same with float32 copies."""
-    rescale_grad = _factor(rescale_grad, weights[0])
-    return [mp_adamw_update(w, g, m, v, w32, rescale_grad, lr, eta, wd=wd, out=target, **kwargs)
-            for w, g, m, v, w32, lr, wd, eta, target in zip(weights, grads, mean, var, weights32, lrs, wds, etas, _each(out, weights))]
-
-
-def _lamb(weight, grad, mean, var, weight32, step, lr, wd, target, lower_bound=-1.0, upper_bound=-1.0, **phase1):
-    kind = "" if weight32 is None else "mp_"
-    copies = [] if weight32 is None else [weight32]
-    direction = _op(f"{kind}lamb_update_phase1", weight)(weight, grad, mean, var, *copies, t=step, wd=wd, **phase1)
-    source = weight if weight32 is None else weight32
-    return _op(f"{kind}lamb_update_phase2", weight)(weight, direction, source.norm(), direction.norm(), *copies, lr=lr, lower_bound=lower_bound,
-                                                    upper_bound=upper_bound, out=target)
+    return _many("_multi_mp_adamw_update", out, weights, grads, mean, var, weights32, shared=[_factor(rescale_grad, weights[0])], lrs=tuple(lrs),
+                 wds=tuple(wds), etas=tuple(etas), num_weights=size or len(weights), **kwargs)
 
 
 def multi_lamb_update(weights, grads, mean, var, step_count, lrs, wds, out=None, num_tensors=0, **kwargs):
     """LAMB's step for several weights, in place or into `out`."""
-    return [_lamb(w, g, m, v, None, t, lr, wd, target, **kwargs)
-            for w, g, m, v, t, lr, wd, target in zip(weights, grads, mean, var, step_count, lrs, wds, _each(out, weights))]
+    return _many("_multi_lamb_update", out, weights, grads, mean, var, step_count=tuple(step_count), learning_rates=tuple(lrs), wds=tuple(wds),
+                 num_tensors=num_tensors or len(weights), **kwargs)
 
 
 def multi_mp_lamb_update(weights, grads, mean, var, weights32, step_count, lrs, wds, out=None, num_tensors=0, **kwargs):
     """The same with float32 copies."""
-    return [_lamb(w, g, m, v, w32, t, lr, wd, target, **kwargs)
-            for w, g, m, v, w32, t, lr, wd, target in zip(weights, grads, mean, var, weights32, step_count, lrs, wds, _each(out, weights))]
+    return _many("_multi_mp_lamb_update", out, weights, grads, mean, var, weights32, step_count=tuple(step_count), learning_rates=tuple(lrs),
+                 wds=tuple(wds), num_tensors=num_tensors or len(weights), **kwargs)

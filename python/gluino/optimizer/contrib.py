@@ -19,9 +19,5 @@ class GroupAdaGrad(Optimizer):
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if wd:
             raise AssertionError("Weight decay is not supported for GroupAdaGrad")
-        grad = grad * self.rescale_grad
-        if self.clip_gradient:
-            grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
-        squares = nd.square(grad)
-        state[:] = state + (nd.mean(squares, axis=tuple(range(1, grad.ndim)), keepdims=True) if grad.ndim > 1 else squares)
-        weight[:] = weight - nd.broadcast_div(lr * grad, nd.sqrt(state + self.float_stable_eps))
+        nd.contrib.group_adagrad_update(weight, grad, state, out=weight, lr=lr, rescale_grad=self.rescale_grad, epsilon=self.float_stable_eps,
+                                        clip_gradient=self.clip_gradient or -1.0)

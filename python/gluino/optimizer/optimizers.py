@@ -267,7 +267,7 @@ class LAMB(Adam):
         self.bounds = {"lower_bound": -1 if lower_bound is None else lower_bound, "upper_bound": -1 if upper_bound is None else upper_bound}
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_lamb_update", weight, grad, *state, lr=lr, wd=wd, t=t, bias_correction=self.bias_correction, **self.bounds,
+        self._step("_multi_lamb_step", weight, grad, *state, lr=lr, wd=wd, t=t, bias_correction=self.bias_correction, **self.bounds,
                    **self._moments(), **self._common())
 
 

@@ -228,7 +228,7 @@ GLUINO_OPTIMIZER(
     [](const LAMBOptions& o, Update& u, Steps& steps) {
       const StepAttrs own{
           {"t", u.t}, {"bias_correction", o.bias_correction}, {"lower_bound", o.lower_bound}, {"upper_bound", o.upper_bound}};
-      steps.add("_multi_lamb_update", u, 2, u.lr, with(with(common(o, u), moments(o)), own));
+      steps.add("_multi_lamb_step", u, 2, u.lr, with(with(common(o, u), moments(o)), own));
     })
 
 // The last state is the learning rate of the step before.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dispatch/own_gradient.h"
 #include "kernels/rows/softmax.h"
 #include "ops/nets.h"
 
@@ -346,6 +347,14 @@ GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
                 })
       .sample_without_gradient({uniform_sample({3, 4}, 0.1, 0.9), uniform_sample({4}, 0.1, 0.9)});
 }
+
+// Behind an operator without a gradient these still learn.
+[[maybe_unused]] const bool kOwnGradientsAreSaid = [] {
+  for (const char* name : {"SoftmaxOutput", "LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput", "SVMOutput",
+                           "MakeLoss", "make_loss", "IdentityAttachKLSparseReg"})
+    gives_own_gradient(name);
+  return true;
+}();
 
 }  // namespace
 }  // namespace gluino::ops

@@ -56,9 +56,9 @@ class Draw {
     }
   }
   // Draws of the shape of the result.
-  Tensor standard(std::string_view op) const {
-    const Tensor drawn = call(op, {}, {{"shape", shape_}, {"dtype", dtype_}});
-    return shape_.empty() ? reshaped(drawn, {}) : drawn;
+  Tensor standard(std::string_view op) const { return shaped(call(op, {}, {{"shape", shape_}, {"dtype", dtype_}})); }
+  Tensor gamma(double alpha) const {
+    return shaped(call("_random_gamma", {}, {{"shape", shape_}, {"dtype", dtype_}, {"alpha", alpha}, {"beta", 1.0}}));
   }
   Tensor uniform() const { return standard("_random_uniform"); }
   Tensor exponential() const { return standard("_random_exponential"); }
@@ -68,6 +68,9 @@ class Draw {
   Parameter first, second;
 
  private:
+  // Without a shape the generators give one number in an array.
+  Tensor shaped(const Tensor& drawn) const { return shape_.empty() ? reshaped(drawn, {}) : drawn; }
+
   Shape shape_;
   DType dtype_;
 };
@@ -89,6 +92,7 @@ class Draw {
   };
 GLUINO_DRAW_ATTRS(UniformAttrs, "low", 0.0, "high", 1.0, true)
 GLUINO_DRAW_ATTRS(NormalAttrs, "loc", 0.0, "scale", 1.0, true)
+GLUINO_DRAW_ATTRS(GammaAttrs, "shape", 1.0, "scale", 1.0, true)
 GLUINO_DRAW_ATTRS(PlaceAttrs, "loc", 0.0, "scale", 1.0, false)
 GLUINO_DRAW_ATTRS(ScaleAttrs, "scale", 1.0, "", 1.0, false)
 GLUINO_DRAW_ATTRS(ExponentAttrs, "a", 1.0, "", 1.0, false)
@@ -130,6 +134,13 @@ GLUINO_OP(_npi_uniform_n, UniformAttrs) {
 }
 GLUINO_OP(_npi_normal_n, NormalAttrs) {
   define_batch(op.doc("Draws from normal distributions: `size` of them for every element of the parameters."), normal);
+}
+GLUINO_OP(_npi_gamma, GammaAttrs) {
+  define_draw(op.doc("Draws from gamma distributions."), [](const Draw& d) {
+    if (!d.first.tensor.defined()) return d.second.times(d.gamma(d.first.number));
+    const Tensor shapes = call("_npi_broadcast_to", {d.first.tensor}, {{"shape", d.shape()}});
+    return d.second.times(call("_sample_gamma", {shapes, call("ones_like", {shapes})}));
+  });
 }
 GLUINO_OP(_npi_exponential, ScaleAttrs) {
   define_draw(op.doc("Draws from exponential distributions."), [](const Draw& d) { return d.first.times(d.exponential()); });

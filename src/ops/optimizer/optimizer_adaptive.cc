@@ -103,6 +103,61 @@ GLUINO_OP(_mp_adamw_update, AdamWAttrs) {
       .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}, {1}}, {.lr = 0.1, .eta = 1});
 }
 
+struct MultiAdamWAttrs : AdamWAttrs {
+  Floats lrs, wds, etas;
+  int64_t num_weights = 1;
+  int64_t count() const { return num_weights; }
+  AdamWAttrs of(size_t weight) const {
+    AdamWAttrs one = *this;
+    one.lr = lrs[weight], one.wd = wds[weight], one.eta = etas[weight];
+    return one;
+  }
+  void check_lists() const {
+    check_list("lrs", lrs, num_weights);
+    check_list("wds", wds, num_weights);
+    check_list("etas", etas, num_weights);
+  }
+  static void fields(AttrFields<MultiAdamWAttrs>& f) {
+    const auto common = [](double AdamWAttrs::*member) { return static_cast<double MultiAdamWAttrs::*>(member); };
+    f.required("lrs", &MultiAdamWAttrs::lrs, "learning rate of each weight")
+        .field("beta1", common(&AdamWAttrs::beta1), "how much of the mean is kept")
+        .field("beta2", common(&AdamWAttrs::beta2), "how much of the variance is kept")
+        .field("epsilon", common(&AdamWAttrs::epsilon), "added to the standard deviation")
+        .required("wds", &MultiAdamWAttrs::wds, "weight decay of each weight")
+        .required("etas", &MultiAdamWAttrs::etas, "factor of the whole step of each weight")
+        .field("clip_gradient", common(&AdamWAttrs::clip_gradient), "bound of the gradients; negative for none")
+        .field("num_weights", &MultiAdamWAttrs::num_weights, "number of weights");
+  }
+  static MultiAdamWAttrs sample() {
+    MultiAdamWAttrs a;
+    a.lrs = {0.1, 0.2}, a.wds = {0, 0.1}, a.etas = {1, 0.5};
+    a.num_weights = 2;
+    return a;
+  }
+  static std::vector<SampleInput> shared_inputs() { return {uniform_sample({1}, 0.5, 1)}; }
+};
+static OpBuilder<MultiAdamWAttrs>& define_multi_adamw(OpBuilder<MultiAdamWAttrs>& op, bool has_master) {
+  return define_updates_by<2>(op, has_master, [](const MultiAdamWAttrs& a, Groups<2>& groups, std::span<const Tensor> shared) {
+    const double scale = shared[0].item<double>();
+    const bool skip = !std::isfinite(scale) || scale == 0;
+    for (const Group<2>& g : groups)
+      if (skip && !g.out.is_same(g.weight)) std::memcpy(bytes_of(g.out), bytes_of(g.weight), static_cast<size_t>(g.weight.nbytes()));
+    if (skip) return;
+    sweep(groups, [&](size_t w, auto zero) { return adamw_step(a.of(w), static_cast<decltype(zero)>(scale)); });
+  });
+}
+GLUINO_OP(_multi_adamw_update, MultiAdamWAttrs) {
+  define_multi_adamw(op.doc("AdamW on many weights: inputs are (weight, grad, mean, var) for each, then the factor of the gradients.")
+                         .alias("_contrib_multi_adamw_update"),
+                     false);
+}
+GLUINO_OP(_multi_mp_adamw_update, MultiAdamWAttrs) {
+  define_multi_adamw(
+      op.doc("AdamW on many weights: inputs are (weight, grad, mean, var, weight32) for each, then the factor of the gradients.")
+          .alias("_contrib_multi_mp_adamw_update"),
+      true);
+}
+
 // ---- Adam's relatives
 struct AdamaxAttrs {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0, rescale_grad = 1, clip_gradient = -1;

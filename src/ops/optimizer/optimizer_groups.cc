@@ -147,20 +147,119 @@ struct LambAttrs : LambPhase1Attrs {
     RATE(LambAttrs).NORM_BOUNDS(LambAttrs);
   }
 };
-GLUINO_OP(_multi_lamb_update, Many<LambAttrs>) {
-  op.doc("LAMB on many weights: inputs are (weight, grad, mean, var) for each.");
-  define_updates_by<2, LambAttrs>(op, false, [](const Many<LambAttrs>& a, Groups<2>& groups) {
-    Groups<2> directed = groups;
-    for (Group<2>& g : directed) g.out = make_tensor(g.weight.shape(), g.weight.dtype(), g.weight.device());
-    sweep(directed, [&](size_t w, auto zero) { return lamb_direction(a.of(w), zero); });
-    Groups<0> moved;
-    std::vector<double> rates;
-    for (const Group<2>& g : directed) {
-      rates.push_back(lamb_rate(a.of(moved.size()), norm_of(g.weight), norm_of(g.out)));
-      moved.push_back({g.weight, g.out, groups[moved.size()].out, {}});
-    }
-    sweep(moved, [&](size_t w, auto zero) { return along(rates[w], zero); });
+// of(number of a weight) gives its attributes.
+template <class Of>
+static void lamb_sweeps(Groups<2>& groups, const Of& of) {
+  Groups<2> directed = groups;
+  for (Group<2>& g : directed) g.out = make_tensor(g.weight.shape(), g.weight.dtype(), g.weight.device());
+  sweep(directed, [&](size_t w, auto zero) { return lamb_direction(of(w), zero); });
+  Groups<0> moved;
+  std::vector<double> rates;
+  for (const Group<2>& g : directed) {
+    rates.push_back(lamb_rate(of(moved.size()), norm_of(g.weight), norm_of(g.out)));
+    moved.push_back({g.weight, g.out, groups[moved.size()].out, {}});
+  }
+  sweep(moved, [&](size_t w, auto zero) { return along(rates[w], zero); });
+}
+GLUINO_OP(_multi_lamb_step, Many<LambAttrs>) {
+  op.doc("LAMB on many weights that are at the same step: inputs are (weight, grad, mean, var) for each.");
+  define_updates_by<2>(op, false, [](const Many<LambAttrs>& a, Groups<2>& groups, std::span<const Tensor>) {
+    lamb_sweeps(groups, [&](size_t w) { return a.of(w); });
   });
+}
+struct MultiLambAttrs : LambAttrs {
+  Floats learning_rates, wds;
+  Shape step_count;
+  int64_t num_tensors = 1;
+  int64_t count() const { return num_tensors; }
+  LambAttrs of(size_t weight) const {
+    LambAttrs one = *this;
+    one.lr = learning_rates[weight], one.wd = wds[weight], one.t = step_count[static_cast<int>(weight)];
+    return one;
+  }
+  void check_lists() const {
+    check_list("learning_rates", learning_rates, num_tensors);
+    check_list("wds", wds, num_tensors);
+    if (step_count.size() != num_tensors) raise<AttrError>("there are {} step_count for num_tensors = {}", step_count.size(), num_tensors);
+  }
+  static void fields(AttrFields<MultiLambAttrs>& f) {
+    const auto common = []<class T, class B>(T B::*member) { return static_cast<T MultiLambAttrs::*>(member); };
+    f.required("learning_rates", &MultiLambAttrs::learning_rates, "learning rate of each weight")
+        .field("beta1", common(&LambAttrs::beta1), "how much of the mean is kept")
+        .field("beta2", common(&LambAttrs::beta2), "how much of the variance is kept")
+        .field("epsilon", common(&LambAttrs::epsilon), "added to the standard deviation")
+        .required("wds", &MultiLambAttrs::wds, "weight decay of each weight")
+        .field("rescale_grad", common(&LambAttrs::rescale_grad), "factor of the gradients")
+        .field("lower_bound", common(&LambAttrs::lower_bound), "least norm of the weight; negative for none")
+        .field("upper_bound", common(&LambAttrs::upper_bound), "largest norm of the weight; negative for none")
+        .field("clip_gradient", common(&LambAttrs::clip_gradient), "bound of the gradients; negative for none")
+        .field("bias_correction", common(&LambAttrs::bias_correction), "correct mean and variance for their start at 0")
+        .required("step_count", &MultiLambAttrs::step_count, "number of this step of each weight, from 1 on")
+        .field("num_tensors", &MultiLambAttrs::num_tensors, "number of weights");
+  }
+  static MultiLambAttrs sample() {
+    MultiLambAttrs a;
+    a.learning_rates = {0.1, 0.2}, a.wds = {0, 0.1}, a.step_count = {1, 2};
+    a.num_tensors = 2;
+    return a;
+  }
+  static std::vector<SampleInput> shared_inputs() { return {}; }
+};
+static OpBuilder<MultiLambAttrs>& define_multi_lamb(OpBuilder<MultiLambAttrs>& op, bool has_master) {
+  return define_updates_by<2>(op, has_master, [](const MultiLambAttrs& a, Groups<2>& groups, std::span<const Tensor>) {
+    lamb_sweeps(groups, [&](size_t w) { return a.of(w); });
+  });
+}
+GLUINO_OP(_multi_lamb_update, MultiLambAttrs) {
+  define_multi_lamb(op.doc("LAMB on many weights: inputs are (weight, grad, mean, var) for each."), false);
+}
+GLUINO_OP(_multi_mp_lamb_update, MultiLambAttrs) {
+  define_multi_lamb(op.doc("LAMB on many weights: inputs are (weight, grad, mean, var, weight32) for each."), true);
+}
+
+// ---- AdaGrad by rows
+struct GroupAdaGradAttrs {
+  double lr = 0, rescale_grad = 1, clip_gradient = -1, epsilon = 1e-5;
+  static void fields(AttrFields<GroupAdaGradAttrs>& f) {
+    RATE(GroupAdaGradAttrs)
+        .RESCALED_GRADIENT(GroupAdaGradAttrs)
+        .field("epsilon", &GroupAdaGradAttrs::epsilon, "added to the history before its root is taken");
+  }
+};
+GLUINO_OP(_contrib_group_adagrad_update, GroupAdaGradAttrs) {
+  op.doc("AdaGrad with one history per row of the weight, the mean of the squares of its gradient; there is no weight decay.")
+      .input("weight")
+      .input("grad")
+      .state("history")
+      .shape([](const GroupAdaGradAttrs&, std::span<const Shape> in) {
+        check_same_shape("grad", in[1], in[0]);
+        if (in[0].ndim() == 0 || in[2].elements() != in[0][0])
+          raise<ShapeError>("history has shape {}, but a weight of shape {} needs a number per row", in[2], in[0]);
+        return in[0];
+      })
+      .kernel_dtypes(real_dtypes())
+      .not_differentiable(kNoGradient)
+      .inplace(0)
+      .kernel([](const GroupAdaGradAttrs& a, KernelContext& k) {
+        const int64_t rows = k.in(0).extent(0), size = rows ? k.in(0).size() / rows : 0;
+        Tensor history = k.state(2);
+        visit_real(k.out().dtype(), [&]<class T>(T*) {
+          const T *weight = k.data<T>(0), *gradient = k.data<T>(1), lr = static_cast<T>(a.lr), scale = static_cast<T>(a.rescale_grad);
+          T *out = k.out_data<T>(), *seen = history.mutable_data<T>();
+          const Clip<T> clip(a.clip_gradient);
+          parallel_for(rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(size, 1)), [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row) {
+              const T *w = weight + row * size, *g = gradient + row * size;
+              T squares = 0;
+              for (int64_t i = 0; i < size; ++i) squares += clip(scale * g[i]) * clip(scale * g[i]);
+              if (size) seen[row] += squares / static_cast<T>(size);
+              const T rate = lr / std::sqrt(seen[row] + static_cast<T>(a.epsilon));
+              for (int64_t i = 0; i < size; ++i) out[row * size + i] = w[i] - rate * clip(scale * g[i]);
+            }
+          });
+        });
+      })
+      .sample({{3, 4}, {3, 4}, uniform_sample({3, 1}, 0.1, 1)}, {.lr = 0.1});
 }
 
 // ---- LARS

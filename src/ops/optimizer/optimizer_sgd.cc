@@ -90,6 +90,22 @@ GLUINO_OP(multi_mp_sgd_mom_update, Many<MomentumAttrs>) {
   define_updates<1>(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom, weight32) for each."), true,
                     sgd_momentum_step);
 }
+GLUINO_OP(preloaded_multi_sgd_update, Preloaded<SGDAttrs>) {
+  define_updates<0>(op.doc("SGD on many weights: inputs are (weight, grad) for each, then the rates and the decays."), false, sgd_step);
+}
+GLUINO_OP(preloaded_multi_sgd_mom_update, Preloaded<MomentumAttrs>) {
+  define_updates<1>(op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom) for each, then the rates and the decays."),
+                    false, sgd_momentum_step);
+}
+GLUINO_OP(preloaded_multi_mp_sgd_update, Preloaded<SGDAttrs>) {
+  define_updates<0>(op.doc("SGD on many weights: inputs are (weight, grad, weight32) for each, then the rates and the decays."), true,
+                    sgd_step);
+}
+GLUINO_OP(preloaded_multi_mp_sgd_mom_update, Preloaded<MomentumAttrs>) {
+  define_updates<1>(
+      op.doc("SGD with momentum on many weights: inputs are (weight, grad, mom, weight32) for each, then the rates and the decays."), true,
+      sgd_momentum_step);
+}
 GLUINO_OP(_multi_nag_mom_update, Many<NesterovAttrs>) {
   define_updates<1>(op.doc("SGD with Nesterov's momentum on many weights: inputs are (weight, grad, mom) for each."), false, nesterov_step);
 }
@@ -153,7 +169,7 @@ struct Lars : A {
 };
 template <size_t States, class A, class Make>
 static void define_lars(OpBuilder<Many<Lars<A>>>& op, Make make) {
-  define_updates_by<States, Lars<A>>(op, false, [make](const Many<Lars<A>>& a, Groups<States>& groups) {
+  define_updates_by<States>(op, false, [make](const Many<Lars<A>>& a, Groups<States>& groups, std::span<const Tensor>) {
     std::vector<double> ratios;
     for (size_t w = 0; w < groups.size(); ++w) {
       const double weight = norm_of(groups[w].weight), gradient = norm_of(groups[w].grad) * a.rescale_grad;
@@ -222,7 +238,7 @@ static auto langevin_step = [](const PlainAttrs& a, auto zero) {
 };
 GLUINO_OP(_multi_sgld_update, Many<PlainAttrs>) {
   op.doc("Stochastic gradient Langevin dynamics on many weights: inputs are (weight, grad) for each.").random();
-  define_updates_by<0, PlainAttrs>(op, false, [](const Many<PlainAttrs>& a, Groups<0>& groups) {
+  define_updates_by<0>(op, false, [](const Many<PlainAttrs>& a, Groups<0>& groups, std::span<const Tensor>) {
     Groups<1> noisy;  // every weight has a stream of its own, so that it sees the same noise alone and among others
     for (size_t w = 0; w < groups.size(); ++w) {
       const Tensor& weight = groups[w].weight;

@@ -118,11 +118,32 @@ concept HasGradientRate = requires(A a) {
   a.gradient_lr;
 };
 
+// Takes the place of AttrFields<M> where a step on one weight declares its attributes, and leaves out those that each of many weights has
+// of its own.
+template <class M>
+struct CommonFields {
+  AttrFields<M>& fields;
+  template <class T, class B>
+  CommonFields& field(const std::string& name, T B::*member, const std::string& doc) {
+    const bool is_listed = name == "lr" || name == "wd" || name == "gradient_lr", is_without_effect = name == "lazy_update";
+    if (!is_listed && !is_without_effect) fields.field(name, static_cast<T M::*>(member), doc);
+    return *this;
+  }
+  template <class T, class B>
+  CommonFields& required(const std::string& name, T B::*member, const std::string& doc) {
+    return field(name, member, doc);
+  }
+};
+inline void check_list(const char* name, const Floats& list, int64_t weights) {
+  if (static_cast<int64_t>(list.size()) != weights) raise<AttrError>("there are {} {} for num_weights = {}", list.size(), name, weights);
+}
+
 // Every weight has a rate and a decay of its own; the other attributes are those of the step on one weight.
 template <class A>
 struct Many : A {
   Floats lrs, wds, gradient_lrs;
   int64_t num_weights = 1;
+  int64_t count() const { return num_weights; }
   A of(size_t weight) const {
     A one = *this;
     one.lr = lrs[weight];
@@ -131,35 +152,51 @@ struct Many : A {
     return one;
   }
   void check_lists() const {
-    const auto check = [&](const char* name, const Floats& list) {
-      if (static_cast<int64_t>(list.size()) != num_weights)
-        raise<AttrError>("there are {} {} for num_weights = {}", list.size(), name, num_weights);
-    };
-    check("lrs", lrs);
-    check("wds", wds);
-    if (HasGradientRate<A>) check("gradient_lrs", gradient_lrs);
+    check_list("lrs", lrs, num_weights);
+    check_list("wds", wds, num_weights);
+    if (HasGradientRate<A>) check_list("gradient_lrs", gradient_lrs, num_weights);
   }
-  // Takes the place of AttrFields<A>.
-  struct Others {
-    AttrFields<Many>& fields;
-    template <class M, class B>
-    Others& field(const std::string& name, M B::*member, const std::string& doc) {
-      const bool is_listed = name == "lr" || name == "wd" || name == "gradient_lr", is_without_effect = name == "lazy_update";
-      if (!is_listed && !is_without_effect) fields.field(name, static_cast<M Many::*>(member), doc);
-      return *this;
-    }
-    template <class M, class B>
-    Others& required(const std::string& name, M B::*member, const std::string& doc) {
-      return field(name, member, doc);
-    }
-  };
   static void fields(AttrFields<Many>& f) {
     f.required("lrs", &Many::lrs, "learning rate of each weight").required("wds", &Many::wds, "weight decay of each weight");
     if (HasGradientRate<A>) f.required("gradient_lrs", &Many::gradient_lrs, "learning rate of each weight for its gradient itself");
-    Others others{f};
+    CommonFields<Many> others{f};
     A::fields(others);
     f.field("num_weights", &Many::num_weights, "number of weights");
   }
+  static Many sample() {
+    Many a;
+    a.lrs = {0.1, 0.2};
+    a.wds = {0, 0.1};
+    if (HasGradientRate<A>) a.gradient_lrs = {0.05, 0.02};
+    a.num_weights = 2;
+    return a;
+  }
+  static std::vector<SampleInput> shared_inputs() { return {}; }
+};
+
+// The same with the rates and decays in two tensors, which are the last inputs.
+template <class A>
+struct Preloaded : A {
+  int64_t num_weights = 1;
+  int64_t count() const { return num_weights; }
+  A of(size_t weight, std::span<const Tensor> shared) const {
+    A one = *this;
+    one.lr = with_dtype(shared[0], DType::float64).template data<double>()[weight];
+    one.wd = with_dtype(shared[1], DType::float64).template data<double>()[weight];
+    return one;
+  }
+  void check_lists() const {}
+  static void fields(AttrFields<Preloaded>& f) {
+    CommonFields<Preloaded> others{f};
+    A::fields(others);
+    f.field("num_weights", &Preloaded::num_weights, "number of weights");
+  }
+  static Preloaded sample() {
+    Preloaded a;
+    a.num_weights = 2;
+    return a;
+  }
+  static std::vector<SampleInput> shared_inputs() { return {uniform_sample({2}, 0.1, 0.2), uniform_sample({2}, 0, 0.1)}; }
 };
 
 // The tensors of one weight, all in the dtype of the computation.
@@ -224,58 +261,71 @@ struct GroupLayout {
   }
 };
 
-// For each weight the inputs are those of the step on one weight. run(attrs, groups) updates them all, in one sweep or more.
-template <size_t States, class A, class Run>
-OpBuilder<Many<A>>& define_updates_by(OpBuilder<Many<A>>& op, bool has_master, Run run) {
+// For each weight the inputs are those of the step on one weight; behind them come those that all share. run(attrs, groups, shared) updates
+// them all, in one sweep or more.
+template <size_t States, class M, class Run>
+OpBuilder<M>& define_updates_by(OpBuilder<M>& op, bool has_master, Run run) {
   const GroupLayout<States> layout{has_master};
-  const auto check_count = [layout](const Many<A>& a, size_t inputs) {
-    const auto n = static_cast<size_t>(a.num_weights), size = static_cast<size_t>(layout.size());
-    if (inputs != n * size || n > inputs)
-      raise<UserError>("{} inputs were given, but {} per weight are needed for num_weights = {}", inputs, size, a.num_weights);
+  const size_t size = static_cast<size_t>(layout.size()), shared = M::shared_inputs().size();
+  const auto check_count = [size, shared](const M& a, size_t inputs) {
+    const auto n = static_cast<size_t>(a.count());
+    if (n > inputs || inputs != n * size + shared)
+      raise<UserError>("{} inputs were given, but {} per weight{} are needed for num_weights = {}", inputs, size,
+                       shared ? fmt::format(" and {} behind them", shared) : "", a.count());
   };
   op.variadic("data")
       .own_dtype()
-      .num_outputs([](const Many<A>& a) { return a.num_weights; })
+      .num_outputs([](const M& a) { return a.count(); })
       .not_differentiable(kNoGradient)
-      .shape([layout, check_count](const Many<A>& a, std::span<const Shape> in) {
-        const auto size = static_cast<size_t>(layout.size());
+      .shape([size, shared, check_count](const M& a, std::span<const Shape> in) {
         check_count(a, in.size());
         a.check_lists();
         std::vector<Shape> out;
-        for (size_t i = 0; i < in.size(); ++i) {
+        for (size_t i = 0; i + shared < in.size(); ++i) {
           const Shape& weight = in[i / size * size];
           if (!(in[i] == weight)) raise<ShapeError>("inputs of a weight of shape {} have its shape, but one has {}", weight, in[i]);
           if (i % size == 0) out.push_back(weight);
         }
+        const std::vector<SampleInput> expected = M::shared_inputs();
+        for (size_t i = 0; i < shared; ++i) {
+          const Shape& given = in[in.size() - shared + i];
+          const int64_t wanted = expected[i].shape.elements() == 1 ? 1 : a.count();
+          if (given.elements() != wanted)
+            raise<ShapeError>("the last {} inputs have {} element(s), but one has shape {}", shared, wanted, given);
+        }
         return out;
       })
-      .dtype([layout, check_count](const Many<A>& a, std::span<const DType> in, DType) {
+      .dtype([layout, check_count](const M& a, std::span<const DType> in, DType) {
         check_count(a, in.size());
         std::vector<DType> out;
-        for (int i = 0; i < a.num_weights; ++i) out.push_back(in[i * layout.size()]);
+        for (int i = 0; i < a.count(); ++i) out.push_back(in[i * layout.size()]);
         return out;
       })
-      .kernel([layout, run](const Many<A>& a, KernelContext& k) {
-        Groups<States> groups = layout.gather(k, a.num_weights);
-        run(a, groups);
+      .kernel([layout, shared, run](const M& a, KernelContext& k) {
+        Groups<States> groups = layout.gather(k, a.count());
+        Tensors last;
+        for (size_t i = 0; i < shared; ++i) last.push_back(k.in(k.num_inputs() - static_cast<int>(shared) + static_cast<int>(i)));
+        run(a, groups, std::span<const Tensor>(last));
         layout.store(k, groups);
       });
   std::vector<SampleInput> inputs;
   for (int w = 0; w < 2; ++w)
     for (int i = 0; i < layout.size(); ++i) inputs.push_back(i < 2 ? SampleInput{2 + w, 3} : uniform_sample({2 + w, 3}, 0.5, 0.7));
-  Many<A> sample;
-  sample.lrs = {0.1, 0.2};
-  sample.wds = {0, 0.1};
-  if (HasGradientRate<A>) sample.gradient_lrs = {0.05, 0.02};
-  sample.num_weights = 2;
-  return op.sample(inputs, sample);
+  for (const SampleInput& s : M::shared_inputs()) inputs.push_back(s);
+  return op.sample(inputs, M::sample());
 }
 
 // The rule of the step on one weight, in one sweep over all.
 template <size_t States, class A, class Make>
 OpBuilder<Many<A>>& define_updates(OpBuilder<Many<A>>& op, bool has_master, Make make) {
-  return define_updates_by<States, A>(op, has_master, [make](const Many<A>& a, Groups<States>& groups) {
+  return define_updates_by<States>(op, has_master, [make](const Many<A>& a, Groups<States>& groups, std::span<const Tensor>) {
     sweep(groups, [&](size_t w, auto zero) { return make(a.of(w), zero); });
+  });
+}
+template <size_t States, class A, class Make>
+OpBuilder<Preloaded<A>>& define_updates(OpBuilder<Preloaded<A>>& op, bool has_master, Make make) {
+  return define_updates_by<States>(op, has_master, [make](const Preloaded<A>& a, Groups<States>& groups, std::span<const Tensor> rates) {
+    sweep(groups, [&](size_t w, auto zero) { return make(a.of(w, rates), zero); });
   });
 }
 
