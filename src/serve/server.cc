@@ -85,7 +85,7 @@ int drain(Front& front, Service& service, const Signals& signals, double limit) 
 int serve(const ServeOptions& options) {
   const Signals signals;
   set_num_threads(options.threads);
-  Repository repository(options.models, options.load);
+  Repository repository(options.models, options.load, {options.length_input, options.length_buckets});
   repository.load_all();
   for (const Repository::Entry& e : repository.entries()) fmt::print("model {} version {}\n", e.name, e.version);
   Service service(options, repository);
