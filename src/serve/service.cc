@@ -198,7 +198,8 @@ void Service::reload_all() {
       try {
         repository_.load(name);
       } catch (const std::exception& error) {
-        fmt::print(stderr, "gluino: the model '{}' cannot be loaded again, the old one stays: {}\n", name, error.what());
+        std::fputs(fmt::format("gluino: the model '{}' cannot be loaded again, the old one stays: {}\n", name, error.what()).c_str(),
+                   stderr);
       }
     });
 }

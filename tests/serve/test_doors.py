@@ -141,4 +141,12 @@ def test_a_second_signal_ends_at_once(models, tmp_path):
         server.process.send_signal(signal.SIGTERM)
         while server.process.stdout.readline() != "ending: requests that have come are answered\n":
             pass
-        assert server.end() == 1 and "told to end at once" in server.err
+        assert server.end() == 1 and "told to end at once; connections are cut" in server.lines
+
+
+def test_nobody_reads_along(models):
+    server = Server(models.folder / "mlp")
+    server.process.stdout.close()
+    server.process.terminate()
+    assert server.process.wait(LONG) == 0
+    server.process.stderr.close()

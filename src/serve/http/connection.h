@@ -29,6 +29,7 @@ class Connection {
   void on_answer(Exchange& exchange);   // its response_ is there
   void on_tick(Clock::time_point now);  // limits of time
   void start_drain(Clock::time_point now);
+  void close();
   bool is_closed() const { return state_ == State::closed; }
   bool is_idle() const { return state_ == State::idle; }
 
@@ -53,7 +54,6 @@ class Connection {
   void refuse(const HttpResponse& response, bool read_rest);
   void write_answer();
   void finish_answer();
-  void close();
   std::string_view unread() const { return std::string_view(in_).substr(at_); }
 
   Loop& loop_;

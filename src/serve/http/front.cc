@@ -178,7 +178,11 @@ void Loop::run() {
         accept_all(*listener);
       } else {
         const auto c = static_cast<Connection*>(what);
-        c->on_event(events[i].events & (EPOLLERR | EPOLLHUP), events[i].events & EPOLLRDHUP);
+        try {
+          c->on_event(events[i].events & (EPOLLERR | EPOLLHUP), events[i].events & EPOLLRDHUP);
+        } catch (const std::bad_alloc&) {
+          c->close();  // one client less, and not all of them
+        }
         remove_if_closed(c);
       }
     }
