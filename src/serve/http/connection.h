@@ -31,6 +31,7 @@ class Connection {
   void start_drain(Clock::time_point now);
   void close();
   bool is_closed() const { return state_ == State::closed; }
+  bool has_more() const { return is_paused_; }  // it has had its share of the thread's time, and wants on_event() once more
   bool is_idle() const { return state_ == State::idle; }
 
  private:
@@ -60,8 +61,9 @@ class Connection {
   const int socket_;
   std::unique_ptr<Stream> stream_;
   State state_ = State::idle;
-  bool is_readable_ = true, sends_no_more_ = false, is_draining_ = false;
-  std::string in_;  // what has come and is not yet understood starts at at_
+  bool is_readable_ = true, sends_no_more_ = false, is_draining_ = false, is_paused_ = false;
+  size_t taken_ = 0;  // bytes of this turn
+  std::string in_;    // what has come and is not yet understood starts at at_
   size_t at_ = 0;
   ExchangePtr exchange_;
   std::optional<ChunkDecoder> chunks_;
