@@ -6,6 +6,7 @@ import socket
 import ssl
 import stat
 import subprocess
+import sys
 import threading
 import time
 
@@ -207,3 +208,8 @@ def test_answers_that_nobody_reads_are_counted(serve, models):
     end = time.monotonic() + LONG
     while server.ask("POST", "/v2/models/mlp/infer", body, header).status != 200:
         assert time.monotonic() < end
+
+
+def test_from_the_python_package(serve, models):
+    server = serve(models.folder / "mlp", program=[sys.executable, "-m", "gluino"])
+    np.testing.assert_array_equal(server.infer("mlp", data=X).output, models.mlp(X))
