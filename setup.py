@@ -29,7 +29,7 @@ class CMakeBuild(build_ext):
             shutil.copy2(file, target)
         for stub in (build / "python" / "gluino").rglob("*.pyi"):
             shutil.copy2(stub, target / stub.relative_to(build / "python" / "gluino"))
-        for name in ("libgluino.so.0", "libgluino_jit.so.0"):
+        for name in ("libgluino.so.0", "libgluino_jit.so.0", "libgluino_serve.so.0"):
             library = build / "src" / name
             if library.exists():  # there is no libgluino_jit without LLVM
                 shutil.copy2(library.resolve(), target / name)

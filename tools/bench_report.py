@@ -185,6 +185,22 @@ def operators_section(results):
     return [*lines, ""]
 
 
+SERVED = {"mlp": "MLP 512-256-128-2", "lenet": "LeNet", "wide": "MLP 784-2048-2048-10"}
+
+
+def serve_section(results):
+    """The server under load: without and with batching, and at overload."""
+    body = []
+    for name, modes in results["serve"].items():
+        for mode, row in modes.items():
+            ratios = [f"{row['rps'] / modes[other]['rps']:.2f}" if mode == "batching" else "–" for other in ("batch 1", "one client")]
+            body.append([f"{SERVED[name]}, {mode}", number(row["rps"]), *ratios, f"{row['p50_ms']:.2f}", f"{row['p99_ms']:.2f}", f"{row['rows']:.1f}",
+                         f"{row['server_us']:.0f}", f"{100 * row['refused']:.0f} %", f"{row['grown_mb']:+.1f}", str(int(row["broken"]))])
+    header = ["`gluino serve`, one row a request", "requests/s", "/ batch 1", "/ one client", "p50 ms", "p99 ms", "rows a call", "server µs a request", "refused",
+              "memory MB", "broken"]
+    return ["## The server, load from wrk on the same machine", "", *table(header, body)]
+
+
 def languages_section(results):
     found = results["languages"]
     return ["## One call of the perceptron at batch 1, from each language", "", bench_languages.markdown(found["rows"], found["missing"]), ""]
@@ -199,7 +215,7 @@ def markdown(results):
     for threads in results["threads"]:
         lines += threads_section(results, threads)
     sections = {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section,
-                "operators": operators_section, "languages": languages_section}
+                "operators": operators_section, "languages": languages_section, "serve": serve_section}
     for name, section in sections.items():
         if results[name]:
             lines += section(results)

@@ -11,7 +11,7 @@ packages=(g++ clang-19 llvm-19-dev cmake ninja-build ccache pkg-config clang-for
   libopenmpi-dev openmpi-bin
   python3-dev pybind11-dev python3-numpy python3-pil python3-pytest python3-setuptools python3-wheel python3-pip python3-onnx
   libffi-platypus-perl)
-if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch); fi
+if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch wrk); fi
 if [ "${1:-}" = lint ]; then packages+=(clang-tidy); fi
 if [ "${1:-}" = page ]; then packages+=(chromium); fi
 

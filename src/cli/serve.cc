@@ -1,6 +1,8 @@
 // gluino serve: models over HTTP. The server is a library of its own, which is opened here.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/env.h"
@@ -19,6 +21,7 @@ struct Options {
   serve::ServeOptions serve;
   std::vector<std::string> models;
   std::string token_file;
+  std::vector<double> length_buckets;
   bool no_port = false;
 };
 
@@ -73,6 +76,12 @@ int serve_models(Options& options) {
   serve::ServeOptions& o = options.serve;
   for (const std::string& text : options.models) o.models.push_back(parse_model(text));
   o.load = load;
+  for (const double length : options.length_buckets) {
+    if (!(length >= 1 && length <= 1e9) || length != std::floor(length)) raise<UsageError>("--length-buckets: {} is not a length", length);
+    o.length_buckets.push_back(static_cast<int64_t>(length));
+  }
+  std::sort(o.length_buckets.begin(), o.length_buckets.end());
+  if (!o.length_buckets.empty() && o.length_input.empty()) raise<UsageError>("--length-buckets needs --length-input");
   if (options.no_port) o.port = -1;
   if (o.port < 0 && o.unix_socket.empty()) raise<UsageError>("--no-port needs --unix-socket: there must be a way in");
   if (o.certificate.empty() != o.key.empty()) raise<UsageError>("--tls-certificate and --tls-key are given together, or neither");
@@ -107,6 +116,10 @@ void add_serve(Commands& commands) {
       .type("FILE");
   command.option("--max-batch", o.max_batch, "rows that requests are joined to; 1: each runs alone").positive().with_default();
   command.option("--max-delay", o.max_delay, "milliseconds that a request may wait for others").between(0, 60000).with_default();
+  command.option("--length-input", o.length_input,
+                 "an input that says how many steps of the second axis count (valid_length): sequences of different lengths are joined");
+  command.option("--length-buckets", options->length_buckets, "lengths that these are filled up to; powers of two when left out")
+      .by_commas();
   command.option("--max-queue", o.max_queue, "requests that may wait; more get 429").positive().with_default();
   command.option("--max-queue-mb", o.max_queue_mb, "megabytes of requests in memory; more get 429").positive().with_default();
   command.option("--max-body-mb", o.max_body_mb, "megabytes of one request; larger ones get 413").positive().with_default();

@@ -7,7 +7,7 @@
 #include "serve/http/exchange.h"
 #include "serve/metrics.h"
 #include "serve/options.h"
-#include "serve/protocol/infer.h"
+#include "serve/tensors.h"
 
 namespace gluino::serve {
 
@@ -21,6 +21,7 @@ struct Job {
   std::vector<const InferInput*> inputs;  // in the model's order
   std::vector<size_t> outputs;            // that are wanted
   int64_t rows = 0;                       // extents along the batch axis, the first one; 0: inputs differ in it, so there is none
+  int64_t length = 0;                     // extents along the second axis, where another input says how many of them count; else 0
   std::string kind;                       // types and the other extents: requests of one kind may be joined
   Clock::time_point arrived = Clock::now();
 };
@@ -32,9 +33,16 @@ struct Lane {
   int64_t rows = 0;
 };
 
+// An input that says for each row how many steps of the other inputs' second axis count ("valid_length"). Sequences of different lengths
+// are filled up to one of the buckets when they are joined.
+struct LengthOptions {
+  std::string input;             // "": there is none
+  std::vector<int64_t> buckets;  // rising; none: powers of two
+};
+
 class ServedModel {
  public:
-  ServedModel(std::string name, std::string version, LoadedNet net, std::shared_ptr<ModelMetrics> metrics);
+  ServedModel(std::string name, std::string version, LoadedNet net, std::shared_ptr<ModelMetrics> metrics, const LengthOptions& lengths);
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
@@ -56,19 +64,38 @@ class ServedModel {
   std::unordered_map<std::string, Lane> lanes;  // guarded by the scheduler's lock
 
  private:
+  // What is known of a kind. The outputs that have a second axis of the inputs' length are `grows`.
+  struct Verdict {
+    Joins joins = Joins::in_trial;
+    std::vector<bool> grows;
+  };
+  // What one request gives to a call.
+  struct Part {
+    std::vector<Rows> inputs;
+    int64_t rows, length;
+  };
+  static Part part_of(const Job& job);
+  static Part part_of(const Tensors& inputs);  // of one row
   Tensors call(const Tensors& inputs) const;
+  Tensors joined(const std::vector<Part>& parts, int64_t length) const;
   void run_alone(const Job& job);
   bool run_joined(const std::vector<JobPtr>& jobs);  // false: the rows cannot be told apart in the outputs
-  void answer(const Job& job, const Tensors& outputs, int64_t first_row, int64_t rows) const;
+  // With its rows from the first one on; `grows`: outputs of which only the request's own length counts.
+  void answer(const Job& job, const Tensors& outputs, int64_t first_row, int64_t rows, const std::vector<bool>& grows = {}) const;
   void warm_up();
-  bool rows_stay_apart(const Tensors& one, const Tensors& other) const;
+  Verdict judge(const Part& one, const Part& other) const;
   static std::string kind_of(const Tensors& inputs);
+  void add_missing_lengths(InferRequest& request) const;
+  bool is_sequence(size_t input, const Shape& shape, int64_t length) const;
+  int64_t bucket(int64_t length) const;
 
   const std::string name_, version_;
   const LoadedNet net_;
   const std::shared_ptr<ModelMetrics> metrics_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::unordered_map<std::string, Joins> joins_;
+  const LengthOptions lengths_;
+  std::optional<size_t> length_input_;  // where the model has it
+  mutable std::mutex mutex_;            // guards what follows
+  std::unordered_map<std::string, Verdict> verdicts_;
 };
 
 }  // namespace gluino::serve

@@ -34,8 +34,8 @@ bool Repository::VersionOrder::operator()(const std::string& a, const std::strin
   return a < b;
 }
 
-Repository::Repository(std::vector<ModelSource> sources, std::function<LoadedNet(const std::string& path)> load)
-    : sources_(std::move(sources)), load_(std::move(load)) {
+Repository::Repository(std::vector<ModelSource> sources, std::function<LoadedNet(const std::string& path)> load, LengthOptions lengths)
+    : sources_(std::move(sources)), load_(std::move(load)), lengths_(std::move(lengths)) {
   for (const ModelSource& s : sources_) models_[s.name];
 }
 
@@ -79,7 +79,7 @@ void Repository::load(const std::string& name) {
     Version& v = loaded[version];
     if (!v.metrics) v.metrics = std::make_shared<ModelMetrics>();
     v.path = path;
-    v.model = std::make_shared<ServedModel>(name, version, load_(path), v.metrics);
+    v.model = std::make_shared<ServedModel>(name, version, load_(path), v.metrics, lengths_);
   }
   std::erase_if(loaded, [](const auto& v) { return !v.second.model; });
   const std::unique_lock lock(mutex_);

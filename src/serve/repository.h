@@ -9,7 +9,7 @@ namespace gluino::serve {
 
 class Repository {
  public:
-  Repository(std::vector<ModelSource> sources, std::function<LoadedNet(const std::string& path)> load);
+  Repository(std::vector<ModelSource> sources, std::function<LoadedNet(const std::string& path)> load, LengthOptions lengths);
 
   void load_all();                     // raises what loading raises
   void load(const std::string& name);  // all its versions, as the files are now; on an error nothing changes
@@ -43,6 +43,7 @@ class Repository {
 
   const std::vector<ModelSource> sources_;
   const std::function<LoadedNet(const std::string& path)> load_;
+  const LengthOptions lengths_;
   mutable std::shared_mutex mutex_;  // guards what follows
   std::map<std::string, Versions> models_;
 };

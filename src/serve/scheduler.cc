@@ -119,8 +119,12 @@ void Scheduler::work() {
   bool wants_trial = false;
   for (Batch batch = next(wants_trial); !batch.empty(); batch = next(wants_trial)) {
     const std::shared_ptr<ServedModel> model = batch[0]->model;
-    model->run(batch, !wants_trial);
-    if (wants_trial) model->try_joining(*batch.front(), *batch.back());
+    try {
+      model->run(batch, !wants_trial);
+      if (wants_trial) model->try_joining(*batch.front(), *batch.back());
+    } catch (const std::exception& e) {  // memory that is missing
+      for (const JobPtr& job : batch) job->exchange->reply(error_response(500, e.what()));
+    }
     batch.clear();
   }
 }

@@ -38,6 +38,13 @@ class Signals {
   int file_;
 };
 
+// To whoever reads along; that nobody does is no reason to end.
+template <class... Args>
+void say(fmt::format_string<Args...> text, Args&&... args) {
+  std::fputs(fmt::format(text, std::forward<Args>(args)...).c_str(), stdout);
+  std::fflush(stdout);
+}
+
 Clock::duration as_duration(double seconds) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
 
 FrontOptions front_options(const ServeOptions& o) {
@@ -54,47 +61,46 @@ void listen(Front& front, const ServeOptions& o) {
   if (o.port >= 0) {
     Listener listener = Listener::on_port(o.host, o.port);
     const bool is_v6 = o.host.find(':') != std::string::npos;
-    fmt::print("listening on {}://{}{}{}:{}\n", o.certificate.empty() ? "http" : "https", is_v6 ? "[" : "", o.host, is_v6 ? "]" : "",
-               listener.port());
+    say("listening on {}://{}{}{}:{}\n", o.certificate.empty() ? "http" : "https", is_v6 ? "[" : "", o.host, is_v6 ? "]" : "",
+        listener.port());
     front.listen(std::move(listener));
   }
   if (!o.unix_socket.empty()) {
     front.listen(Listener::on_path(o.unix_socket));
-    fmt::print("listening on unix:{}\n", o.unix_socket);
+    say("listening on unix:{}\n", o.unix_socket);
   }
 }
 
 // Answers what has come. Returns the exit code.
 int drain(Front& front, Service& service, const Signals& signals, double limit) {
-  fmt::print("ending: requests that have come are answered\n");
-  std::fflush(stdout);
+  say("ending: requests that have come are answered\n");
   service.start_drain();
   front.drain();
   const Clock::time_point end = Clock::now() + as_duration(limit);
   while (!front.is_done()) {
     if (const int signal = signals.wait(20); signal == SIGTERM || signal == SIGINT || Clock::now() > end) {
-      fmt::print(stderr, "gluino: {}; connections are cut\n", signal ? "told to end at once" : "answers took too long (--drain-timeout)");
+      say("{}; connections are cut\n", signal ? "told to end at once" : "answers took too long (--drain-timeout)");
       front.stop();
       return 1;
     }
   }
-  fmt::print("ended\n");
+  say("ended\n");
   return 0;
 }
 
 int serve(const ServeOptions& options) {
   const Signals signals;
+  std::signal(SIGPIPE, SIG_IGN);  // what is written to a pipe without a reader fails, and does not end the process
   set_num_threads(options.threads);
-  Repository repository(options.models, options.load);
+  Repository repository(options.models, options.load, {options.length_input, options.length_buckets});
   repository.load_all();
-  for (const Repository::Entry& e : repository.entries()) fmt::print("model {} version {}\n", e.name, e.version);
+  for (const Repository::Entry& e : repository.entries()) say("model {} version {}\n", e.name, e.version);
   Service service(options, repository);
   Front front(front_options(options), service);
   service.use_front(front.state());
   listen(front, options);
   front.start();
-  fmt::print("ready\n");
-  std::fflush(stdout);
+  say("ready\n");
   while (true) {
     const int signal = signals.wait(-1);
     if (signal == SIGHUP) service.reload_all();

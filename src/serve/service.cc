@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kQuicklyRead = 1 << 18;  // bytes of a body that a loop reads itself; larger ones would keep its other clients waiting
+
 HttpResponse json_response(const Json& json, int status = 200) { return {.status = status, .body = json.dump() + "\n"}; }
 HttpResponse ready_response(bool is_ready) { return json_response({{"ready", is_ready}}, is_ready ? 200 : 503); }
 
@@ -94,19 +96,24 @@ std::optional<HttpResponse> Service::refuse(const HttpRequest& request) {
   return error_response(401, "a bearer token is needed: Authorization: Bearer TOKEN");
 }
 
-void Service::handle(const ExchangePtr& exchange) {
-  bool is_later = false;
-  HttpResponse response;
+void Service::answer_errors(const ExchangePtr& exchange, const std::function<void()>& work) {
   try {
-    response = answer(exchange, is_later);
+    work();
   } catch (const HttpError& e) {
-    response = error_response(e.status(), e.what());
+    exchange->reply(error_response(e.status(), e.what()));
   } catch (const std::bad_alloc&) {
-    response = error_response(500, "there is not enough memory for this request");
+    exchange->reply(error_response(500, "there is not enough memory for this request"));
   } catch (const std::exception& e) {
-    response = error_response(500, e.what());
+    exchange->reply(error_response(500, e.what()));
   }
-  if (!is_later) exchange->reply(std::move(response));
+}
+
+void Service::handle(const ExchangePtr& exchange) {
+  answer_errors(exchange, [&] {
+    bool is_later = false;
+    HttpResponse response = answer(exchange, is_later);
+    if (!is_later) exchange->reply(std::move(response));
+  });
 }
 
 void Service::flush() { scheduler_.submit(pending_jobs()); }
@@ -155,18 +162,32 @@ HttpResponse Service::model_route(const ExchangePtr& exchange, std::vector<std::
   return {};
 }
 
-void Service::infer(const ExchangePtr& exchange, const std::shared_ptr<ServedModel>& model) {
+JobPtr Service::make_job(const ExchangePtr& exchange, const std::shared_ptr<ServedModel>& model) {
   try {
     InferRequest request = parse_infer(exchange->request);
     if (request.timeout_microseconds && *request.timeout_microseconds > 0) {
       const auto limit = std::chrono::microseconds(std::min<int64_t>(*request.timeout_microseconds, int64_t{1} << 50));
-      exchange->deadline = std::min(exchange->deadline, Clock::now() + limit);
+      exchange->deadline = std::min(exchange->deadline.load(), Clock::now() + limit);
     }
-    pending_jobs().push_back(model->make_job(exchange, std::move(request), model));
+    return model->make_job(exchange, std::move(request), model);
   } catch (const HttpError&) {
     ++model->metrics().failed;
     throw;
   }
+}
+
+void Service::infer(const ExchangePtr& exchange, const std::shared_ptr<ServedModel>& model) {
+  if (exchange->request.body.size() <= kQuicklyRead) {
+    pending_jobs().push_back(make_job(exchange, model));
+    return;
+  }
+  large_bodies_.add([this, exchange, model] {
+    answer_errors(exchange, [&] {
+      std::vector<JobPtr> jobs;
+      jobs.push_back(make_job(exchange, model));
+      scheduler_.submit(jobs);
+    });
+  });
 }
 
 HttpResponse Service::repository_route(const ExchangePtr& exchange, const std::vector<std::string>& path, bool& is_later) {
@@ -198,7 +219,8 @@ void Service::reload_all() {
       try {
         repository_.load(name);
       } catch (const std::exception& error) {
-        fmt::print(stderr, "gluino: the model '{}' cannot be loaded again, the old one stays: {}\n", name, error.what());
+        std::fputs(fmt::format("gluino: the model '{}' cannot be loaded again, the old one stays: {}\n", name, error.what()).c_str(),
+                   stderr);
       }
     });
 }

@@ -43,6 +43,8 @@ class Service : public Handler {
   HttpResponse model_metadata(const ServedModel& model) const;
   HttpResponse repository_index() const;
   HttpResponse metrics() const;
+  static void answer_errors(const ExchangePtr& exchange, const std::function<void()>& work);
+  static JobPtr make_job(const ExchangePtr& exchange, const std::shared_ptr<ServedModel>& model);
   void infer(const ExchangePtr& exchange, const std::shared_ptr<ServedModel>& model);
 
   const std::string token_;
@@ -51,7 +53,7 @@ class Service : public Handler {
   std::atomic<bool> is_draining_{false};
   HttpMetrics http_;
   Scheduler scheduler_;
-  SlowWork slow_work_;
+  SlowWork slow_work_, large_bodies_;
 };
 
 }  // namespace gluino::serve

@@ -73,8 +73,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, *arguments, port=True, **environment):
-        self.process = subprocess.Popen([PROGRAM, "serve", *map(str, arguments), *(["--port", "0"] if port else ["--no-port"])], text=True,
+    def __init__(self, *arguments, port=True, program=(PROGRAM,), **environment):
+        self.process = subprocess.Popen([*program, "serve", *map(str, arguments), *(["--port", "0"] if port else ["--no-port"])], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment})
         self.lines, self.port = [], None
         for line in self.process.stdout:

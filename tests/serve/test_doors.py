@@ -1,17 +1,19 @@
 """Ways in and who may use them: TLS, a bearer token, a Unix socket, limits of connections and of time."""
+import http.client
 import os
 import shutil
 import socket
 import ssl
 import stat
 import subprocess
+import sys
+import threading
 import time
-import http.client
 
 import numpy as np
 import pytest
 
-from conftest import LONG, Server, UnixConnection, at_once, random_array
+from conftest import LONG, Server, UnixConnection, at_once, binary_body, random_array
 
 X = random_array(0, 2, 8)
 
@@ -141,4 +143,73 @@ def test_a_second_signal_ends_at_once(models, tmp_path):
         server.process.send_signal(signal.SIGTERM)
         while server.process.stdout.readline() != "ending: requests that have come are answered\n":
             pass
-        assert server.end() == 1 and "told to end at once" in server.err
+        assert server.end() == 1 and "told to end at once; connections are cut" in server.lines
+
+
+def test_nobody_reads_along(models):
+    server = Server(models.folder / "mlp")
+    server.process.stdout.close()
+    server.process.terminate()
+    assert server.process.wait(LONG) == 0
+    server.process.stderr.close()
+
+
+def test_a_client_that_never_stops_sending_does_not_stop_others(serve, models):
+    server = serve(models.folder / "mlp", "--max-body-mb", "1")
+    stop = threading.Event()
+
+    def flood():
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LONG) as s:
+            s.sendall(b"POST /v2/models/mlp/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000000\r\n\r\n")
+            try:
+                while not stop.is_set():
+                    s.sendall(b"x" * 1000000)
+            except OSError:
+                pass  # the server has enough of it
+
+    floods = [threading.Thread(target=flood) for _ in range(3)]
+    for f in floods:
+        f.start()
+    try:
+        for _ in range(20):
+            assert server.infer("mlp", data=X).status == 200
+    finally:
+        stop.set()
+    for f in floods:
+        f.join()
+
+
+def test_several_threads_that_read(serve, models):
+    server = serve(models.folder / "mlp", "--io-threads", "3")
+    for _ in range(3):
+        for i, reply in enumerate(at_once(16, lambda i: server.infer("mlp", data=random_array(i, 1, 8)))):
+            np.testing.assert_allclose(reply.output, models.mlp(random_array(i, 1, 8)), rtol=1e-5, atol=1e-6)
+
+
+def test_large_bodies_in_json(serve, models):
+    from conftest import json_body
+    server = serve(models.folder / "mlp")
+    x = random_array(0, 20000, 8)
+    np.testing.assert_array_equal(server.ask("POST", "/v2/models/mlp/infer", json_body(data=x)).output, models.mlp(x))
+    wrong = server.ask("POST", "/v2/models/mlp/infer", json_body(data=x)[:-1])
+    assert wrong.status == 400 and "a '}' or ','" in wrong.json["error"]
+
+
+def test_answers_that_nobody_reads_are_counted(serve, models):
+    server = serve(models.folder / "mlp", "--max-queue-mb", "24")
+    body, header = binary_body(data=np.zeros((700000, 8), np.float32))  # 22 MB in, 8 MB out: more than the kernel takes for the client
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LONG) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.sendall(b"POST /v2/models/mlp/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n"
+                  % (len(body), header["Inference-Header-Content-Length"].encode()) + body)
+        assert s.recv(8) == b"HTTP/1.1"
+        assert server.ask("POST", "/v2/models/mlp/infer", body, header).status == 429
+        assert server.infer("mlp", data=X).status == 429
+    end = time.monotonic() + LONG
+    while server.ask("POST", "/v2/models/mlp/infer", body, header).status != 200:
+        assert time.monotonic() < end
+
+
+def test_from_the_python_package(serve, models):
+    server = serve(models.folder / "mlp", program=[sys.executable, "-m", "gluino"])
+    np.testing.assert_array_equal(server.infer("mlp", data=X).output, models.mlp(X))

@@ -1,4 +1,5 @@
 """Under load: requests are joined, too many are refused, none that was accepted is lost, whether the server ends or loads a model again."""
+import os
 import signal
 import threading
 import time
@@ -235,6 +236,7 @@ def resident(process):
     return next(int(line.split()[1]) for line in open(f"/proc/{process.pid}/status") if line.startswith("VmRSS")) * 1024
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the address sanitizer keeps memory that was given back")
 def test_memory_stays_flat_at_overload(serve, heavy_model):
     path, _ = heavy_model
     server = serve(path, "--max-queue", "8", "--workers", "1", "--max-queue-mb", "4")
@@ -242,11 +244,11 @@ def test_memory_stays_flat_at_overload(serve, heavy_model):
 
     def ask(_):
         connection = server.connect()
-        return [server.infer("heavy", connection, data=x).status for _ in range(20)]
+        return [server.infer("heavy", connection, data=x).status for _ in range(10)]
 
     at_once(16, ask)  # pools and plans are made
     before = resident(server.process)
     statuses = sum((s for _ in range(3) for s in at_once(16, ask)), [])
     assert 429 in statuses and 200 in statuses and set(statuses) == {200, 429}
-    # 960 requests have come, 61 MB; what waits may hold 4.
-    assert resident(server.process) - before < 16 << 20
+    # 480 requests have come, 31 MB; what waits may hold 4.
+    assert resident(server.process) - before < 8 << 20

@@ -10,6 +10,7 @@ namespace gluino::serve {
 namespace {
 
 constexpr size_t kReadAtOnce = 65536;
+constexpr size_t kShare = 1 << 20;  // bytes after which other connections have their turn
 // A refused body up to this size is read to its end, so that the connection can go on; of a larger one, or when the connection closes
 // anyway, only for a while, so that the client finds the answer before it finds the connection closed.
 constexpr uint64_t kRefusedBodyRead = 1 << 20;
@@ -38,12 +39,18 @@ void Connection::on_event(bool has_gone, bool sends_no_more) {
   if (has_gone) return close();
   sends_no_more_ = sends_no_more_ || sends_no_more;
   is_readable_ = true;
+  is_paused_ = false;
+  taken_ = 0;
   if (state_ == State::writing) write_answer();
   advance();
 }
 
 bool Connection::read_more() {
   if (!is_readable_) return false;
+  if (taken_ >= kShare) {
+    is_paused_ = true;
+    return false;
+  }
   if (at_ == in_.size()) {
     in_.clear();
     at_ = 0;
@@ -64,6 +71,7 @@ bool Connection::read_more() {
     return true;
   }
   in_.append(buffer, 0, result.bytes);
+  taken_ += result.bytes;
   // Events come when something changes: fewer bytes than there was room for means that there are no more.
   if (result.status == Stream::Status::again || (result.bytes < buffer.size() && !stream_->may_have_more() && !sends_no_more_))
     is_readable_ = false;
@@ -131,6 +139,7 @@ void Connection::start_body() {
                   true);
   if (!exchange_->reserve(static_cast<int64_t>(size)))
     return refuse(error_response(429, "requests that wait hold all the memory that they may (--max-queue-mb); try again later"), true);
+  exchange_->request.body.reserve(size);
   if (request.is_chunked) chunks_.emplace();
   state_ = State::body;
   if (request.wants_continue && unread().empty() && (size > 0 || chunks_)) {
@@ -203,6 +212,7 @@ bool Connection::take_refused_body() {
 }
 
 void Connection::on_answer(Exchange& exchange) {
+  taken_ = 0;
   answer_ = std::move(exchange.response_);
   closes_after_answer_ = !exchange.request.keep_alive || is_draining_;
   answer_head_ = answer_.head(!closes_after_answer_);
@@ -222,6 +232,7 @@ void Connection::write_answer() {
     if (result.status == Stream::Status::closed) return close();
     if (result.status == Stream::Status::again) return;
     written_ += result.bytes;
+    since_ = Clock::now();
   }
   finish_answer();
 }
@@ -256,7 +267,7 @@ void Connection::on_tick(Clock::time_point now) {
       if (now - since_ > options.read_limit) close();
       break;
     case State::waiting:
-      if (now > exchange_->deadline && exchange_->claim()) {
+      if (now > exchange_->deadline.load() && exchange_->claim()) {
         exchange_->response_ = error_response(504, "the answer was not there in time (--timeout, or the request's own timeout)");
         on_answer(*exchange_);
       }

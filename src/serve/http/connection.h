@@ -29,7 +29,9 @@ class Connection {
   void on_answer(Exchange& exchange);   // its response_ is there
   void on_tick(Clock::time_point now);  // limits of time
   void start_drain(Clock::time_point now);
+  void close();
   bool is_closed() const { return state_ == State::closed; }
+  bool has_more() const { return is_paused_; }  // it has had its share of the thread's time, and wants on_event() once more
   bool is_idle() const { return state_ == State::idle; }
 
  private:
@@ -53,15 +55,15 @@ class Connection {
   void refuse(const HttpResponse& response, bool read_rest);
   void write_answer();
   void finish_answer();
-  void close();
   std::string_view unread() const { return std::string_view(in_).substr(at_); }
 
   Loop& loop_;
   const int socket_;
   std::unique_ptr<Stream> stream_;
   State state_ = State::idle;
-  bool is_readable_ = true, sends_no_more_ = false, is_draining_ = false;
-  std::string in_;  // what has come and is not yet understood starts at at_
+  bool is_readable_ = true, sends_no_more_ = false, is_draining_ = false, is_paused_ = false;
+  size_t taken_ = 0;  // bytes of this turn
+  std::string in_;    // what has come and is not yet understood starts at at_
   size_t at_ = 0;
   ExchangePtr exchange_;
   std::optional<ChunkDecoder> chunks_;

@@ -19,6 +19,7 @@ class ByteBudget {
     used_.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }
+  void add(int64_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }  // beyond the limit too
   void release(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
 
@@ -39,7 +40,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   HttpRequest request;
   const Clock::time_point started = Clock::now();
-  Clock::time_point deadline = Clock::time_point::max();
+  std::atomic<Clock::time_point> deadline{Clock::time_point::max()};
 
   // From any thread. Only the first answer counts.
   void reply(HttpResponse response);
@@ -54,6 +55,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   friend class Connection;
   friend class Loop;
+  // Answers that clients are slow to read count too: then new requests are refused.
+  void keep_account_of_answer() {
+    budget_.add(static_cast<int64_t>(response_.body.size()));
+    reserved_ += static_cast<int64_t>(response_.body.size());
+  }
   bool claim() { return !is_answered_.exchange(true, std::memory_order_acq_rel); }
   Connection* connection_;  // null when it has gone; the loop's thread alone reads and writes it
   Loop& loop_;

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/format.h"
 
@@ -25,6 +26,7 @@ constexpr int kEventsAtOnce = 256;
 void Exchange::reply(HttpResponse response) {
   if (!claim()) return;
   response_ = std::move(response);
+  keep_account_of_answer();
   loop_.post(shared_from_this());
 }
 
@@ -78,12 +80,13 @@ void Loop::take_answers() {
   for (const ExchangePtr& exchange : answered)
     if (Connection* c = exchange->connection_) {
       c->on_answer(*exchange);
+      if (c->has_more()) unfinished_.push_back(c);
       remove_if_closed(c);
     }
 }
 
-void Loop::accept_all(const Listener& listener) {
-  while (true) {
+void Loop::accept_some(const Listener& listener, int most) {
+  for (int i = 0; i < most; ++i) {
     const int socket = accept4(listener.socket(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket < 0 && (errno == ECONNABORTED || errno == EINTR)) continue;
     if (socket < 0) {
@@ -132,6 +135,16 @@ void Loop::remove_if_closed(Connection* c) {
   front_.connections.fetch_sub(1);
 }
 
+void Loop::on_event(Connection* c, uint32_t events) {
+  try {
+    c->on_event(events & (EPOLLERR | EPOLLHUP), events & EPOLLRDHUP);
+  } catch (const std::bad_alloc&) {
+    c->close();  // one client less, and not all of them
+  }
+  if (c->has_more()) unfinished_.push_back(c);
+  remove_if_closed(c);
+}
+
 void Loop::tick(Clock::time_point now) {
   last_tick_ = now;
   is_busy_ = false;
@@ -148,7 +161,7 @@ void Loop::tick(Clock::time_point now) {
 void Loop::drain_now() {
   is_draining_ = true;
   for (const Listener& l : listeners_) {
-    accept_all(l);  // what the kernel has accepted for us
+    accept_some(l, std::numeric_limits<int>::max());  // what the kernel has accepted for us
     epoll_ctl(epoll_, EPOLL_CTL_DEL, l.socket(), nullptr);
   }
   if (front_.listening_loops.fetch_sub(1) == 1)
@@ -158,6 +171,7 @@ void Loop::drain_now() {
 
 int Loop::wait_milliseconds() const {
   if (connections_.empty()) return -1;
+  if (!unfinished_.empty()) return 0;
   return static_cast<int>((is_busy_ || is_draining_ ? kTick : kIdleTick).count());
 }
 
@@ -175,13 +189,13 @@ void Loop::run() {
         [[maybe_unused]] const ssize_t n = ::read(event_, &ignored, sizeof ignored);
         has_answers = true;
       } else if (listener != listeners_.end()) {
-        accept_all(*listener);
+        accept_some(*listener, front_.options.loops == 1 ? kEventsAtOnce : 1);  // other loops want some too
       } else {
-        const auto c = static_cast<Connection*>(what);
-        c->on_event(events[i].events & (EPOLLERR | EPOLLHUP), events[i].events & EPOLLRDHUP);
-        remove_if_closed(c);
+        on_event(static_cast<Connection*>(what), events[i].events);
       }
     }
+    for (Connection* c : std::exchange(unfinished_, {}))
+      if (connections_.contains(c)) on_event(c, 0);
     if (has_answers) take_answers();
     front_.handler.flush();
     if (wants_drain_ && !is_draining_) drain_now();

@@ -47,7 +47,8 @@ class Loop {
 
  private:
   void wake();
-  void accept_all(const Listener& listener);
+  void accept_some(const Listener& listener, int most);
+  void on_event(Connection* c, uint32_t events);
   void add(int socket, bool with_tls);
   void remove_if_closed(Connection* c);
   void take_answers();
@@ -59,6 +60,7 @@ class Loop {
   std::vector<Listener>& listeners_;
   int epoll_, event_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  std::vector<Connection*> unfinished_;  // that have more to read
   Clock::time_point last_tick_ = Clock::now();
   bool is_draining_ = false, is_busy_ = false;
   std::atomic<bool> wants_drain_{false}, wants_stop_{false};
