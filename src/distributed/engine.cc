@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/format.h"
+#include "dispatch/random.h"
 #include "gluino/device.h"
 
 namespace gluino::distributed {
@@ -87,6 +88,7 @@ void share_cores(int local_size) {
 struct Engine::Ticket::State {
   std::string what;
   std::function<void()> work;
+  Notes notes;
   std::mutex mutex;
   std::condition_variable done_changed;
   bool is_done = false;
@@ -119,16 +121,18 @@ Engine::Engine() : transport_(open_transport()), timeout_(timeout_from_environme
   the_engine = this;
   if (size() == 1) return;
   share_cores(transport_.local_size);
+  set_random_rank(rank());
   write_status("has not come to any collective yet");
   thread_ = std::thread([this] { serve(); });
   std::atexit([] { the_engine.load()->leave_at_exit(); });
 }
 
-Engine::Ticket Engine::submit(std::string what, std::function<void()> work) {
+Engine::Ticket Engine::submit(std::string what, std::function<void()> work, Notes notes) {
   Ticket ticket;
   ticket.state_ = std::make_shared<Ticket::State>();
   ticket.state_->what = std::move(what);
   ticket.state_->work = std::move(work);
+  ticket.state_->notes = notes;
   if (is_forked())
     throw UserError("a process that was made by fork is no rank: let the process that started do what all ranks do together");
   {
@@ -159,7 +163,7 @@ void Engine::serve() {
     std::exception_ptr error;
     try {
       if (!broken_.empty()) raise<SystemError>("{} cannot be done: {}", next.state_->what, broken_);
-      agree(next.state_->what);
+      agree(next.state_->what, next.state_->notes);
       next.state_->work();
       write_status("has done");
     } catch (const std::exception& e) {
@@ -184,15 +188,16 @@ void Engine::write_status(const char* verb) {
 }
 
 // All ranks show each other a hash of what they are about to do; only where these differ do they show it in full.
-void Engine::agree(const std::string& what) {
+void Engine::agree(const std::string& what, const Notes& notes) {
   what_ = what;
   ++number_;
   write_status("is at");
   deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout()));
   const uint64_t hash = hash_of(status_);
-  const uint64_t own[2] = {hash, ~hash};
-  uint64_t largest[2] = {};
-  complete(transport_.all_max(own, largest, 2));
+  const uint64_t own[4] = {hash, ~hash, notes[0], notes[1]};
+  uint64_t largest[4] = {};
+  complete(transport_.all_max(own, largest, 4));
+  largest_notes_ = {largest[2], largest[3]};
   if (largest[0] != ~largest[1]) raise_mismatch();
 }
 

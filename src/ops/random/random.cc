@@ -313,7 +313,7 @@ GLUINO_OP(Dropout, DropoutAttrs) {
             return;
           }
           const auto keep = static_cast<float>(1 - a.p), scale = a.p < 1 ? static_cast<float>(1 / (1 - a.p)) : 0.0f;
-          fill_by_four(next_random_stream(k.out().device()), mask, k.out(1).size(), [&](const std::array<uint32_t, 4>& w, float* v) {
+          fill_by_four(of_this_rank(next_random_stream(k.out().device())), mask, k.out(1).size(), [&](const std::array<uint32_t, 4>& w, float* v) {
             for (size_t j = 0; j < 4; ++j) v[j] = unit_float(w[j]) < keep ? scale : 0.0f;
           });
         });
