@@ -46,6 +46,9 @@ class Engine {
   // For `work`: until the request is over; raises when other ranks do not come in time.
   void complete(Request request);
 
+  // For `work`: waits until so many bytes would have left since `begin` on the network that GLUINO_DISTRIBUTED_GBIT tells to emulate.
+  void pace(std::chrono::steady_clock::time_point begin, int64_t bytes) const;
+
   void set_timeout(double seconds);
   double timeout() const { return timeout_.load(); }
   void finish();
@@ -64,6 +67,7 @@ class Engine {
 
   const Transport& transport_;
   std::atomic<double> timeout_;
+  const double emulated_gbit_;  // 0: the network is what it is
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -206,6 +206,8 @@ void GradientExchange::State::work(Bucket& b, const char* in, bool is_last) {
   Engine& engine = Engine::get();
   const auto [stale, too_many_rows] = engine.largest_notes();
   const TimelineScope scope("gradients", b.count * dtype_bytes(b.dtype));
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t sent_before = bytes;
   char* out = bytes_of(b.sum);
   const auto* values = reinterpret_cast<const float*>(in);
   auto* sums = reinterpret_cast<float*>(out);
@@ -222,6 +224,7 @@ void GradientExchange::State::work(Bucket& b, const char* in, bool is_last) {
     all_reduce_now(engine, in, out, b.count, b.dtype, Reduce::sum);
     bytes += 2 * b.count * dtype_bytes(b.dtype) * others / engine.size();
   }
+  engine.pace(begin, bytes - sent_before);
   if (is_last && stale > 0) {
     auto* flags = reinterpret_cast<char*>(is_fresh.data());
     all_reduce_now(engine, flags, flags, static_cast<int64_t>(is_fresh.size()), DType::uint8, Reduce::max);
