@@ -280,6 +280,16 @@ def served(build, rounds):
     return json.loads(rows.read_text())
 
 
+def distributed_rows(build, rounds):
+    """Ranks beside one process: what bench/distributed.py measures; nothing where there is no mpirun."""
+    if not shutil.which("mpirun"):
+        print("mpirun was not found: ranks are not measured", file=sys.stderr)
+        return {}
+    rows = OUT / "distributed.json"
+    quietly([PYTHON, str(ROOT / "bench" / "distributed.py"), "--json", str(rows), "--rounds", str(rounds)], env=dict(os.environ, PYTHONPATH=str(build / "python")))
+    return json.loads(rows.read_text())
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
@@ -299,7 +309,7 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve"]
+    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve", "distributed"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
@@ -320,7 +330,7 @@ def main():
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
                "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {},
-               "languages": {}, "serve": {}}
+               "languages": {}, "serve": {}, "distributed": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -344,6 +354,8 @@ def main():
         results["operators"] = operator_rows(o.build, o.quick)
     if "serve" in chosen:
         results["serve"] = served(o.build, min(o.rounds, 5))
+    if "distributed" in chosen:
+        results["distributed"] = distributed_rows(o.build, min(o.rounds, 3))
     print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 

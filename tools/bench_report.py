@@ -162,6 +162,13 @@ def overhead_section(results):
     return ["## One eager operator on 16 floats", "", *table(["ns", "Gluino", "libtorch", "libtorch / Gluino"], body)]
 
 
+def distributed_section(results):
+    body = [[name, number(row["alone"]), str(row["ranks"]), number(row["together"]), f"{row['times']:.2f}", f"{row['load']:.1f}"]
+            for name, row in results["distributed"].items()]
+    header = ["samples a second", "one process", "ranks", "together", "times", "load of the machine"]
+    return ["## Training on ranks, one thread each", "", *table(header, body)]
+
+
 def operators_section(results):
     """Single operators, the furthest from its limit first."""
     rows = results["operators"]
@@ -215,9 +222,10 @@ def markdown(results):
     for threads in results["threads"]:
         lines += threads_section(results, threads)
     sections = {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section,
-                "operators": operators_section, "languages": languages_section, "serve": serve_section}
+                "operators": operators_section, "languages": languages_section, "serve": serve_section,
+                "distributed": distributed_section}
     for name, section in sections.items():
-        if results[name]:
+        if results.get(name):
             lines += section(results)
     failures = sorted({f"- {TITLES[w]}, {COLUMNS.get(c, c)}: {cell['error']}" for rows in [*results["threads"].values(), results["busy"]]
                        for w, row in rows.items() for c, cell in row.items() if "error" in cell})

@@ -68,6 +68,10 @@ SamplerPtr sequential_sampler(int64_t length, int64_t start = 0);
 SamplerPtr random_sampler(int64_t length, uint64_t seed);  // another order in each epoch
 SamplerPtr filter_sampler(const DatasetPtr& dataset, const std::function<bool(const Tensors&)>& keep);
 SamplerPtr interval_sampler(int64_t length, int64_t interval, bool rollover = true);  // 0, i, 2i, ..., then 1, 1 + i, ...
+// Part `part` of `parts` of another sampler's order, which must be the same wherever a part of it is taken: all parts together are the
+// whole, none overlap. even: all are as long as the longest one, the beginning of the order fills up the end.
+SamplerPtr split_sampler(SamplerPtr whole, int64_t parts, int64_t part, bool even = true);
+SamplerPtr rank_sampler(int64_t length, bool shuffle, uint64_t seed);  // this rank's part of a common order
 
 // Groups an order into batches. last_batch: "keep" a shorter one, "discard" it, or "rollover" it into the next epoch.
 class BatchSampler {

@@ -4,6 +4,7 @@
 // All ranks make the same collective calls in the same order, with the same shapes and dtypes. Where they do not, every rank gets a
 // UserError that says which rank is where; a rank that does not come within the timeout is named in a SystemError. Nothing waits for ever.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "gluino/tensor.h"
@@ -37,6 +38,12 @@ void barrier();                                   // until all ranks have come t
 
 // As all_gather, where the extents of axis 0 may differ among the ranks. Reads sizes, so it is no operator and cannot be traced.
 Tensor all_gather_rows(const Tensor& x);
+
+// What this rank does when, as a file for chrome://tracing or ui.perfetto.dev: buckets of gradients as they travel, beside what is marked.
+// Files of several ranks can be joined: their clocks agree on one machine.
+void start_timeline();
+void mark_timeline(const std::string& what, const std::function<void()>& f);  // runs f, and shows how long it took
+void write_timeline(const std::string& path);
 
 // Waits for all ranks to end and leaves the world; done when the process ends, where it is not done before.
 void finish();

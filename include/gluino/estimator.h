@@ -32,6 +32,9 @@ struct EstimatorOptions {
   std::vector<metric::MetricPtr> metrics;  // accuracy when empty
   optimizer::OptimizerPtr optimizer;       // Adam when absent
   std::vector<Device> devices;             // more than one: batches are split over them
+  // With kvstore "dist_sync" every rank fits the part of the data that its loader gives it, all as many batches of the same size
+  // (data::rank_sampler); rank 0 alone writes checkpoints, tables and progress, and decides when to stop.
+  TrainerOptions trainer;
 };
 struct FitOptions {
   data::DataLoader* val_data = nullptr;
@@ -61,6 +64,9 @@ class Estimator {
   const Values& val_values() const { return val_values_; }  // of the last evaluation; "val_" before the names
   double value(const std::string& name) const;              // one of these; raises UserError with the nearest name
   void set_epoch(int64_t epoch) { epoch_ = epoch; }         // where fit() goes on: for handlers in train_begin
+  bool is_distributed() const;
+  bool is_first_rank() const;            // the one that writes; true where there is one process
+  double of_first_rank(double v) const;  // what rank 0 gives; all ranks must ask
 
  private:
   void run_batch(const Tensors& batch);

@@ -19,7 +19,7 @@ for _module in (ndarray, symbol):
     _module.np, _module.npx = _module.numpy, _module.numpy_extension = numpy, numpy_extension
 del _module
 
-from . import autograd, random  # noqa: E402
+from . import autograd, distributed, random  # noqa: E402
 from .ndarray import NDArray, waitall  # noqa: F401,E402
 from .symbol import Symbol  # noqa: F401,E402
 from . import initializer, lr_scheduler, optimizer, metric  # noqa: E402

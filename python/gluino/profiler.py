@@ -41,7 +41,7 @@ def resume(profile_process="worker"):
 
 def set_kvstore_handle(handle):
     """Raises: there are no servers to profile."""
-    raise NotImplementedError("set_kvstore_handle: there are no servers to profile; this build trains in one process")
+    raise NotImplementedError("set_kvstore_handle: there are no servers to profile")
 
 
 def _note(name, category, begin, end, phase="X", **more):

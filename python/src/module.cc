@@ -14,6 +14,7 @@ static void register_package(py::handle nd, py::handle np_array, py::handle symb
 }
 
 void add_onnx(py::module_& m);
+void add_distributed(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
   py::register_exception_translator([](std::exception_ptr p) {
@@ -31,6 +32,7 @@ PYBIND11_MODULE(_core, m) {
   add_hybrid(m);
   add_io(m);
   add_onnx(m);
+  add_distributed(m);
   m.def("register_package", &register_package);
   m.def("run_command_line", [](const std::string& self, const std::vector<std::string>& arguments) {
     const ReleaseLock release;

@@ -1,4 +1,5 @@
 // Walks the tape from the heads to the leaves. Uses only OpDef::gradient.
+#include <atomic>
 #include <cstring>
 #include <queue>
 #include <unordered_map>
@@ -41,6 +42,7 @@ class Walk {
   }
 
   void run() {
+    if (are_gradients_watched() && wanted_.empty() && !options_.create_graph) count_ways();
     while (!queue_.empty()) {
       const Ref<TapeNode> node = queue_.top().node;
       queue_.pop();
@@ -48,7 +50,7 @@ class Walk {
     }
     for (auto& [entry, gradient] : leaves_) {
       blocked_.erase(entry.get());
-      write_leaf(*entry, gradient);
+      if (gradient.defined()) finish_leaf(*entry, gradient);
     }
     for (auto& [entry, leaf] : blocked_) write_zeros(*leaf);
   }
@@ -113,8 +115,8 @@ class Walk {
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
     std::vector<bool> reached(node.inputs.size(), true);
-    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted)
-                                : node.custom({heads, wanted, destinations_for(node), options_.retain_graph, given, reached});
+    Tensors gradients =
+        node.op ? gradients_of_op(node, std::move(heads), wanted) : gradients_of_custom(node, heads, wanted, given, reached);
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
                                       gradients.size(), node.inputs.size()));
@@ -125,7 +127,64 @@ class Walk {
       else
         block(*node.inputs[i]);
     }
+    if (!ways_.empty()) pass_ways(node);
     if (!options_.retain_graph) node.drop_saved();
+  }
+
+  Tensors gradients_of_custom(TapeNode& node, const Tensors& heads, const std::vector<bool>& wanted, const std::vector<bool>& given,
+                              std::vector<bool>& reached) {
+    const Tensors destinations = destinations_for(node);
+    std::vector<bool> awaited;
+    if (!ways_.empty())
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const TapeEntry* e = node.inputs[i].get();
+        const auto ways = ways_.find(e);
+        awaited.push_back(e && destinations[i].defined() && ways != ways_.end() && ways->second == 1);
+      }
+    return node.custom({heads, wanted, destinations, options_.retain_graph, given, reached, awaited, [&](size_t i) {
+                          TapeEntry& leaf = *node.inputs[i];
+                          leaf.is_fresh = true;
+                          told_.insert(&leaf);
+                          tell(leaf);
+                        }});
+  }
+
+  // ---- Watched leaves: how many calls behind the heads have yet to say what flows into each.
+  void count_ways() {
+    std::unordered_set<const TapeNode*> seen;
+    std::vector<const TapeNode*> open;
+    for (const auto& [node, heads] : heads_)
+      if (seen.insert(node).second) open.push_back(node);
+    while (!open.empty()) {
+      const TapeNode* node = open.back();
+      open.pop_back();
+      for (const Ref<TapeEntry>& e : node->inputs) {
+        if (!e) continue;
+        if (!e->is_leaf()) {
+          if (seen.insert(e->node.get()).second) open.push_back(e->node.get());
+        } else if (!e->watcher.expired()) {
+          ++ways_[e.get()];
+        }
+      }
+    }
+  }
+  // The call has been gone through. Calls that nothing flows into never are; then the leaf waits for the end.
+  void pass_ways(const TapeNode& node) {
+    for (const Ref<TapeEntry>& e : node.inputs) {
+      const auto ways = ways_.find(e.get());
+      if (ways == ways_.end() || --ways->second > 0) continue;
+      const auto place = leaf_places_.find(e.get());
+      if (place == leaf_places_.end()) continue;
+      finish_leaf(*e, leaves_[place->second].second);
+      leaves_[place->second].second = Tensor();
+    }
+  }
+  void finish_leaf(TapeEntry& leaf, Tensor& gradient) {
+    write_leaf(leaf, gradient);
+    if (!told_.contains(&leaf) && wanted_.empty() && leaf.req != GradReq::null) tell(leaf);
+  }
+  static void tell(TapeEntry& leaf) {
+    if (const auto watcher = leaf.watcher.lock()) watcher->on_gradient(leaf);
   }
 
   // A leaf whose gradient is overwritten anyway, and that nobody else holds, can take it in its final place.
@@ -237,6 +296,8 @@ class Walk {
   std::unordered_map<const TapeEntry*, size_t> leaf_places_;      // in leaves_, which keeps the keys alive
   std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
   std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
+  std::unordered_map<const TapeEntry*, int> ways_;                // of watched leaves
+  std::unordered_set<const TapeEntry*> told_;                     // whose watchers know
   std::unordered_map<Key, std::vector<size_t>, KeyHash> wanted_;  // grad(): where each variable's result goes
   Tensors results_;
 };
@@ -295,6 +356,13 @@ void mark_variable(const Tensor& variable, const Tensor& gradient, GradReq req) 
                       leaf.dtype(), leaf.shape());
   entry_of(leaf)->leaf_grad = gradient;
 }
+
+static std::atomic<bool> gradients_are_watched{false};
+void watch_gradient(TapeEntry& leaf, const std::shared_ptr<GradientWatcher>& watcher) {
+  leaf.watcher = watcher;
+  gradients_are_watched = true;
+}
+bool are_gradients_watched() { return gradients_are_watched; }
 
 bool has_fresh_grad(const Tensor& t) {
   const TapeEntry* e = entry_of(t);

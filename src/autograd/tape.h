@@ -25,6 +25,10 @@ struct BackwardCall {
   bool retain;                      // it may be asked again
   const std::vector<bool>& given;   // false where nothing flowed into an output: its head is zeros
   std::vector<bool>& reached;       // to be set to false for inputs that no given head depends on: they are as if they were not there
+  // Per input whether somebody waits for its gradient; empty: nobody does. Then `ready(i)` may be called as soon as destinations[i] holds
+  // it, while others are still being computed.
+  const std::vector<bool>& awaited;
+  std::function<void(size_t)> ready;
 };
 using BackwardFn = std::function<Tensors(const BackwardCall&)>;
 
@@ -45,6 +49,14 @@ class TapeNode final : public RefCounted {
   void drop_saved();  // backward has run and nobody asked to keep what it needed
 };
 
+// Is told by backward() of the gradients of leaves, each when it is whole, which may be long before backward() is over. Called by the
+// thread that runs backward.
+class GradientWatcher {
+ public:
+  virtual ~GradientWatcher() = default;
+  virtual void on_gradient(TapeEntry& leaf) = 0;
+};
+
 // A tensor's place: output `index` of a node, or a leaf with a gradient of its own.
 class TapeEntry final : public AutogradEntry {
  public:
@@ -52,7 +64,8 @@ class TapeEntry final : public AutogradEntry {
   int index = 0;
   Tensor leaf_grad;  // set for leaves
   GradReq req = GradReq::null;
-  bool is_fresh = false;  // backward has written leaf_grad since somebody last asked to forget it
+  bool is_fresh = false;                   // backward has written leaf_grad since somebody last asked to forget it
+  std::weak_ptr<GradientWatcher> watcher;  // of a leaf
   bool is_leaf() const { return !node; }
   bool has_own_gradient() const override { return is_leaf() && req != GradReq::null; }
 };
@@ -73,6 +86,9 @@ class DetachLink final : public ViewLink {
   Tensor embed(const Tensor& base, const Tensor& value) const override;
   std::function<Tensor(const Tensor&)> replay() const override;
 };
+
+void watch_gradient(TapeEntry& leaf, const std::shared_ptr<GradientWatcher>& watcher);
+bool are_gradients_watched();  // whether any leaf may have a watcher
 
 // Raises UserError when the memory of a tensor that a gradient reads has been written since.
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);

@@ -81,6 +81,7 @@ void add_convert(Commands& commands);
 void add_diff(Commands& commands);
 void add_verify(Commands& commands);
 void add_serve(Commands& commands);
+void add_launch(Commands& commands);
 void add_faces(Commands& commands);
 void add_operators(Commands& commands);
 void add_demo(Commands& commands);

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kFailed = 1, kWrongUsage = 2;
 
-void (*const kCommands[])(Commands&) = {add_inspect, add_run,   add_bench, add_explain,   add_draw, add_convert,   add_diff,
-                                        add_verify,  add_serve, add_faces, add_operators, add_demo, add_completion};
+void (*const kCommands[])(Commands&) = {add_inspect, add_run,   add_bench,  add_explain, add_draw,      add_convert, add_diff,
+                                        add_verify,  add_serve, add_launch, add_faces,   add_operators, add_demo,    add_completion};
 
 std::string version_text() {
   return fmt::format("gluino {}, {} operators, {} threads", GLUINO_VERSION, OpRegistry::global().all().size(), num_threads());

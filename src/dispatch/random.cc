@@ -1,5 +1,6 @@
 #include "dispatch/random.h"
 
+#include <atomic>
 #include <mutex>
 
 #include "base/fork.h"
@@ -56,6 +57,11 @@ void advance_random_stream(Device device, const RandomStream& next) {
   RandomStream& s = g.state[device.id()];
   if (s.seed == next.seed) s.stream = std::max(s.stream, next.stream);
 }
+
+static std::atomic<uint64_t> random_rank{0};
+void set_random_rank(int rank) { random_rank = static_cast<uint64_t>(rank); }
+// Streams are numbered from 0 on, one per call: their upper bits are free.
+RandomStream of_this_rank(RandomStream stream) { return {stream.seed, stream.stream ^ random_rank << 44}; }
 
 RandomStream next_random_stream(Device device) {
   if (replay && replay->device_ == device) {

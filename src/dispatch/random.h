@@ -34,6 +34,11 @@ struct RandomStream {
 RandomStream next_random_stream(Device device);
 RandomStream peek_random_stream(Device device);  // what the next call will get
 
+// Ranks of one job draw the same numbers from the same seed, so that they begin with the same weights; what must differ among them
+// although the seed is one, what dropout leaves out, is drawn from this stream. For rank 0 it is the same.
+RandomStream of_this_rank(RandomStream stream);
+void set_random_rank(int rank);
+
 // While it lives, this thread draws the streams from `first` on instead of the device's: for work that is done again
 // and must see the same numbers.
 class [[nodiscard]] ReplayRandom {

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/format.h"
+#include "dispatch/random.h"
 #include "gluino/device.h"
 
 namespace gluino::distributed {
@@ -27,14 +28,13 @@ constexpr const char* kEnd = "the end of the program";
 
 std::atomic<Engine*> the_engine{nullptr};
 
-double timeout_from_environment() {
-  const auto text = env_text("GLUINO_DISTRIBUTED_TIMEOUT");
-  if (!text) return kDefaultTimeout;
+double number_from_environment(const char* name, double otherwise) {
+  const auto text = env_text(name);
+  if (!text) return otherwise;
   char* end = nullptr;
-  const double seconds = std::strtod(text->c_str(), &end);
-  if (text->empty() || *end != '\0' || !(seconds > 0))
-    raise<UserError>("GLUINO_DISTRIBUTED_TIMEOUT is '{}', a positive number of seconds is needed", *text);
-  return seconds;
+  const double number = std::strtod(text->c_str(), &end);
+  if (text->empty() || *end != '\0' || !(number > 0)) raise<UserError>("{} is '{}', a positive number is needed", name, *text);
+  return number;
 }
 
 // FNV-1a: the same on every machine.
@@ -87,6 +87,7 @@ void share_cores(int local_size) {
 struct Engine::Ticket::State {
   std::string what;
   std::function<void()> work;
+  Notes notes;
   std::mutex mutex;
   std::condition_variable done_changed;
   bool is_done = false;
@@ -115,20 +116,25 @@ Engine& Engine::get() {
 }
 bool Engine::is_started() { return the_engine.load() != nullptr; }
 
-Engine::Engine() : transport_(open_transport()), timeout_(timeout_from_environment()) {
+Engine::Engine()
+    : transport_(open_transport()),
+      timeout_(number_from_environment("GLUINO_DISTRIBUTED_TIMEOUT", kDefaultTimeout)),
+      emulated_gbit_(number_from_environment("GLUINO_DISTRIBUTED_GBIT", 0)) {
   the_engine = this;
   if (size() == 1) return;
   share_cores(transport_.local_size);
+  set_random_rank(rank());
   write_status("has not come to any collective yet");
   thread_ = std::thread([this] { serve(); });
   std::atexit([] { the_engine.load()->leave_at_exit(); });
 }
 
-Engine::Ticket Engine::submit(std::string what, std::function<void()> work) {
+Engine::Ticket Engine::submit(std::string what, std::function<void()> work, Notes notes) {
   Ticket ticket;
   ticket.state_ = std::make_shared<Ticket::State>();
   ticket.state_->what = std::move(what);
   ticket.state_->work = std::move(work);
+  ticket.state_->notes = notes;
   if (is_forked())
     throw UserError("a process that was made by fork is no rank: let the process that started do what all ranks do together");
   {
@@ -159,7 +165,7 @@ void Engine::serve() {
     std::exception_ptr error;
     try {
       if (!broken_.empty()) raise<SystemError>("{} cannot be done: {}", next.state_->what, broken_);
-      agree(next.state_->what);
+      agree(next.state_->what, next.state_->notes);
       next.state_->work();
       write_status("has done");
     } catch (const std::exception& e) {
@@ -184,15 +190,16 @@ void Engine::write_status(const char* verb) {
 }
 
 // All ranks show each other a hash of what they are about to do; only where these differ do they show it in full.
-void Engine::agree(const std::string& what) {
+void Engine::agree(const std::string& what, const Notes& notes) {
   what_ = what;
   ++number_;
   write_status("is at");
   deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout()));
-  const uint64_t hash = hash_of(status_);
-  const uint64_t own[2] = {hash, ~hash};
-  uint64_t largest[2] = {};
-  complete(transport_.all_max(own, largest, 2));
+  const uint64_t hash = hash_of(fmt::format("{} {}", number_, what_));  // in full: the status may have been cut
+  const uint64_t own[4] = {hash, ~hash, notes[0], notes[1]};
+  uint64_t largest[4] = {};
+  complete(transport_.all_max(own, largest, 4));
+  largest_notes_ = {largest[2], largest[3]};
   if (largest[0] != ~largest[1]) raise_mismatch();
 }
 
@@ -254,6 +261,12 @@ void Engine::complete(Request request) {
   }
 }
 
+void Engine::pace(Clock::time_point begin, int64_t bytes) const {
+  if (emulated_gbit_ > 0)
+    std::this_thread::sleep_until(begin + std::chrono::duration_cast<Clock::duration>(
+                                              std::chrono::duration<double>(8e-9 * static_cast<double>(bytes) / emulated_gbit_)));
+}
+
 void Engine::set_timeout(double seconds) {
   if (!(seconds > 0) || !std::isfinite(seconds)) raise<UserError>("set_timeout: {} seconds, a positive number is needed", seconds);
   timeout_ = seconds;
@@ -265,7 +278,7 @@ void Engine::finish() {
     const std::lock_guard lock(mutex_);
     if (finished_) return;
   }
-  const Ticket end = submit(kEnd, [this] { transport_.finalize(); });
+  const Ticket end = submit(kEnd, [] {});
   {
     const std::lock_guard lock(mutex_);
     finished_ = true;
@@ -277,6 +290,7 @@ void Engine::finish() {
     throw;
   }
   thread_.join();
+  transport_.finalize();
 }
 
 void Engine::leave_at_exit() {

@@ -1,6 +1,7 @@
 // Engine: one thread that does all collectives of this process, in the order in which they were asked for, each after all ranks have agreed
 // that they are at the same one.
 #pragma once
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -36,11 +37,17 @@ class Engine {
     std::shared_ptr<State> state_;
   };
   // `what` must be the same on all ranks: "all_reduce sum of float32 (3, 4)". `work` runs on the engine's thread.
-  Ticket submit(std::string what, std::function<void()> work);
+  // `notes`: numbers of this rank; `work` finds the largest ones of all ranks in largest_notes().
+  using Notes = std::array<uint64_t, 2>;
+  Ticket submit(std::string what, std::function<void()> work, Notes notes = {});
   void run(std::string what, std::function<void()> work) { submit(std::move(what), std::move(work)).wait(); }
 
+  const Notes& largest_notes() const { return largest_notes_; }
   // For `work`: until the request is over; raises when other ranks do not come in time.
   void complete(Request request);
+
+  // For `work`: waits until so many bytes would have left since `begin` on the network that GLUINO_DISTRIBUTED_GBIT tells to emulate.
+  void pace(std::chrono::steady_clock::time_point begin, int64_t bytes) const;
 
   void set_timeout(double seconds);
   double timeout() const { return timeout_.load(); }
@@ -50,7 +57,7 @@ class Engine {
  private:
   Engine();
   void serve();
-  void agree(const std::string& what);
+  void agree(const std::string& what, const Notes& notes);
   [[noreturn]] void raise_mismatch();
   [[noreturn]] void raise_timeout();
   void pause(int polls);
@@ -60,6 +67,7 @@ class Engine {
 
   const Transport& transport_;
   std::atomic<double> timeout_;
+  const double emulated_gbit_;  // 0: the network is what it is
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -68,6 +76,7 @@ class Engine {
   std::string broken_;           // why nothing can be sent any more
   std::atomic<int> callers_{0};  // threads in wait()
   // Of the engine's thread:
+  Notes largest_notes_{};
   uint64_t number_ = 0;  // of the collective at work
   std::string what_, status_;
   std::chrono::steady_clock::time_point deadline_, last_served_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/env.h"
+#include "base/fork.h"
 #include "base/format.h"
 
 namespace gluino::distributed {
@@ -47,6 +48,7 @@ OpenTransport load_library(std::string& why) {
 const Transport& open_transport() {
   const int expected = ranks_of_launcher();
   if (expected <= 1) return world_of_one();
+  if (is_forked()) throw UserError("a process that was made by fork is no rank: let the process that was started join the others first");
   std::string why;
   const OpenTransport open = load_library(why);
   if (!open)

@@ -45,10 +45,19 @@ class HeldRun {
     }
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
     Tensors destinations;
+    std::vector<size_t> sources;  // that the destinations are for
     for (size_t i = 0; i < has_gradient.size(); ++i)
-      if (has_gradient[i]) destinations.push_back(call.destinations[i]);
+      if (has_gradient[i]) {
+        destinations.push_back(call.destinations[i]);
+        sources.push_back(i);
+      }
+    std::function<void(size_t)> ready;
+    if (!call.awaited.empty())
+      ready = [&](size_t i) {
+        if (call.awaited[sources[i]] && call.reached[sources[i]]) call.ready(sources[i]);
+      };
     const Tensors gradients =
-        run_.backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations);
+        run_.backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
     Tensors out;
     size_t next = 0;
     for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());

@@ -1,5 +1,6 @@
 #include "exec/runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -25,6 +26,10 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
     for (size_t i = 0; i < step.inputs.size(); ++i) places_[step.inputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), false});
     for (size_t i = 0; i < step.outputs.size(); ++i) places_[step.outputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), true});
   }
+  last_use_.assign(plan_.slots.size(), -1);
+  for (size_t k = 0; k < plan_.steps.size(); ++k)
+    for (const auto* slots : {&plan_.steps[k].inputs, &plan_.steps[k].outputs})
+      for (const int s : *slots) last_use_[plan_.slots[s].root] = static_cast<int>(k);
   std::vector<DType> types;
   for (const Step& step : plan_.steps) {
     types.clear();
@@ -223,7 +228,7 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
 }
 
 Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain,
-                                  std::span<const Tensor> destinations) {
+                                  std::span<const Tensor> destinations, const std::function<void(size_t)>& ready) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
   if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
@@ -233,15 +238,25 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[slot]);
   }
   const int steps = static_cast<int>(plan.steps.size());
+  std::vector<std::pair<int, size_t>> told;  // after which step which output is whole
   for (size_t i = 0; i < destinations.size(); ++i) {
     const int slot = plan.outputs[first_output + i];
     const Slot& wanted = plan.slots[slot];
     const bool fits =
         destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
-    if (fits) binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[slot]);
+    if (!fits) continue;
+    binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[slot]);
+    if (ready) told.emplace_back(runner_.last_use_[slot], i);
   }
+  std::stable_sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
-  run_steps(runner_.calls_, s.step_inputs, s.step_outputs, plan.forward_steps, steps, nullptr);
+  int next = plan.forward_steps;
+  for (const auto& [last_step, output] : told) {
+    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, next, last_step + 1, nullptr);
+    next = std::max(next, last_step + 1);
+    ready(output);
+  }
+  run_steps(runner_.calls_, s.step_inputs, s.step_outputs, next, steps, nullptr);
   Tensors out;
   for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[plan.outputs[i]]);
   if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());

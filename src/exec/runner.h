@@ -24,8 +24,10 @@ class PlanRunner {
     // outputs may have, whatever their own shapes are; null where fresh memory is wanted.
     Tensors forward(std::span<const Tensor> variables, int num_outputs, std::span<const Tensor> destinations = {});
     // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
-    // destinations: memory for each output from `first_output` on, null where fresh memory is wanted.
-    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations);
+    // destinations: memory for each output from `first_output` on, null where fresh memory is wanted. `ready`, where given, is called with
+    // the number of such an output when its destination holds it and no later step reads or writes it.
+    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations,
+                     const std::function<void(size_t)>& ready = nullptr);
     // Memory outside the arena that backward will read, with how often it had been written when forward was over.
     struct Read {
       Tensor tensor;
@@ -57,6 +59,7 @@ class PlanRunner {
   std::vector<std::shared_ptr<DerivedValue>> derived_;  // beside plan_.derived
   bool keep_arena_;
   std::vector<std::vector<Place>> places_;
+  std::vector<int> last_use_;            // per root: the last step that reads or writes its memory
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
   std::vector<int> viewed_constants_;    // roots that have views
   std::vector<int> backward_reads_;      // roots outside the arena that backward reads

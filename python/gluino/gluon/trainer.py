@@ -4,6 +4,7 @@ import copy
 from .. import _core, autograd, ndarray as nd, optimizer as opt
 from ..context import current_context
 from ..kvstore import KVStore, KVStoreBase, create as create_store
+from ..kvstore.dist import DistKVStore
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
@@ -37,8 +38,13 @@ class Trainer:
             parameter._set_trainer(self)
         self._compression_params, self._kvstore_type, self._update_on_kvstore = compression_params, kvstore, update_on_kvstore
         self._kvstore = self._given_store(kvstore)
-        if compression_params is not None:
-            raise NotImplementedError("Trainer: compression_params are for several machines; this build trains in one process")
+        self._shared = set()  # numbers of the parameters that have begun with the same values on all ranks
+        self._exchange = None  # of gradients with other ranks
+        if isinstance(self._kvstore, DistKVStore):
+            self._exchange = self._kvstore.make_exchange(compression_params)
+            self._share_first_values()
+        elif compression_params is not None:
+            raise NotImplementedError("Trainer: compression_params are for several ranks; use kvstore='dist_sync'")
         if update_on_kvstore and self._kvstore is not None and not self._kvstore.is_capable(KVStoreBase.OPTIMIZER):
             raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._kvstore)}: it runs no optimizer")
         self._shared_start = False  # whether a store of the user's has given all workers the same values
@@ -48,10 +54,10 @@ class Trainer:
         """A store of the user's; the built-in ones have nothing to do in one process."""
         if isinstance(kvstore, str) and kvstore.lower() in KVStoreBase.kv_registry:
             return create_store(kvstore)
-        if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore):
+        if isinstance(kvstore, KVStoreBase) and (isinstance(kvstore, DistKVStore) or not isinstance(kvstore, KVStore)):
             return kvstore
         if isinstance(kvstore, str) and kvstore.startswith("dist"):
-            return create_store(kvstore)  # says that this build trains in one process
+            return create_store(kvstore)
         return None
 
     @property
@@ -78,8 +84,8 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self):
-        """Sums the gradients of all contexts, and of all workers of a store of the user's."""
-        if self._kvstore is not None:
+        """Sums the gradients of all contexts, and of all ranks."""
+        if self._kvstore is not None and self._exchange is None:
             self._allreduce_by_store()
             return
         for parameter in self._params:
@@ -91,6 +97,30 @@ class Trainer:
                 total += grad.as_in_context(total.context)
             for grad in grads:
                 grad[:] = total.as_in_context(grad.context)
+        if self._exchange is not None:
+            self._allreduce_over_ranks()
+
+    def _learnt(self):
+        return [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null" and p._data is not None]
+
+    def _share_first_values(self):
+        """Parameters may get their values after the trainer was made: each takes rank 0's once, when it has one."""
+        with autograd.pause():
+            new = [(i, p) for i, p in enumerate(self._params) if p._data is not None and i not in self._shared]
+            self._kvstore.share([p.list_data()[0] for _, p in new])
+            for i, parameter in new:
+                self._shared.add(i)
+                for copied in parameter.list_data()[1:]:
+                    copied[:] = parameter.list_data()[0].as_in_context(copied.context)
+
+    def _allreduce_over_ranks(self):
+        self._share_first_values()
+        weights = [p.list_data() for _, p in self._learnt()]
+        self._exchange.sum_over_ranks([copies[0] for copies in weights])
+        for first, *others in weights:
+            for weight in others:
+                weight.grad[:] = first.grad.as_in_context(weight.context)
+                weight._fresh_grad = first._fresh_grad
 
     def _allreduce_by_store(self):
         learnt = [(i, parameter) for i, parameter in enumerate(self._params) if parameter.grad_req != "null"]

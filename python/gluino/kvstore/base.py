@@ -106,12 +106,15 @@ class TestStore(KVStoreBase):
 
 
 def create(name="local"):
-    """A store: 'local' and 'device' are the same here; others by the names they were registered with."""
+    """A store: 'local' and 'device' are the same here, 'dist_sync' sums over all ranks; others by the names they were registered with."""
+    from .dist import DistKVStore
     from .kvstore import KVStore
     if not isinstance(name, str):
         raise TypeError("name must be a string")
     if name.lower() in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[name.lower()]()
+    if name in ("dist_sync", "dist_device_sync", "dist_sync_device", "dist_async", "dist"):
+        return DistKVStore(name)
     if name not in ("local", "device", "local_allreduce_cpu", "local_allreduce_device", "nccl"):
-        raise MXNetError(f"kvstore '{name}' is not available: this build trains in one process; use 'local' or 'device'")
+        raise MXNetError(f"kvstore '{name}' is not available; 'local' and 'device' train in one process, 'dist_sync' on all ranks")
     return KVStore(name)

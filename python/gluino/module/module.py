@@ -1,7 +1,9 @@
 """Module: one symbol, bound and trained."""
 import logging
 
-from .. import _core, context as ctx_module, initializer as init_module, optimizer as opt
+from .. import _core, context as ctx_module, distributed, initializer as init_module, optimizer as opt
+from ..kvstore import create as create_store
+from ..kvstore.dist import DistKVStore
 from ..model import load_checkpoint, save_checkpoint
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, described
@@ -15,8 +17,9 @@ class Module(BaseModule):
     def __init__(self, symbol, data_names=("data",), label_names=("softmax_label",), logger=logging, context=None, work_load_list=None,
                  fixed_param_names=None, state_names=None, group2ctxs=None, compression_params=None):
         super().__init__(logger)
+        self._ranks = None  # the store that sums gradients over ranks, where there is one
         if compression_params is not None:
-            raise NotImplementedError("Module: compression_params are for several machines; this build trains in one process")
+            raise NotImplementedError("Module: compression_params are not there; gluon.Trainer(..., kvstore='dist_sync') has them")
         self._context = list(context) if isinstance(context, (list, tuple)) else [context or ctx_module.current_context()]
         for each in self._context:
             each.engine_id
@@ -167,12 +170,19 @@ class Module(BaseModule):
         self._need(bind=True, params=True)
         if self.optimizer_initialized and not force_init:
             return
+        store = create_store(kvstore) if isinstance(kvstore, str) and kvstore.startswith("dist") else kvstore
+        self._ranks = store if isinstance(store, DistKVStore) else None
         if isinstance(optimizer, str):
             params = dict(optimizer_params)
-            params.setdefault("rescale_grad", 1.0 / self._exec_group.batch_size)
+            params.setdefault("rescale_grad", 1.0 / (self._exec_group.batch_size * (self._ranks.num_workers if self._ranks else 1)))
             optimizer = opt.create(optimizer, sym=self.symbol, param_idx2name=dict(enumerate(self._param_names)), **params)
         self._optimizer, self._updater = optimizer, opt.get_updater(optimizer)
         self.optimizer_initialized = True
+        if self._ranks is not None:
+            self._ranks.share([weights[0] for weights in self._exec_group.param_arrays])
+            for first, *copies in self._exec_group.param_arrays:
+                for copy in copies:
+                    first.copyto(copy)
         if self._preload_opt_states:
             self.load_optimizer_states(self._preload_opt_states)
             self._preload_opt_states = None
@@ -182,6 +192,7 @@ class Module(BaseModule):
         if not shared_module.optimizer_initialized:
             raise AssertionError("the other module has no optimizer: call its init_optimizer() first")
         self._optimizer, self._updater, self.optimizer_initialized = shared_module._optimizer, shared_module._updater, True
+        self._ranks = shared_module._ranks
 
     def forward(self, data_batch, is_train=None):
         """Runs a batch; other shapes bind again with the same parameters."""
@@ -203,13 +214,13 @@ class Module(BaseModule):
         self._exec_group.backward(out_grads)
 
     def update(self):
-        """Updates parameters with their gradients, summed over the contexts."""
+        """Updates parameters with their gradients, summed over the contexts and ranks."""
         self._need(True, True, True)
         group, reached = self._exec_group, []
         for i, (weights, grads) in enumerate(zip(group.param_arrays, group.grad_arrays)):
             if grads[0] is not None:
                 total = grads[0] if len(grads) == 1 else sum((g.as_in_context(grads[0].context) for g in grads[1:]), grads[0])
-                reached.append((i, total, weights))
+                reached.append((i, total if self._ranks is None else distributed.all_reduce(total), weights))
         self._updater([i for i, _, _ in reached], [grad for _, grad, _ in reached], [weights[0] for _, _, weights in reached])
         for _, _, weights in reached:
             for copy in weights[1:]:

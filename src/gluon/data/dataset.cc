@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "gluino/distributed.h"
 #include "gluino/autograd.h"
 #include "gluino/data.h"
 #include "gluino/op.h"
@@ -157,6 +158,25 @@ SamplerPtr random_sampler(int64_t length, uint64_t seed) {
 }
 SamplerPtr filter_sampler(const DatasetPtr& dataset, const std::function<bool(const Tensors&)>& keep) {
   return make_sampler([indices = kept(*dataset, keep)](uint64_t) { return indices; });
+}
+SamplerPtr split_sampler(SamplerPtr whole, int64_t parts, int64_t part, bool even) {
+  if (!whole) throw UserError("split_sampler: the sampler is null");
+  if (parts < 1 || part < 0 || part >= parts)
+    raise<UserError>("split_sampler: part {} of {} does not exist; parts are numbered from 0 on", part, parts);
+  // One of the others after each: what all take in one step lies together, as one process would have taken it.
+  return make_sampler([=](uint64_t epoch) {
+    const std::vector<int64_t> all = whole->order(epoch);
+    const auto length = static_cast<int64_t>(all.size());
+    std::vector<int64_t> own;
+    for (int64_t i = part; i < length; i += parts) own.push_back(all[static_cast<size_t>(i)]);
+    const int64_t longest = (length + parts - 1) / parts;
+    for (int64_t i = 0; even && length > 0 && static_cast<int64_t>(own.size()) < longest; ++i)
+      own.push_back(all[static_cast<size_t>((part + i) % length)]);
+    return own;
+  });
+}
+SamplerPtr rank_sampler(int64_t length, bool shuffle, uint64_t seed) {
+  return split_sampler(shuffle ? random_sampler(length, seed) : sequential_sampler(length), distributed::size(), distributed::rank());
 }
 SamplerPtr interval_sampler(int64_t length, int64_t interval, bool rollover) {
   if (interval < 1 || interval > length) raise<UserError>("interval_sampler: interval {} does not lie between 1 and {}", interval, length);

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "gluino/autograd.h"
+#include "gluino/distributed.h"
 #include "gluino/random.h"
 
 namespace gluino::estimator {
@@ -13,7 +14,14 @@ Estimator::Estimator(Block& net, std::shared_ptr<loss::Loss> loss, EstimatorOpti
   if (!loss_) throw UserError("Estimator: the loss is null");
   if (options_.metrics.empty()) options_.metrics.push_back(metric::create("accuracy"));
   if (options_.devices.size() > 1) net_.reset_devices(options_.devices);
-  trainer_ = std::make_unique<Trainer>(net_.collect_params(), options_.optimizer ? options_.optimizer : optimizer::adam());
+  trainer_ =
+      std::make_unique<Trainer>(net_.collect_params(), options_.optimizer ? options_.optimizer : optimizer::adam(), options_.trainer);
+}
+
+bool Estimator::is_distributed() const { return options_.trainer.kvstore.starts_with("dist") && distributed::size() > 1; }
+bool Estimator::is_first_rank() const { return !is_distributed() || distributed::rank() == 0; }
+double Estimator::of_first_rank(double v) const {
+  return is_distributed() ? distributed::broadcast(full({1}, v, DType::float64)).item<double>() : v;
 }
 
 void Estimator::run_batch(const Tensors& batch) {
@@ -32,7 +40,7 @@ void Estimator::run_batch(const Tensors& batch) {
   }
   autograd::backward(losses);
   const int64_t size = batch[0].extent(0);
-  trainer_->step(static_cast<double>(size));
+  trainer_->step(static_cast<double>(size * (is_distributed() ? distributed::size() : 1)));
   for (size_t i = 0; i < parts; ++i) {
     loss_value_.update({}, losses[i]);
     for (const metric::MetricPtr& m : options_.metrics) m->update(by_part[i].back(), predictions[i]);

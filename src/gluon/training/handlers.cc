@@ -34,7 +34,7 @@ std::string epoch_line(const Estimator& e) {
 class Progress final : public Handler {
  public:
   void batch_end(Estimator& e) override {
-    if (!is_terminal_) return;
+    if (!is_terminal_ || !e.is_first_rank()) return;
     constexpr int64_t kWidth = 24;
     const int64_t done = e.batches() > 0 ? std::min(kWidth, kWidth * e.batch() / e.batches()) : kWidth;
     const double rate = e.epoch_seconds() > 0 ? static_cast<double>(e.samples()) / e.epoch_seconds() : 0;
@@ -42,6 +42,7 @@ class Progress final : public Handler {
                      e.batch(), e.batches(), joined(e.train_values()), rate));
   }
   void epoch_end(Estimator& e) override {
+    if (!e.is_first_rank()) return;
     if (is_terminal_) show(epoch_line(e));
     fmt::print(stderr, "{}\n", is_terminal_ ? "" : epoch_line(e));
   }
@@ -93,7 +94,7 @@ class CsvLog final : public Handler {
     text_ += fmt::format("{},{:.3f}", e.epoch() + 1, e.epoch_seconds());
     for (const auto& [name, v] : values) text_ += fmt::format(",{:.6f}", v);
     text_ += "\n";
-    write_file(path_, text_);
+    if (e.is_first_rank()) write_file(path_, text_);
   }
 
  private:
@@ -123,20 +124,23 @@ class Checkpoint final : public Handler {
     fs::create_directories(folder_);
   }
   void train_begin(Estimator& e) override {
-    if (!options_.resume || !fs::exists(path("-latest"))) return;
-    int64_t epoch = 0;
-    if (!(std::istringstream(read_file(path("-latest"))) >> epoch) || epoch < 1)
-      raise<SystemError>("'{}' is damaged: it must name an epoch", path("-latest"));
+    if (!options_.resume) return;
+    const auto epoch = static_cast<int64_t>(e.of_first_rank(e.is_first_rank() ? static_cast<double>(latest()) : 0));
+    if (epoch == 0) return;
+    if (epoch < 0) raise<SystemError>("'{}' is damaged: it must name an epoch", path("-latest"));
     e.net().load_parameters(numbered(epoch, ".params"));
     e.trainer().load_states(numbered(epoch, ".states"));
     e.set_epoch(epoch);
   }
   void epoch_end(Estimator& e) override {
     const int64_t done = e.epoch() + 1;
-    if (!options_.monitor.empty() && best_.improves(e.value(options_.monitor))) e.net().save_parameters(path("-best.params"));
+    const bool writes = e.is_first_rank();
+    if (writes && !options_.monitor.empty() && best_.improves(e.value(options_.monitor))) e.net().save_parameters(path("-best.params"));
     if (done % options_.epoch_period != 0 && done != e.epochs()) return;
-    e.net().save_parameters(numbered(done, ".params"));
-    e.trainer().save_states(numbered(done, ".states"));
+    if (writes) e.net().save_parameters(numbered(done, ".params"));
+    // States that are dealt out are gathered from all ranks.
+    if (writes || e.trainer().options().shard_states) e.trainer().save_states(numbered(done, ".states"));
+    if (!writes) return;
     write_file(path("-latest"), std::to_string(done) + "\n");  // from here on the new checkpoint counts
     kept_.push_back(done);
     if (static_cast<int64_t>(kept_.size()) <= options_.max_checkpoints) return;
@@ -145,6 +149,12 @@ class Checkpoint final : public Handler {
   }
 
  private:
+  // The epoch of the last complete checkpoint; 0: there is none, -1: the file that names it is damaged.
+  int64_t latest() const {
+    int64_t epoch = 0;
+    if (!fs::exists(path("-latest"))) return 0;
+    return std::istringstream(read_file(path("-latest"))) >> epoch && epoch >= 1 ? epoch : -1;
+  }
   std::string path(const std::string& ending) const { return folder_ + "/" + options_.prefix + ending; }
   std::string numbered(int64_t epoch, const char* ending) const { return path(fmt::format("-{:04}{}", epoch, ending)); }
   std::string folder_;
@@ -158,7 +168,7 @@ class EarlyStopping final : public Handler {
   EarlyStopping(std::string monitor, EarlyStoppingOptions o)
       : monitor_(std::move(monitor)), patience_(o.patience), best_(o.lower_is_better, o.min_delta) {}
   void epoch_end(Estimator& e) override {
-    waited_ = best_.improves(e.value(monitor_)) ? 0 : waited_ + 1;
+    waited_ = best_.improves(e.of_first_rank(e.value(monitor_))) ? 0 : waited_ + 1;
     if (waited_ > patience_) e.stop();
   }
 

@@ -4,20 +4,26 @@
 #include <utility>
 
 #include "base/format.h"
+#include "distributed/gradient_exchange.h"
 #include "gluino/autograd.h"
 #include "gluino/ops.h"
 #include "tensor/impl.h"
 
 namespace gluino {
 
-Trainer::Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimizer) : optimizer_(std::move(optimizer)) {
+std::shared_ptr<distributed::GradientExchange> make_exchange(const TrainerOptions& options);  // trainer_ranks.cc
+
+Trainer::Trainer(const ParameterDict& parameters, optimizer::OptimizerPtr optimizer, TrainerOptions options)
+    : options_(std::move(options)), exchange_(make_exchange(options_)), optimizer_(std::move(optimizer)) {
   if (!optimizer_) throw UserError("Trainer: the optimizer is null");
   for (const auto& [name, p] : parameters)
     if (p->grad_req() != GradReq::null) parameters_.push_back(p);
   states_.resize(parameters_.size());
+  if (is_distributed()) share_first_values();
 }
-Trainer::Trainer(const ParameterDict& parameters, const std::string& name, const optimizer::NamedOptions& options)
-    : Trainer(parameters, optimizer::create(name, options)) {}
+Trainer::Trainer(const ParameterDict& parameters, const std::string& name, const optimizer::NamedOptions& optimizer_options,
+                 TrainerOptions options)
+    : Trainer(parameters, optimizer::create(name, optimizer_options), std::move(options)) {}
 
 void Trainer::step(double batch_size, bool ignore_stale_grad) {
   allreduce_grads();
@@ -33,6 +39,17 @@ void Trainer::allreduce_grads() {
     for (size_t i = 1; i < gradients.size(); ++i) sum += gradients[i].to(sum.device());
     for (Tensor& g : gradients) g.assign(sum.to(g.device()));
   }
+  if (!is_distributed()) return;
+  share_first_values();
+  Tensors first_copies;
+  for (const ParameterPtr& p : parameters_) first_copies.push_back(p->list_data()[0]);
+  exchange_->sum_over_ranks(first_copies);
+  for (const ParameterPtr& p : parameters_)
+    for (size_t c = 1; c < p->list_data().size(); ++c) {
+      const Tensor &first = p->list_data()[0], &copy = p->list_data()[c];
+      copy.grad().assign(first.grad().to(copy.device()));
+      autograd::set_fresh_grad(copy, autograd::has_fresh_grad(first));
+    }
 }
 
 void Trainer::check_fresh(const Parameter& p) const {
@@ -62,6 +79,7 @@ void Trainer::update(double batch_size, bool ignore_stale_grad) {
   std::vector<optimizer::Update> updates;
   Tensors narrow, wide, narrow_grads, wide_grads;  // 16-bit weights, and the float32 copies that the updates are about
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_own(i)) continue;
     const Tensors& copies = parameters_[i]->list_data();
     states_[i].resize(copies.size());
     for (size_t c = 0; c < copies.size(); ++c) {
@@ -78,6 +96,7 @@ void Trainer::update(double batch_size, bool ignore_stale_grad) {
   convert_all(narrow_grads, wide_grads);
   optimizer_->update(updates);
   convert_all(wide, narrow);
+  if (options_.shard_states) share_updated_values();
   for (const ParameterPtr& p : parameters_)
     for (const Tensor& copy : p->list_data()) autograd::set_fresh_grad(copy, false);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "gluino/distributed.h"
 #include "gluino/io.h"
 #include "gluino/op.h"
 #include "gluino/trainer.h"
@@ -105,11 +106,14 @@ void Trainer::save_states(const std::string& path) const {
     file.emplace_back(fmt::format("{}{}:{}", kParameter, i, parameters_[i]->name()),
                       from_vector(std::vector<int64_t>(shape.begin(), shape.end())));
   }
-  for (size_t i = 0; i < states_.size(); ++i)
-    for (size_t c = 0; c < states_[i].size(); ++c)
-      for (size_t s = 0; s < states_[i][c].tensors.size(); ++s)
-        file.emplace_back(fmt::format("{}.{}.{}", i, c, s), states_[i][c].tensors[s]);
-  save_tensors(path, file);
+  const bool is_dealt_out = options_.shard_states && distributed::size() > 1;
+  const std::vector<std::vector<State>> gathered = is_dealt_out ? gather_states() : std::vector<std::vector<State>>();
+  const std::vector<std::vector<State>>& states = is_dealt_out ? gathered : states_;
+  for (size_t i = 0; i < states.size(); ++i)
+    for (size_t c = 0; c < states[i].size(); ++c)
+      for (size_t s = 0; s < states[i][c].tensors.size(); ++s) file.emplace_back(fmt::format("{}.{}.{}", i, c, s), states[i][c].tensors[s]);
+  if (!is_dealt_out || distributed::rank() == 0) save_tensors(path, file);
+  if (is_dealt_out) distributed::barrier();  // the file is there when anybody goes on
 }
 
 void Trainer::load_states(const std::string& path) {
@@ -119,6 +123,7 @@ void Trainer::load_states(const std::string& path) {
   check_parameters(path, stored, parameters_);
   std::vector<std::vector<State>> states(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_own(i)) continue;
     const std::vector<Device>& devices = parameters_[i]->list_devices();
     states[i].resize(devices.size());
     const auto number = static_cast<int64_t>(i);

@@ -125,7 +125,7 @@ static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
     T *out = result.mutable_data<T>(), *factor = slopes.mutable_data<T>();
     std::fill_n(factor, data.size(), static_cast<T>(a.mean_slope()));
     if (k.training()) {
-      const RandomStream stream = next_random_stream(data.device());
+      const RandomStream stream = of_this_rank(next_random_stream(data.device()));
       for (int64_t i = 0, elements = data.size(); i < elements; ++i) {
         ElementRandom random(stream, i);
         factor[i] = static_cast<T>(Uniform::draw(a.lower_bound, a.upper_bound, random));

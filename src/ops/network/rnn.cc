@@ -95,7 +95,7 @@ template <class T>
 static void fill_masks(const RNNAttrs& a, const RnnGeometry& g, bool training, Device device, T* reserve) {
   T *begin = reserve + g.mask_offset(0), *end = reserve + g.reserve_size();
   if (!training || begin == end) return std::fill(begin, end, T(1));
-  const RandomStream stream = next_random_stream(device);
+  const RandomStream stream = of_this_rank(next_random_stream(device));
   const auto keep = static_cast<float>(1 - a.p);
   for (T* m = begin; m != end; ++m)
     *m = unit_float(stream.words(static_cast<uint64_t>(m - begin))[0]) < keep ? static_cast<T>(1 / (1 - a.p)) : T(0);

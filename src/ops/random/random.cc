@@ -374,11 +374,12 @@ GLUINO_OP(Dropout, DropoutAttrs) {
           const auto keep = static_cast<float>(1 - a.p), scale = a.p < 1 ? static_cast<float>(1 / (1 - a.p)) : 0.0f;
           const auto limit = static_cast<int32_t>(std::ceil(keep * 0x1p24f));
           const auto kept = std::bit_cast<uint32_t>(scale);
-          fill_floats(next_random_stream(k.out().device()), mask, k.out(1).size(), [&](const uint32_t* w, float* v, int64_t n) {
-            // unit_float(w) < keep, as whole numbers and without a branch, which nobody could foresee.
-            for (int64_t i = 0; i < n; ++i)
-              v[i] = std::bit_cast<float>(kept & (0 - static_cast<uint32_t>(static_cast<int32_t>(w[i] >> 8) < limit)));
-          });
+          fill_floats(of_this_rank(next_random_stream(k.out().device())), mask, k.out(1).size(),
+                      [&](const uint32_t* w, float* v, int64_t n) {
+                        // unit_float(w) < keep, as whole numbers and without a branch, which nobody could foresee.
+                        for (int64_t i = 0; i < n; ++i)
+                          v[i] = std::bit_cast<float>(kept & (0 - static_cast<uint32_t>(static_cast<int32_t>(w[i] >> 8) < limit)));
+                      });
         });
         if (!drops) return;
         const Tensor in[] = {k.in(0), k.out(1)};

@@ -1,7 +1,7 @@
 """Samplers: the order in which items are taken."""
 import numpy as _np
 
-__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "BatchSampler", "FilterSampler", "IntervalSampler"]
+__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "BatchSampler", "FilterSampler", "IntervalSampler", "SplitSampler"]
 
 
 class Sampler:
@@ -38,6 +38,29 @@ class RandomSampler(Sampler):
 
     def __len__(self):
         return self._length
+
+
+class SplitSampler(Sampler):
+    """One part of the numbers below length, in a random order: those of all parts together are the whole, none overlap.
+
+    As in MXNet's examples of training on several machines. The last numbers that would make parts uneven are left out. With a seed the order
+    is the same for all parts and another in each epoch, so that what all parts take in one step lies together, as one process would take it.
+    """
+
+    def __init__(self, length, num_parts=1, part_index=0, seed=None):
+        if not 0 <= part_index < num_parts:
+            raise ValueError(f"SplitSampler: part {part_index} of {num_parts} does not exist; parts are numbered from 0 on")
+        self._part_len, self._parts, self._part, self._seed, self._epoch = length // num_parts, num_parts, part_index, seed, 0
+
+    def __iter__(self):
+        if self._seed is None:
+            return iter((self._part * self._part_len + _np.random.permutation(self._part_len)).tolist())
+        order = _np.random.RandomState([self._seed, self._epoch]).permutation(self._part_len * self._parts)
+        self._epoch += 1
+        return iter(order[self._part::self._parts].tolist())
+
+    def __len__(self):
+        return self._part_len
 
 
 class FilterSampler(Sampler):

@@ -3,6 +3,7 @@ import warnings
 
 import numpy as _np
 
+from ... import autograd, distributed
 from ..block import Block
 from ..hybrid_block import HybridBlock
 
@@ -147,12 +148,33 @@ class BatchNormReLU(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm: with one device there is nothing to synchronise."""
+    """BatchNorm whose mean and variance are those of the samples of all ranks; alone, and when predicting, it is BatchNorm."""
 
     def __init__(self, in_channels=0, num_devices=None, momentum=0.9, epsilon=1e-5, center=True, scale=True, use_global_stats=False,
                  beta_initializer="zeros", gamma_initializer="ones", running_mean_initializer="zeros", running_variance_initializer="ones", **kwargs):
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, beta_initializer, gamma_initializer, running_mean_initializer,
                          running_variance_initializer, in_channels, **kwargs)
+
+    def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
+        if self._kwargs["use_global_stats"] or not autograd.is_training() or distributed.size() == 1:
+            return super().hybrid_forward(F, x, gamma, beta, running_mean, running_var)
+        # Ranks may have batches of different sizes: sums travel, and of how many numbers they are. The variance is of differences from the
+        # mean, in a second round: squares of large numbers would leave little of it.
+        wide, shape = F.cast(x, dtype="float32"), (1, -1, *([1] * (x.ndim - 2)))
+        sums = F.concat(F.sum(wide, axis=1, exclude=True), F.sum(F.ones_like(wide), axis=1, exclude=True), dim=0)
+        total, count = F.split(distributed.all_reduce(sums), num_outputs=2, axis=0)
+        mean = total / count
+        centred = F.broadcast_sub(wide, F.reshape(mean, shape=shape))
+        variance = distributed.all_reduce(F.sum(centred * centred, axis=1, exclude=True)) / count
+        with autograd.pause():
+            momentum = self._kwargs["momentum"]
+            running_mean[:] = running_mean * momentum + mean * (1 - momentum)
+            running_var[:] = running_var * momentum + variance * (1 - momentum)
+        scale = 1 / F.sqrt(variance + self._kwargs["eps"])
+        if not self._kwargs["fix_gamma"]:
+            scale = scale * gamma
+        y = F.broadcast_add(F.broadcast_mul(centred, F.reshape(scale, shape=shape)), F.reshape(beta, shape=shape))
+        return F.cast(y, dtype=x.dtype)
 
 
 class _ScaledNorm(HybridBlock):

@@ -1,0 +1,1 @@
+"""Horovod's interface for MXNet's scripts: `import horovod.mxnet as hvd` finds Gluino's ranks."""
