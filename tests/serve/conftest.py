@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -195,6 +196,13 @@ def at_once(count, work):
     if errors:
         raise errors[0]
     return results
+
+
+def wait_until(holds):
+    end = time.monotonic() + LONG
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def random_array(seed, *shape):

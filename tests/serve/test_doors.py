@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import LONG, Server, UnixConnection, at_once, binary_body, random_array
+from conftest import LONG, Server, UnixConnection, at_once, binary_body, random_array, wait_until
 
 X = random_array(0, 2, 8)
 
@@ -110,6 +110,7 @@ def test_too_many_connections(serve, models):
         time.sleep(0.01)
     else:
         raise AssertionError("a closed connection makes no room")
+    wait_until(lambda: '{code="503"}' in server.get("/metrics").body.decode())
 
 
 def test_a_slow_client(serve, models):

@@ -2,13 +2,12 @@
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import gluino as mx
-from conftest import LONG, Server, at_once, export, perceptron, random_array
+from conftest import Server, at_once, export, perceptron, random_array, wait_until
 from gluino.gluon import nn
 
 
@@ -23,13 +22,6 @@ def heavy(folder):
 def heavy_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("heavy")
     return folder / "heavy", heavy(folder)
-
-
-def wait_until(holds):
-    end = time.monotonic() + LONG
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def agree(answer, wanted):

@@ -107,6 +107,7 @@ void Loop::accept_some(const Listener& listener, int most) {
       }();
       send(socket, kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       ::close(socket);
+      front_.handler.count_response(503, 0);
       continue;
     }
     add(socket, front_.tls && !listener.is_unix());
