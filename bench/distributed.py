@@ -44,10 +44,12 @@ def worker(workload, seconds, trace):
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore="dist_sync" if ranks > 1 else "device")
 
     def step():
-        with autograd.record():
+        with distributed.mark_timeline("forward"), autograd.record():
             loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(shape[0] * ranks)
+        with distributed.mark_timeline("backward"):
+            loss.backward()
+        with distributed.mark_timeline("step"):
+            trainer.step(shape[0] * ranks)
 
     for _ in range(5):
         step()
@@ -55,28 +57,28 @@ def worker(workload, seconds, trace):
     if trace:
         distributed.start_timeline()
     distributed.barrier()
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     # All ranks make as many steps: rank 0 says when it is enough.
     while True:
         for _ in range(5):
             step()
         steps += 5
-        enough = time.perf_counter() - start >= seconds or trace
+        enough = bool(trace) or time.perf_counter() - start >= seconds
         if distributed.broadcast(mx.nd.array([float(enough)])).asscalar():
             break
-    elapsed = time.perf_counter() - start
+    elapsed, used = time.perf_counter() - start, time.process_time() - used
     if trace:
         distributed.write_timeline(os.path.join(trace, f"rank{distributed.rank()}.json"))
     if distributed.rank() == 0:
-        print(f"RESULT {steps * shape[0] * ranks / elapsed}")
+        print(f"RESULT {steps * shape[0] * ranks / elapsed} {used / (steps * shape[0])}")
 
 
 def run(workload, ranks, seconds, trace=""):
-    """Samples per second."""
+    """Samples per second of all ranks, and the seconds of processor time that rank 0 took for one of its own."""
     launcher = [shutil.which("mpirun"), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
     done = subprocess.run([*launcher, sys.executable, os.path.abspath(__file__), "--worker", workload, "--seconds", str(seconds), "--trace", trace],
                           env={**os.environ, "GLUINO_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True)
-    return float(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).split()[1])
+    return [float(x) for x in next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).split()[1:]]
 
 
 def main():
@@ -98,11 +100,14 @@ def main():
     for workload in WORKLOADS:
         # Side by side: what else the machine does at a moment meets both.
         rounds = [(run(workload, 1, o.seconds), run(workload, o.ranks, o.seconds)) for _ in range(o.rounds)]
-        alone, together = (statistics.median(column) for column in zip(*rounds))
-        rows[workload] = {"ranks": o.ranks, "alone": alone, "together": together, "times": statistics.median(t / a for a, t in rounds),
-                          "load": os.getloadavg()[0]}
-        print(f"{workload}: one process {alone:.0f} samples/s, {o.ranks} ranks {together:.0f}: {rows[workload]['times']:.2f} times "
-              f"(load {rows[workload]['load']:.1f}, {os.cpu_count()} cores)", flush=True)
+        alone, together = (statistics.median(rate for rate, _ in column) for column in zip(*rounds))
+        # By processor time: what ranks would reach if each had a core of its own and none waited for another. Beside other programs it says
+        # more than the clock does.
+        rows[workload] = {"ranks": o.ranks, "alone": alone, "together": together, "times": statistics.median(t[0] / a[0] for a, t in rounds),
+                          "by_processor_time": statistics.median(o.ranks * a[1] / t[1] for a, t in rounds), "load": os.getloadavg()[0]}
+        row = rows[workload]
+        print(f"{workload}: one process {alone:.0f} samples/s, {o.ranks} ranks {together:.0f}: {row['times']:.2f} times, {row['by_processor_time']:.2f} by "
+              f"processor time (load {row['load']:.1f}, {os.cpu_count()} cores)", flush=True)
         if o.trace:
             pathlib.Path(o.trace).mkdir(parents=True, exist_ok=True)
             run(workload, o.ranks, o.seconds, o.trace)

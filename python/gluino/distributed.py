@@ -3,13 +3,14 @@
 A process that was started alone is the one rank of a world of one. All ranks make the same collective calls in the same order, with the same
 shapes and dtypes; where they do not, every rank gets an error that says which rank is where. docs/distributed.md is the guide.
 """
+import contextlib
 import sys
 
 from . import _core
 
 __all__ = ["init", "is_initialized", "rank", "size", "local_rank", "local_size", "timeout", "set_timeout", "all_reduce", "all_gather",
            "all_gather_rows", "reduce_scatter", "broadcast", "reduce", "barrier", "broadcast_from_first", "finish", "abort", "start_timeline",
-           "write_timeline"]
+           "mark_timeline", "write_timeline"]
 
 _ranks = _core.distributed
 is_initialized, set_timeout = _ranks.is_initialized, _ranks.set_timeout
@@ -115,6 +116,16 @@ def broadcast_from_first(arrays):
     """All ranks take the values of rank 0, in place."""
     init()
     _ranks.broadcast_from_first(list(arrays))
+
+
+@contextlib.contextmanager
+def mark_timeline(what):
+    """What runs inside is a bar of the timeline, beside the buckets of gradients that are under way."""
+    bar = _ranks.TimelineScope(what)
+    try:
+        yield
+    finally:
+        del bar
 
 
 def finish():

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "distributed/gradient_exchange.h"
+#include "distributed/timeline.h"
 #include "object.h"
 
 namespace gluino::python {
@@ -44,6 +45,9 @@ void add_distributed(py::module_& python) {
     dist::broadcast_from_first(tensors);
   });
   m.def("start_timeline", [] { dist::start_timeline(); });
+  py::class_<dist::TimelineScope>(m, "TimelineScope").def(py::init([](std::string what) {
+    return std::make_unique<dist::TimelineScope>(std::move(what));
+  }));
   m.def("write_timeline", [](const std::string& path) { dist::write_timeline(path); });
 
   py::class_<dist::GradientExchange, std::shared_ptr<dist::GradientExchange>>(m, "GradientExchange")

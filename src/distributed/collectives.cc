@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "distributed/combine.h"
 
@@ -9,16 +10,30 @@ namespace gluino::distributed {
 namespace {
 
 constexpr int64_t kSmall = 8192;              // bytes up to which one message to everybody is faster than two of parts
-constexpr int64_t kChunk = int64_t{4} << 20;  // bytes that are sent while the chunk before them is added up
+constexpr int64_t kChunk = int64_t{1} << 20;  // bytes that are sent while the chunk before them is added up, in the cache where it came
+
+constexpr int64_t kWhole = int64_t{1} << 28;  // bytes that MPI, which counts them in 32 bits, is given at once
 
 void scale_bytes(std::vector<int64_t>& offsets, int64_t width) {
   for (int64_t& o : offsets) o *= width;
 }
 
+// Memory that is kept for the next collective: fresh pages would take as long as the bytes on their way.
+struct Scratch {
+  std::unique_ptr<char[]> bytes;
+  int64_t size = 0;
+  char* get(int64_t needed) {
+    if (needed > size) bytes = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(size = needed));
+    return bytes.get();
+  }
+};
+
 // What this rank has to add up of a chunk: the same part from every rank.
 struct Exchange {
+  explicit Exchange(Scratch& memory) : scratch(memory) {}
+  Scratch& scratch;
   std::vector<int64_t> to, from;  // offsets in bytes: of what goes to each rank, of what comes from each
-  std::vector<char> received;
+  char* received = nullptr;
   Request request = 0;
 
   void begin(Engine& engine, const char* in, std::vector<int64_t> parts, int64_t width) {
@@ -27,17 +42,19 @@ struct Exchange {
     const int64_t own = to[engine.rank() + 1] - to[engine.rank()];
     from.clear();
     for (int r = 0; r <= engine.size(); ++r) from.push_back(r * own);
-    received.resize(static_cast<size_t>(from.back()));
-    request = engine.transport().all_to_all({const_cast<char*>(in), to.data()}, {received.data(), from.data()});
+    received = scratch.get(from.back());
+    request = engine.transport().all_to_all({const_cast<char*>(in), to.data()}, {received, from.data()});
   }
   // `in`: as it was given to begin(); a rank's part for itself is not sent.
   void finish(Engine& engine, const char* in, char* out, DType dtype, Reduce how) {
     engine.complete(request);
     std::vector<const char*> sources;
-    for (int r = 0; r < engine.size(); ++r) sources.push_back(r == engine.rank() ? in + to[r] : received.data() + from[r]);
+    for (int r = 0; r < engine.size(); ++r) sources.push_back(r == engine.rank() ? in + to[r] : received + from[r]);
     combine(sources, out, (from[1] - from[0]) / dtype_bytes(dtype), dtype, how);
   }
 };
+
+thread_local Scratch scratches[2];  // of the engine's thread
 
 void gather_and_combine(Engine& engine, const char* in, char* out, int64_t count, DType dtype, Reduce how) {
   const int64_t bytes = count * dtype_bytes(dtype);
@@ -65,7 +82,7 @@ void all_reduce_now(Engine& engine, const char* in, char* out, int64_t count, DT
   }
   if (count * width <= kSmall) return gather_and_combine(engine, in, out, count, dtype, how);
   const int64_t step = kChunk / width;
-  Exchange exchanges[2];
+  Exchange exchanges[2] = {Exchange(scratches[0]), Exchange(scratches[1])};
   const auto begin_chunk = [&](int64_t begin, int k) {
     exchanges[k].begin(engine, in + begin * width, part_offsets(std::min(step, count - begin), engine.size()), width);
   };
@@ -96,7 +113,7 @@ void reduce_scatter_now(Engine& engine, const char* in, char* out, int64_t count
   // Chunks across the parts: of each part the same range.
   const int64_t part = (count + engine.size() - 1) / engine.size(), step = std::max<int64_t>(1, kChunk / width / engine.size());
   if (count * width <= kChunk) {
-    Exchange whole;
+    Exchange whole(scratches[0]);
     whole.begin(engine, in, part_offsets(count, engine.size()), width);
     return whole.finish(engine, in, out, dtype, how);
   }
@@ -109,7 +126,7 @@ void reduce_scatter_now(Engine& engine, const char* in, char* out, int64_t count
       if (to > from) packed.insert(packed.end(), in + from * width, in + to * width);
       parts.push_back(parts.back() + std::max<int64_t>(0, to - from));
     }
-    Exchange e;
+    Exchange e(scratches[0]);
     e.begin(engine, packed.data(), std::move(parts), width);
     e.finish(engine, packed.data(), out + begin * width, dtype, how);
   }
@@ -126,11 +143,11 @@ void all_gather_pieces_now(Engine& engine, const char* own, char* all, const std
     if (own != all) std::memcpy(all, own, static_cast<size_t>(offsets.back()));
     return;
   }
-  if (offsets.back() <= kChunk * 16) {
+  if (offsets.back() <= kWhole) {
     engine.complete(engine.transport().all_gather_pieces(own, {all, offsets.data()}));
     return;
   }
-  // MPI counts bytes in 32 bits: large ones go rank by rank.
+  // Larger ones go rank by rank.
   for (int r = 0; r < engine.size(); ++r) {
     const int64_t bytes = offsets[r + 1] - offsets[r];
     if (r == engine.rank() && own != all + offsets[r]) std::memcpy(all + offsets[r], own, static_cast<size_t>(bytes));
@@ -140,10 +157,9 @@ void all_gather_pieces_now(Engine& engine, const char* own, char* all, const std
 
 void broadcast_now(Engine& engine, char* data, int64_t bytes, int root) {
   if (engine.size() == 1) return;
-  constexpr int64_t kMost = int64_t{1} << 28;
   std::vector<Request> requests;
-  for (int64_t begin = 0; begin < bytes; begin += kMost)
-    requests.push_back(engine.transport().broadcast(data + begin, std::min(kMost, bytes - begin), root));
+  for (int64_t begin = 0; begin < bytes; begin += kWhole)
+    requests.push_back(engine.transport().broadcast(data + begin, std::min(kWhole, bytes - begin), root));
   for (const Request r : requests) engine.complete(r);
 }
 

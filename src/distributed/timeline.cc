@@ -1,7 +1,5 @@
 #include "distributed/timeline.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -34,14 +32,14 @@ int thread_number() {
 
 }  // namespace
 
-TimelineScope::TimelineScope(const char* what, int64_t bytes) : what_(what), bytes_(bytes) {
+TimelineScope::TimelineScope(std::string what, int64_t bytes) : what_(std::move(what)), bytes_(bytes) {
   if (is_kept) begin_ = now();
 }
 TimelineScope::~TimelineScope() {
   if (begin_ < 0) return;
   const int thread = thread_number();
   const std::lock_guard lock(mutex);
-  bars.push_back({what_, bytes_, begin_, now(), thread});
+  bars.push_back({std::move(what_), bytes_, begin_, now(), thread});
 }
 
 void start_timeline() {
@@ -50,12 +48,8 @@ void start_timeline() {
   is_kept = true;
 }
 void mark_timeline(const std::string& what, const std::function<void()>& f) {
-  const double begin = now();
+  const TimelineScope scope(what);
   f();
-  if (!is_kept) return;
-  const int thread = thread_number();
-  const std::lock_guard lock(mutex);
-  bars.push_back({what, -1, begin, now(), thread});
 }
 void write_timeline(const std::string& path) {
   std::string text = "[";

@@ -8,13 +8,13 @@ namespace gluino::distributed {
 // While it lives, one bar of the timeline. Costs nothing while no timeline is kept.
 class TimelineScope {
  public:
-  explicit TimelineScope(const char* what, int64_t bytes = -1);
+  explicit TimelineScope(std::string what, int64_t bytes = -1);
   ~TimelineScope();
   TimelineScope(const TimelineScope&) = delete;
   TimelineScope& operator=(const TimelineScope&) = delete;
 
  private:
-  const char* what_;
+  std::string what_;
   int64_t bytes_;
   double begin_ = -1;
 };

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -132,6 +133,9 @@ const Transport* open(char* error, int capacity) {
   MPI_Initialized(&is_initialized);
   w.is_ours = !is_initialized;  // else by the program itself, or another library of it, which may call MPI at any time
   if (is_initialized) MPI_Query_thread(&provided);
+  // Where ranks are more than cores, Open MPI gives up its core whenever a test finds no news. The engine sleeps between two tests, which
+  // is enough, and beside busy programs whoever sleeps comes back sooner.
+  if (w.is_ours) ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1);
   // More than our one thread needs: a program may come to use MPI beside us.
   if (w.is_ours && MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
     std::snprintf(error, capacity, "MPI_Init_thread failed");

@@ -95,6 +95,24 @@ def test_killed_ranks(tmp_path):
         shutil.rmtree(folder)
 
 
+def test_rank_0_killed_between_the_files_of_a_checkpoint(tmp_path):
+    """Weights of epoch 3 are there, its states perhaps not: what counts is the last pair that is whole."""
+    (tmp_path / "whole").mkdir()
+    want, _ = undisturbed(tmp_path / "whole", 2)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    job = start(folder, 2)
+    deadline = time.monotonic() + 120
+    pid = pid_of(folder, 0, deadline)
+    while not (folder / "model-0003.params").exists() and time.monotonic() < deadline and job.poll() is None:
+        pass
+    os.kill(pid, signal.SIGKILL)
+    code, output = finish(job)
+    assert code != 0 and int((folder / "model-latest").read_text()) in (2, 3), output
+    code, output = finish(start(folder, 2))
+    assert code == 0 and weights(folder) == want, output
+
+
 def test_another_number_of_ranks_goes_on(tmp_path):
     """A checkpoint of four ranks, with states dealt out, is gone on with by two, and by one."""
     folder = tmp_path
