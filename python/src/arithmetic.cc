@@ -137,6 +137,7 @@ PyObject* binary(size_t kind, PyObject* lhs, PyObject* rhs) {
         throw py::type_error("a Symbol and an NDArray cannot be combined; make the array a variable with mx.sym.var, or trace the code");
       return symbolic(b, lhs, rhs, flavour);
     }
+    if (left && right && flavour_of(lhs) != flavour_of(rhs)) refuse_mixed(b.broadcast);
     if (left && right) return between(b, *op.broadcast, lhs, rhs, flavour);
     return left ? with_scalar(b, *op.scalar, lhs, rhs, flavour) : with_scalar(b, *op.reverse, rhs, lhs, flavour);
   });
@@ -155,6 +156,7 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     if (is_graph_symbol(a))
       return PyErr_SetString(PyExc_NotImplementedError, "a Symbol has no in-place operators: write x = x + y instead of x += y"), nullptr;
     if (!is_value(b) && !is_number(b)) return not_implemented();
+    if (is_value(b) && flavour_of(a) != flavour_of(b)) refuse_mixed(kBinaries[kind].broadcast);
     Tensor target = unwrap(a);
     const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
     if (flavour_of(a) == kLegacy && !is_floating(target.dtype())) {  // mx.nd stores what it gets as whole numbers

@@ -22,6 +22,11 @@ Flavour flavour_of(PyObject* o) {
   return PyType_IsSubtype(type, r.array[kNumpy]) || PyType_IsSubtype(type, r.symbol[kNumpy]) ? kNumpy : kLegacy;
 }
 
+void refuse_mixed(const std::string& call) {
+  throw py::type_error(
+      call + ": arrays of mx.nd and of mx.np are mixed; convert one with as_np_ndarray() or as_nd_ndarray(), which share its memory");
+}
+
 static PyObject* new_symbol(Flavour flavour) {
   PyObject* o = registered.symbol[flavour]->tp_alloc(registered.symbol[flavour], 0);
   if (!o) throw py::error_already_set();

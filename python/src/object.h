@@ -47,6 +47,8 @@ std::string user_line();            // "script.py:12", or ""
 std::string& refusal();             // why the trace of this thread was given up by an operator; "": it was not
 bool is_graph_symbol(PyObject* o);  // a Symbol outside of any trace
 Flavour flavour_of(PyObject* array_or_symbol);
+// Raises TypeError: one call is given arrays of mx.nd and of mx.np.
+[[noreturn]] void refuse_mixed(const std::string& call);
 
 // New references. A symbolic tensor becomes a Symbol, any other an NDArray.
 PyObject* wrap(Tensor t, Flavour flavour);

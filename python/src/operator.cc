@@ -1,5 +1,6 @@
 // Operator: a callable Python object for one operator of the registry. Inputs come first, then attributes in declared
 // order; both may be given by keyword. out=, name= and attr= as in MXNet.
+#include <array>
 #include <chrono>
 
 #include "cli/operators.h"
@@ -257,10 +258,12 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
 
     Flavour flavour = self.flavour;
     bool graph = self.symbolic && !is_tracing(), any = false;
+    std::array<bool, 2> has{};  // by flavour
     for (PyObject* o : g.inputs) {
       if (!o) continue;
       any = true;
       if (!g.is_input(o)) g.wrong_input(g.op().inputs.back().name, o);
+      has[flavour_of(o)] = true;
       if (flavour_of(o) == kNumpy) flavour = kNumpy;
       if (is_graph_symbol(o) && !self.symbolic) {
         if (self.flavour == kLegacy)
@@ -268,6 +271,7 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
         graph = true;  // mx.np serves both
       }
     }
+    if (self.flavour == kNumpy && has[kLegacy] && has[kNumpy] && !graph) refuse_mixed(g.op().name);
     if (graph && any)
       graph =
           std::any_of(g.inputs.begin(), g.inputs.end(), [](PyObject* o) { return o && !(is_symbol(o) && as_symbol(o)->traced.defined()); });

@@ -9,7 +9,8 @@ namespace {
 
 struct FusedLayerAttrs {
   Bodies bodies;
-  bool quantized = false, enable_float_output = false, with_act = false, with_sum = false, with_postsum_act = false, with_relu = false;
+  bool quantized = false, enable_float_output = false, with_act = false, with_sum = false, with_postsum_act = false, with_relu = false,
+       with_postsum_relu = false;
   std::optional<double> min_calib_range, max_calib_range;
   static void fields(AttrFields<FusedLayerAttrs>& f) {
     f.field("quantized", &FusedLayerAttrs::quantized, "whether inputs and outputs are levels of 8 bits")
@@ -18,12 +19,13 @@ struct FusedLayerAttrs {
         .field("with_sum", &FusedLayerAttrs::with_sum, "whether another tensor is added")
         .field("with_postsum_act", &FusedLayerAttrs::with_postsum_act, "whether an activation follows the sum")
         .field("with_relu", &FusedLayerAttrs::with_relu, "whether relu follows the layer")
+        .field("with_postsum_relu", &FusedLayerAttrs::with_postsum_relu, "whether relu follows the sum")
         .field("min_calib_range", &FusedLayerAttrs::min_calib_range, "lower bound of the result; None where it follows from values")
         .field("max_calib_range", &FusedLayerAttrs::max_calib_range, "upper bound of the result; None where it follows from values");
   }
   bool gives_levels() const { return quantized && !enable_float_output; }
   bool is_calibrated() const { return min_calib_range && max_calib_range; }
-  bool ends_in_activation() const { return with_relu || with_postsum_act || (with_act && !with_sum); }
+  bool ends_in_activation() const { return with_relu || with_postsum_relu || with_postsum_act || (with_act && !with_sum); }
   // Without known bounds MXNet gave int32, which the next operator made levels of.
   DType levels_type() const { return is_calibrated() && *min_calib_range >= 0 && ends_in_activation() ? DType::uint8 : DType::int8; }
   const Body& body() const {

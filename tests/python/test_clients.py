@@ -186,3 +186,16 @@ def test_attributes_that_a_network_fills_are_no_outputs_of_its_file(tmp_path):
     np.testing.assert_array_equal(again(x).asnumpy(), expected)
     net.save(str(tmp_path / "one"))
     np.testing.assert_array_equal(mx.load_block(str(tmp_path / "one"))(x).asnumpy(), expected)
+
+
+def test_arrays_of_both_kinds_at_once():
+    old, new = nd.ones((2,)), mx.np.ones((2,))
+
+    def added_to(x, y):
+        x += y
+    for call in (lambda: old + new, lambda: new * old, lambda: new == old, lambda: added_to(new, old), lambda: added_to(old, new),
+                 lambda: mx.np.concatenate([new, old]), lambda: mx.np.dot(new, old), lambda: mx.np.maximum(old, new),
+                 mx.hybrid(lambda x=old, y=new: x + y)):
+        with pytest.raises(TypeError, match="as_np_ndarray"):
+            call()
+    assert (old.as_np_ndarray() + new).asnumpy().tolist() == [2, 2] and mx.np.sum(old).item() == 2

@@ -184,7 +184,8 @@ def test_layers_of_8_bits_are_near_the_real_ones():
     same(nd.contrib.dequantize(both, *ar), onp.concatenate([nd.contrib.dequantize(x, *xr).asnumpy()] * 2, 1), 1e-5, 1e-5)
 
 
-def test_a_joined_convolution_of_a_quantized_file():
+@pytest.mark.parametrize("says_relu", ["with_act", "with_relu", "with_postsum_relu"])
+def test_a_joined_convolution_of_a_quantized_file(says_relu):
     """The form of MXNet's files: the layer is a body, bounds follow the inputs."""
     x, w, b = (mx.sym.Variable(n) for n in ("x", "w", "b"))
     body = mx.sym.Activation(mx.sym.Convolution(x, w, b, kernel=(3, 3), num_filter=4), act_type="relu")
@@ -193,7 +194,7 @@ def test_a_joined_convolution_of_a_quantized_file():
     names = [n["name"] for n in graph["nodes"]]
     at = {n: names.index(n) for n in ("q", "w", "b")}
     fused = {"op": "_sg_mkldnn_conv", "name": "fused", "inputs": [[at["q"], 0, 0], [at["w"], 0, 0], [at["b"], 0, 0], [at["q"], 1, 0], [at["q"], 2, 0]],
-             "attrs": {"quantized": "true", "with_act": "true", "min_calib_range": "0.0", "max_calib_range": "20.0"},
+             "attrs": {"quantized": "true", says_relu: "true", "min_calib_range": "0.0", "max_calib_range": "20.0"},
              "subgraphs": [json.loads(body.tojson())]}
     last = len(graph["nodes"])
     graph["nodes"] += [fused, {"op": "_contrib_dequantize", "name": "real", "inputs": [[last, 0, 0], [last, 1, 0], [last, 2, 0]]}]

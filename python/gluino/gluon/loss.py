@@ -250,4 +250,5 @@ class SDMLLoss(Loss):
         size = x1.shape[0]
         distances = F.sum(F.square(F.expand_dims(x1, 1) - F.expand_dims(x2, 0)), axis=2)
         labels = F.array(_np.eye(size) * (1 - self.smoothing_parameter) + (1 - _np.eye(size)) * self.smoothing_parameter / (size - 1))
+        labels = F.broadcast_add(F.zeros_like(distances), labels)  # of the kind of the inputs
         return self.kl_loss(F.log_softmax(-distances, axis=1), labels)

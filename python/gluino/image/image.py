@@ -127,8 +127,10 @@ def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
 
 def color_normalize(src, mean, std=None):
     """(src - mean) / std."""
-    src = src - mean if mean is not None else src
-    return src / std if std is not None else src
+    def like_src(value):  # a number, or an array of the kind of src
+        return nd.broadcast_add(nd.zeros_like(src), value) if isinstance(value, nd.NDArray) else value
+    src = src - like_src(mean) if mean is not None else src
+    return src / like_src(std) if std is not None else src
 
 
 def copyMakeBorder(src, top, bot, left, right, type=0, value=0, values=None):
@@ -221,7 +223,7 @@ _LIGHT_VECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140
 
 
 def _gray(src):
-    return (src * nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
+    return nd.broadcast_mul(src, nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
 
 
 def _blended(src, amount, other):
@@ -238,11 +240,11 @@ def _turned_hue(src, hue):
 
 
 def _lit(src, alphastd, eigval=_LIGHT_VALUES, eigvec=_LIGHT_VECTORS):
-    return src + nd.array(np.asarray(eigvec) @ (np.random.normal(0, alphastd, 3) * np.asarray(eigval)))
+    return nd.broadcast_add(src, nd.array(np.asarray(eigvec) @ (np.random.normal(0, alphastd, 3) * np.asarray(eigval))))
 
 
 def _grayed(src, p):
-    return _gray(src) * nd.ones((1, 1, 3)) if _random.random() < p else src
+    return nd.broadcast_mul(_gray(src), nd.ones((1, 1, 3))) if _random.random() < p else src
 
 
 BrightnessJitterAug = _augmenter("BrightnessJitterAug", lambda src, brightness: _blended(src, brightness, lambda x: x * 0), "Lighter or darker.")
