@@ -22,10 +22,13 @@ Tensor value_copy(const Tensor& t) {
 class State {
  public:
   explicit State(const Tensors& tensors) : tensors_(tensors) {
-    for (const Tensor& t : tensors) {
+    for (const Tensor& t : tensors) values_.push_back(value_copy(t));
+    for (size_t k = 0; k < tensors_.size(); ++k)  // what is written through a view reaches its base
+      if (impl_of(tensors_[k]).view)
+        if (Tensor base = impl_of(tensors_[k]).view->base(); base.defined()) tensors_.push_back(std::move(base));
+    for (const Tensor& t : tensors_) {
       const detail::TensorImpl& i = impl_of(t);
-      places_.push_back({i.storage, i.data, i.autograd});
-      values_.push_back(value_copy(t));
+      places_.push_back({i.storage, i.data, i.autograd, value_copy(t)});
     }
   }
   const Tensors& values() const { return values_; }
@@ -35,8 +38,10 @@ class State {
       i.storage = places_[k].storage;
       i.data = places_[k].data;
       i.autograd = places_[k].autograd;
-      std::memcpy(i.data, bytes_of(values_[k]), i.shape.elements() * dtype_bytes(i.dtype));
+      std::memcpy(i.data, bytes_of(places_[k].value), i.shape.elements() * dtype_bytes(i.dtype));
     }
+    for (const Tensor& t : tensors_)
+      if (impl_of(t).view) impl_of(t).view->set_current();
   }
 
  private:
@@ -44,8 +49,9 @@ class State {
     Ref<Storage> storage;
     char* data;
     Ref<AutogradEntry> autograd;
+    Tensor value;
   };
-  Tensors tensors_, values_;
+  Tensors tensors_, values_;  // the former with the bases of views behind them
   std::vector<Place> places_;
 };
 

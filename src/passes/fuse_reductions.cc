@@ -71,7 +71,9 @@ class ReductionFusion {
     const Graph::Node &from = graph_.node(source), &r = graph_.node(taking.reduction);
     Program program(taking.program.type());
     for (int i = 0; i < taking.program.size(); ++i) program.append(taking.program[i]);
-    if (taking.program.num_results() > 1 || !taking.others.empty()) program.add_result(taking.program.result(taking.reduced));
+    const int reduced = taking.program.result(taking.reduced);
+    const bool is_last = reduced + 1 == program.size();  // otherwise it must be named, as where one operand only gives the shape
+    if (!is_last || taking.program.num_results() > 1 || !taking.others.empty()) program.add_result(reduced);
     for (int i : taking.others) program.add_result(taking.program.result(i));
     const OpDef& fused = OpRegistry::global().get("_fused_reduce");
     const Reduction& how = taking.how;

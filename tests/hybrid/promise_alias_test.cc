@@ -216,6 +216,24 @@ TEST(PromiseAlias, EveryViewAndItsBaseAreOneMemory) {
         EXPECT_EQ(verified.values, memory.values) << "verified: " << verified.gradients;
       }
 }
+TEST(PromiseAlias, AViewThatTheCallerMadeIsUpdatedByWhatFlowsBack) {
+  expect_same([](auto mode, std::ostream& out) {
+    const auto f = mode([](const Tensor& x, const Tensor& y) {
+      Tensor changed = y, view = changed.detach();
+      view += x.mean();
+      return changed + view.sum();
+    });
+    Tensor rows = numbers({6, 4}).copy();
+    const Tensor y = rows[Slice(2, 5)];
+    for (int k = 0; k < 2; ++k) {
+      Tensor x = leaf({3, 4});
+      const auto record = autograd::record();
+      const Tensor z = f(x * 1.0, y);
+      z.backward();
+      show(out, z), show(out, x.grad()), show(out, rows);
+    }
+  });
+}
 TEST(PromiseAlias, WhatIsDetachedKeepsNothingThatWasRecorded) {
   const Tensor x = leaf({64, 64});
   for (bool in_record : {false, true})
