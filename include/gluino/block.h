@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gluino/hybrid.h"
-#include "gluino/lock.h"
+#include "gluino/detail/lock.h"
 #include "gluino/parameter.h"
 #include "gluino/symbol.h"
 

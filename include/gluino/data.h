@@ -95,12 +95,12 @@ Batchify pad(double value = 0);  // shorter samples are filled up at the end of 
 
 struct DataLoaderOptions {
   bool shuffle = false;
-  SamplerPtr sampler;               // instead of shuffle
+  SamplerPtr sampler = {};          // instead of shuffle
   std::string last_batch = "keep";  // or "discard", "rollover"
   Batchify batchify_fn = stack();
-  int num_workers = 0;          // threads that prepare batches; 0: the caller does
-  std::optional<int> prefetch;  // batches prepared ahead; twice the workers when absent
-  uint64_t seed = 0;            // of the order and of random transforms
+  int num_workers = 0;               // threads that prepare batches; 0: the caller does
+  std::optional<int> prefetch = {};  // batches prepared ahead; twice the workers when absent
+  uint64_t seed = 0;                 // of the order and of random transforms
 };
 
 class DataLoader {

@@ -29,18 +29,18 @@ using HandlerPtr = std::shared_ptr<Handler>;
 using Values = std::vector<std::pair<std::string, double>>;
 
 struct EstimatorOptions {
-  std::vector<metric::MetricPtr> metrics;  // accuracy when empty
-  optimizer::OptimizerPtr optimizer;       // Adam when absent
-  std::vector<Device> devices;             // more than one: batches are split over them
+  std::vector<metric::MetricPtr> metrics = {};  // accuracy when empty
+  optimizer::OptimizerPtr optimizer = {};       // Adam when absent
+  std::vector<Device> devices = {};             // more than one: batches are split over them
   // With kvstore "dist_sync" every rank fits the part of the data that its loader gives it, all as many batches of the same size
   // (data::rank_sampler); rank 0 alone writes checkpoints, tables and progress, and decides when to stop.
-  TrainerOptions trainer;
+  TrainerOptions trainer = {};
 };
 struct FitOptions {
   data::DataLoader* val_data = nullptr;
   int64_t epochs = 1;
-  std::vector<HandlerPtr> handlers;
-  std::optional<uint64_t> seed;  // seeds dropout and the like before each epoch: a resumed run repeats an uninterrupted one exactly
+  std::vector<HandlerPtr> handlers = {};
+  std::optional<uint64_t> seed = {};  // seeds dropout and the like before each epoch: a resumed run repeats an uninterrupted one exactly
 };
 
 // A batch is the network's inputs and, last, the label.
@@ -93,7 +93,7 @@ struct CheckpointOptions {
   int64_t epoch_period = 1;
   int64_t max_checkpoints = 5;  // older ones are deleted
   bool resume = true;           // go on from the last checkpoint, if there is one
-  std::string monitor;          // a value, "val_accuracy" for instance: the best network is kept as prefix-best.params
+  std::string monitor = {};     // a value, "val_accuracy" for instance: the best network is kept as prefix-best.params
   bool lower_is_better = false;
 };
 // folder/prefix-0007.params and .states. folder/prefix-latest names the last complete pair: it is replaced by renaming, so that

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "gluino/structure.h"
+#include "gluino/detail/structure.h"
 #include "gluino/symbol.h"
 
 namespace gluino {

@@ -24,8 +24,8 @@ class Loss : public HybridBlock {
   int batch_axis_;
 };
 
-#define GLUINO_LOSS_FIELDS      \
-  std::optional<double> weight; \
+#define GLUINO_LOSS_FIELDS           \
+  std::optional<double> weight = {}; \
   int batch_axis = 0;
 struct LossOptions {
   GLUINO_LOSS_FIELDS
@@ -169,7 +169,7 @@ class LogisticLoss : public Loss {
 
 struct CTCOptions {
   std::string layout = "NTC", label_layout = "NT";
-  std::optional<double> weight;
+  std::optional<double> weight = {};
 };
 // (prediction, label[, prediction_lengths, label_lengths[, sample_weight]]); the last class is the blank, labels are padded with -1.
 // Lengths are needed both or not at all.

@@ -102,11 +102,11 @@ class HybridLambda : public HybridBlock {
 };
 
 struct DenseOptions {
-  std::string activation;  // "": none
+  std::string activation = {};  // "": none
   bool use_bias = true;
   bool flatten = true;
   DType dtype = DType::float32;
-  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  init::InitializerPtr weight_initializer = {}, bias_initializer = init::zero();
   int64_t in_units = 0;  // 0: from the first input
 };
 class Dense : public HybridBlock {
@@ -308,9 +308,9 @@ struct Extents {
 struct ConvOptions {
   Extents strides = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
-  std::string activation;
+  std::string activation = {};
   bool use_bias = true;
-  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  init::InitializerPtr weight_initializer = {}, bias_initializer = init::zero();
   int64_t in_channels = 0;
 };
 // A convolution over `axes` spatial axes in channel-first layout.
@@ -345,9 +345,9 @@ class Conv3D : public Conv {
 struct ConvTransposeOptions {
   Extents strides = 1, padding = 0, output_padding = 0, dilation = 1;
   int64_t groups = 1;
-  std::string activation;
+  std::string activation = {};
   bool use_bias = true;
-  init::InitializerPtr weight_initializer, bias_initializer = init::zero();
+  init::InitializerPtr weight_initializer = {}, bias_initializer = init::zero();
   int64_t in_channels = 0;
 };
 // The transpose of a convolution: its output is about `strides` times larger.
@@ -383,7 +383,7 @@ class Conv3DTranspose : public ConvTranspose {
 };
 
 struct PoolOptions {
-  std::optional<Extents> strides;  // as the window when absent
+  std::optional<Extents> strides = {};  // as the window when absent
   Extents padding = 0;
   bool ceil_mode = false, count_include_pad = true;
 };

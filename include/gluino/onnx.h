@@ -30,8 +30,8 @@ std::unique_ptr<Model> import_model(const std::string& path);
 
 // An input of what is exported: extents of -1 are free in the file, under the names given or generated ones.
 struct InputShape {
-  std::string name;
-  Shape shape;
+  std::string name = {};
+  Shape shape = {};
   DType dtype = DType::float32;
   std::vector<std::string> free_names = {};
 };

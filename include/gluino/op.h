@@ -85,7 +85,7 @@ struct InputSpec {
   bool wide_dtype = false;  // statistics and scales: where nothing says otherwise, the common dtype but at least float32
   bool shape_only = false;  // only the shape is read, never the value
   bool is_state = false;    // an auxiliary state, which the kernel may update
-  std::function<bool(const void* attrs)> present;  // empty: always
+  std::function<bool(const void* attrs)> present = {};  // empty: always
 };
 
 // An input of a sample call: uniform in [low, high), or whole numbers in it.

@@ -50,7 +50,7 @@ using OptimizerPtr = std::shared_ptr<Optimizer>;
 // learning_rate; multi_precision keeps a float32 copy of 16-bit weights.
 #define GLUINO_OPTIMIZER_FIELDS                        \
   double wd = 0, clip_gradient = -1, rescale_grad = 1; \
-  LRSchedulerPtr lr_scheduler;                         \
+  LRSchedulerPtr lr_scheduler = {};                    \
   bool multi_precision = false;
 
 struct SGDOptions {

@@ -12,9 +12,9 @@ namespace gluino {
 class Block;
 
 struct ParameterOptions {
-  Shape shape;  // extents of 0 are not known yet; no axes: nothing is
+  Shape shape = {};  // extents of 0 are not known yet; no axes: nothing is
   DType dtype = DType::float32;
-  init::InitializerPtr init;  // its own; otherwise the one given to initialize()
+  init::InitializerPtr init = {};  // its own; otherwise the one given to initialize()
   GradReq grad_req = GradReq::write;
   double lr_mult = 1, wd_mult = 1;
   bool is_state = false;       // an auxiliary state: updated by the forward pass, not by a trainer

@@ -11,7 +11,7 @@ struct RecurrentOptions {
   std::string layout = "TNC";  // or "NTC": where time and batch stand
   double dropout = 0;          // between the layers
   bool bidirectional = false;
-  init::InitializerPtr i2h_weight_initializer, h2h_weight_initializer;
+  init::InitializerPtr i2h_weight_initializer = {}, h2h_weight_initializer = {};
   init::InitializerPtr i2h_bias_initializer = init::zero(), h2h_bias_initializer = init::zero();
   int64_t input_size = 0;  // 0: from the first input
   bool use_sequence_length = false;
@@ -53,9 +53,9 @@ class GRU : public RecurrentLayer {
 // ---- cells
 
 struct UnrollOptions {
-  Tensors begin_state;         // zeros when empty
+  Tensors begin_state = {};    // zeros when empty
   std::string layout = "NTC";  // or "TNC"
-  Tensor valid_length;         // per sequence; steps beyond give zeros and leave the state alone
+  Tensor valid_length = {};    // per sequence; steps beyond give zeros and leave the state alone
 };
 struct Unrolled {
   Tensor outputs;  // in the layout of the input
@@ -71,7 +71,7 @@ class RecurrentCell : public HybridBlock {
 };
 
 struct CellOptions {
-  init::InitializerPtr i2h_weight_initializer, h2h_weight_initializer;
+  init::InitializerPtr i2h_weight_initializer = {}, h2h_weight_initializer = {};
   init::InitializerPtr i2h_bias_initializer = init::zero(), h2h_bias_initializer = init::zero();
   int64_t input_size = 0;
 };

@@ -5,8 +5,8 @@
 #pragma once
 #include <memory>
 
-#include "gluino/lock.h"
-#include "gluino/structure.h"
+#include "gluino/detail/lock.h"
+#include "gluino/detail/structure.h"
 
 namespace gluino {
 

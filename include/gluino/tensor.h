@@ -11,7 +11,7 @@
 
 #include "gluino/device.h"
 #include "gluino/dtype.h"
-#include "gluino/ref.h"
+#include "gluino/detail/ref.h"
 #include "gluino/shape.h"
 
 struct DLManagedTensor;
@@ -34,7 +34,7 @@ using Tensors = std::vector<Tensor>;
 enum class GradReq : uint8_t { null, write, add };
 
 struct Slice {  // begin:end:step with NumPy's meaning; an absent part is nullopt
-  std::optional<int64_t> begin, end;
+  std::optional<int64_t> begin = {}, end = {};
   int64_t step = 1;
   Slice() = default;
   Slice(std::optional<int64_t> b, std::optional<int64_t> e, int64_t s = 1) : begin(b), end(e), step(s) {}
@@ -45,8 +45,8 @@ inline constexpr Ellipsis kEllipsis{};
 inline constexpr NewAxis kNewAxis{};
 
 struct TensorOptions {
-  std::optional<DType> dtype;
-  std::optional<Device> device;
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
 };
 
 class Index;

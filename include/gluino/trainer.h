@@ -14,7 +14,7 @@ struct TrainerOptions {
   // (gluino/distributed.h), and all begin with the values of rank 0. "dist_async" runs as "dist_sync".
   std::string kvstore = "device";
   // ---- for dist_sync
-  std::string compression;             // of gradients on their way: "fp16", "bf16", "2bit" (with the error added to the next gradient)
+  std::string compression = {};        // of gradients on their way: "fp16", "bf16", "2bit" (with the error added to the next gradient)
   double compression_threshold = 0.5;  // of 2bit
   double bucket_megabytes = 4;         // small gradients travel together
   bool overlap = true;                 // gradients leave while backward() still computes others

@@ -3,7 +3,7 @@
 #pragma once
 #include <memory>
 
-#include "gluino/lock.h"
+#include "gluino/detail/lock.h"
 
 namespace gluino {
 

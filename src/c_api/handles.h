@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "gluino/lock.h"
+#include "gluino/detail/lock.h"
 
 namespace gluino::c_api {
 

@@ -278,6 +278,10 @@ void Tracer::on_rebind(const Tensor& target) {
   rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});
 }
+void Tracer::on_symbolic_refresh(const Tensor& view) {
+  const detail::TensorImpl& t = impl_of(view);
+  refreshed_.push_back({view, t.storage, t.data, t.autograd});
+}
 std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   std::vector<std::pair<Tensor, Value>> finals;
   for (const Rebound& r : rebound_) finals.emplace_back(r.tensor, value_of(r.tensor));
@@ -295,6 +299,8 @@ Tensor Tracer::before_rebinding(const Tensor& concrete) const {
   return Tensor(impl);
 }
 void Tracer::restore_rebound() {
+  rebound_.insert(rebound_.end(), refreshed_.begin(), refreshed_.end());
+  refreshed_.clear();
   for (const Rebound& r : rebound_) {
     detail::TensorImpl& t = impl_of(r.tensor);
     t.symbolic = nullptr;

@@ -107,6 +107,7 @@ class Tracer : private TraceWatch {
   Tracer* previous_;
   void on_value_read(const Tensor& concrete) override { read_concrete(concrete); }
   void on_memory_write(const Tensor& concrete) override;
+  void on_symbolic_refresh(const Tensor& view) override;
   virtual void read_concrete(const Tensor&) {}
 
   Mode mode_at_start_;
@@ -118,6 +119,7 @@ class Tracer : private TraceWatch {
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis
   std::vector<Value> calls_;
   std::vector<Rebound> rebound_;
+  std::vector<Rebound> refreshed_;  // views of such tensors: they follow them, and are not written back
   std::unordered_map<const detail::TensorImpl*, size_t> rebound_places_;  // the first of each tensor
 };
 

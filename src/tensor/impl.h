@@ -68,6 +68,7 @@ class TraceWatch {
   virtual ~TraceWatch() = default;
   virtual void on_value_read(const Tensor& concrete) = 0;    // user code looks at its value
   virtual void on_memory_write(const Tensor& concrete) = 0;  // user code asks for its memory, to write
+  virtual void on_symbolic_refresh(const Tensor& view) = 0;  // a view from outside is about to follow a base that traced code updated
 };
 inline thread_local TraceWatch* trace_watch = nullptr;
 inline thread_local int traces_under_way = 0;  // on this thread, also where one is paused

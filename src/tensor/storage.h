@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "gluino/device.h"
-#include "gluino/ref.h"
+#include "gluino/detail/ref.h"
 
 namespace gluino {
 

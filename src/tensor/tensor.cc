@@ -1,10 +1,10 @@
 #include "gluino/tensor.h"
-#include "gluino/lock.h"
 
 #include <cstring>
 
 #include "base/extents.h"
 #include "base/format.h"
+#include "gluino/detail/lock.h"
 #include "kernels/isa/primitives.h"
 #include "tensor/impl.h"
 
@@ -13,11 +13,12 @@ namespace gluino {
 void detail::retain_ref(TensorImpl* impl) { impl->retain(); }
 // A view holds its base, which may be a view: a long chain of them is let go one by one, so that the stack does not grow with it.
 void detail::release_ref(TensorImpl* impl) {
-  if (!impl->view) return impl->release();
+  if (!impl->view || impl->use_count() > 1) return impl->release();
   thread_local std::vector<TensorImpl*>* pending = nullptr;
   if (pending) return pending->push_back(impl);
-  std::vector<TensorImpl*> list{impl};
+  std::vector<TensorImpl*> list;
   pending = &list;
+  impl->release();
   while (!list.empty()) {
     TensorImpl* last = list.back();
     list.pop_back();
@@ -116,7 +117,10 @@ void refresh_view(const Tensor& view) {
     ViewLink& link = *chain[k].view->view;
     if (link.is_current()) continue;
     link.set_current();
-    rebind(*chain[k].view, impl_of(link.project(chain[k].base)));
+    const Tensor value = link.project(chain[k].base);
+    if (trace_watch && impl_of(value).symbolic && !chain[k].view->symbolic)
+      trace_watch->on_symbolic_refresh(Tensor(Ref<detail::TensorImpl>(chain[k].view)));
+    rebind(*chain[k].view, impl_of(value));
   }
 }
 

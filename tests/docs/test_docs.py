@@ -33,7 +33,7 @@ def documents_with(language):
 def compiled(source, folder, name):
     (folder / f"{name}.cc").write_text(source)
     compiler = os.environ.get("CXX", "g++")
-    command = [*shlex.split(compiler), "-std=c++20", "-O0", "-Wall", "-Wextra", "-Wno-unused-variable", "-Wno-missing-field-initializers", "-Werror",
+    command = [*shlex.split(compiler), "-std=c++20", "-O0", "-Wall", "-Wextra", "-Wno-unused-variable", "-Werror",
                f"-I{ROOT}/include", f"-I{BUILD}/generated", f"{name}.cc", "-o", name, f"-L{BUILD}/src", "-lgluino", f"-Wl,-rpath,{BUILD}/src"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, f"{source}\n{done.stderr}"

@@ -234,6 +234,25 @@ TEST(PromiseAlias, AViewThatTheCallerMadeIsUpdatedByWhatFlowsBack) {
     }
   });
 }
+TEST(PromiseAlias, AViewFromOutsideFollowsStateThatForwardUpdates) {
+  for (bool recorded : {false, true})
+    expect_same([recorded](auto mode, std::ostream& out) {
+      Tensor state = numbers({3, 4}).copy(), weight = leaf({3, 4});
+      const Tensor row = state[1], flat = state.reshape({-1});
+      const auto f = mode([&](const Tensor& x) {
+        state *= 0.5;
+        Tensor part = state.detach()[0];
+        part += (x * weight).mean();
+        return state * weight + row.sum() + flat.mean();
+      });
+      for (int k = 0; k < 3; ++k) {
+        const auto scope = recorded ? autograd::record() : autograd::pause();
+        const Tensor z = f(numbers({3, 4}));
+        if (recorded) z.backward(), show(out, weight.grad());
+        for (const Tensor& t : {z, state, row, flat}) show(out, t);
+      }
+    });
+}
 TEST(PromiseAlias, WhatIsDetachedKeepsNothingThatWasRecorded) {
   const Tensor x = leaf({64, 64});
   for (bool in_record : {false, true})
