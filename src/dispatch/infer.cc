@@ -12,6 +12,7 @@ void check_input_count(const OpDef& op, const Attrs& attrs, int count) {
     if (count < least) raise<UserError>("{} inputs were given, but at least {} {} needed", count, least, least == 1 ? "is" : "are");
     return;
   }
+  if (!op.has_optional_inputs && count == static_cast<int>(op.inputs.size())) return;
   const auto present = op.present_inputs(attrs);
   if (count == static_cast<int>(present.size())) return;
   std::vector<std::string> names;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "dispatch/mode.h"
 #include "distributed/gradient_exchange.h"
 #include "gluino/autograd.h"
 #include "gluino/ops.h"
@@ -114,7 +115,8 @@ Trainer::State Trainer::make_state(const Tensor& weight) const {
 }
 
 optimizer::Update Trainer::update_of(const Parameter& p, State& state, const Tensor& copy, double rescale_grad) const {
-  const Tensor weight = copy.detach(), grad = copy.grad();
+  // Off the tape, and without detach()'s link to the parameter: nobody updates either in place while the step runs.
+  const Tensor weight = mode().tracing ? copy.detach() : make_view(copy, copy.shape(), 0), grad = copy.grad();
   if (!grad.defined()) raise<UserError>("Trainer: parameter '{}' has no gradient; call backward() before step()", p.name());
   const DeviceScope device(weight.device());
   const bool from_master = has_master(weight);
