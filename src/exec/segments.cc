@@ -19,11 +19,8 @@ std::string decision_text(const TracedRead& read, const Tensor& seen) {
   return impl_of(seen).shape.elements() == 1 ? fmt::format("{}", seen.item<double>()) : "as it was seen";
 }
 
-Tensors run_call(const TracedCall& call, const Tensors& inputs) {
-  if (call.mode == CallMode{} && call.is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
-  const autograd::Scope scope(call.is_recorded, call.mode.training);
-  return apply(*call.op, inputs, call.attrs);
-}
+// Runs that met no new branch before segments are compiled: where every call brings a value of its own, nothing is gained.
+constexpr int kRunsBeforePlans = 1, kCostOfNewBranch = 4, kFewestKnownRuns = -8;
 
 }  // namespace
 
@@ -46,17 +43,26 @@ int SegmentTree::count_segments(const Segment& s) {
   return n;
 }
 
-const SegmentTree::Segment* SegmentTree::branch_of(const Segment& segment, const Tensor& now) const {
+SegmentTree::Segment* SegmentTree::branch_of(const Segment& segment, const Tensor& now) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [seen, branch] : segment.branches)
     if (same_decision(*segment.read, seen, now)) return branch.get();
   return nullptr;
 }
+std::shared_ptr<SegmentPlan> SegmentTree::plan_of(Segment& segment) {
+  const std::lock_guard lock(mutex_);
+  if (known_runs_ < kRunsBeforePlans) return nullptr;
+  if (!segment.plan)
+    if (const size_t count = SegmentPlan::usable(segment.calls))
+      segment.plan = std::make_shared<SegmentPlan>(
+          std::vector(segment.calls.begin(), segment.calls.begin() + static_cast<ptrdiff_t>(count)), segment.first, segment.needed);
+  return segment.plan;
+}
 
-SegmentRun SegmentTree::run(const Tensors& inputs) const {
+SegmentRun SegmentTree::run(const Tensors& inputs) {
   SegmentRun r;
   CapturedTensors captured = this->captured();
-  auto value = [&](const TracedValue& v) {
+  const auto value = [&](const TracedValue& v) {
     switch (v.kind) {
       case TracedValue::Kind::input: return inputs[v.index];
       case TracedValue::Kind::captured:
@@ -66,20 +72,34 @@ SegmentRun SegmentTree::run(const Tensors& inputs) const {
     }
     return r.memo[v.index][v.output];
   };
-  const Segment* segment = root_.get();
-  while (true) {
-    for (const TracedCall& call : segment->calls) {
-      Tensors in;
-      for (const TracedValue& v : call.inputs) in.push_back(value(v));
-      r.memo.push_back(run_call(call, in));
+  struct Planned {
+    std::shared_ptr<SegmentPlan> plan;
+    RandomStream first;
+  };
+  std::vector<Planned> planned;
+  for (Segment* segment = root_.get();;) {
+    const size_t before = r.memo.size();
+    if (auto plan = plan_of(*segment)) {
+      planned.push_back({plan, peek_random_stream(current_device())});
+      plan->run(value, r.memo);
     }
-    if (!segment->read) break;
-    const Segment* next = branch_of(*segment, value(segment->read->value));
-    if (!next) return r;
-    segment = next;
+    for (size_t k = r.memo.size() - before; k < segment->calls.size(); ++k) {
+      Tensors in;
+      for (const TracedValue& v : segment->calls[k].inputs) in.push_back(value(v));
+      r.memo.push_back(run_call(segment->calls[k], in));
+    }
+    if (!segment->read) {
+      for (const TracedValue& v : segment->ending.values()) r.values.push_back(value(v));
+      r.ending = &segment->ending;
+      break;
+    }
+    segment = branch_of(*segment, value(segment->read->value));
+    if (!segment) break;
   }
-  for (const TracedValue& v : segment->ending.values()) r.values.push_back(value(v));
-  r.ending = &segment->ending;
+  if (!r.ending)
+    for (const Planned& p : planned) p.plan->fill(value, p.first, r.memo);
+  const std::lock_guard lock(mutex_);
+  known_runs_ = r.ending ? std::min(known_runs_ + 1, kCostOfNewBranch) : std::max(known_runs_ - kCostOfNewBranch, kFewestKnownRuns);
   return r;
 }
 
@@ -123,6 +143,7 @@ int SegmentTree::insert(Trace t) {
   for (const Ending::Escaped& e : t.ending.escaped) escaped_.push_back(e);
   for (auto& c : t.captured_inputs) captured_inputs_.push_back(c);
   std::unique_ptr<Segment>* place = &root_;
+  std::vector<Segment*> path;
   int done = 0;
   for (size_t k = 0; k <= t.reads.size(); ++k) {
     const bool last = k == t.reads.size();
@@ -130,6 +151,7 @@ int SegmentTree::insert(Trace t) {
     if (!*place) {
       *place = std::make_unique<Segment>();
       Segment& s = **place;
+      s.first = done;
       s.calls.assign(t.calls.begin() + done, t.calls.begin() + end);
       if (last)
         s.ending = t.ending;
@@ -137,6 +159,7 @@ int SegmentTree::insert(Trace t) {
         s.read = t.reads[k];
     }
     done = end;
+    path.push_back(place->get());
     if (last) break;
     Segment& s = **place;
     std::unique_ptr<Segment>* next = nullptr;
@@ -149,7 +172,25 @@ int SegmentTree::insert(Trace t) {
     }
     place = next;
   }
+  note_needed(path, t);
   return count_segments(*root_) - before;
+}
+// A compiled segment gives what something outside it asks for; when a new branch asks for more, it is compiled again.
+void SegmentTree::note_needed(const std::vector<Segment*>& path, const Trace& t) {
+  std::vector<std::pair<Segment*, int>> made_in(t.calls.size());  // per call, and where the compiled part of that segment ends
+  for (Segment* s : path)
+    for (size_t k = 0, count = SegmentPlan::usable(s->calls); k < s->calls.size(); ++k)
+      made_in[s->first + k] = {s, s->first + static_cast<int>(count)};
+  const auto ask = [&](const TracedValue& v, int by) {
+    if (v.kind != TracedValue::Kind::call) return;
+    const auto [segment, end] = made_in[v.index];
+    if (segment && by >= end && segment->needed.insert(v).second) segment->plan = nullptr;
+  };
+  for (size_t k = 0; k < t.calls.size(); ++k)
+    for (const TracedValue& v : t.calls[k].inputs) ask(v, static_cast<int>(k));
+  const int last = static_cast<int>(t.calls.size());
+  for (const TracedRead& r : t.reads) ask(r.value, last);
+  for (const TracedValue& v : t.ending.values()) ask(v, last);
 }
 
 std::string SegmentTree::str() const {
@@ -157,7 +198,7 @@ std::string SegmentTree::str() const {
   std::string text = "the program reads values and is a tree of segments:\n";
   auto print = [&](auto&& self, const Segment& s, int depth) -> void {
     const std::string indent(depth * 2, ' ');
-    text += fmt::format("{}segment of {} operators", indent, s.calls.size());
+    text += fmt::format("{}segment of {} operators{}", indent, s.calls.size(), s.plan ? " (compiled)" : "");
     text += s.read ? fmt::format(", then a value is read ({} branches seen)\n", s.branches.size()) : ", end\n";
     for (const auto& [seen, branch] : s.branches) {
       text += fmt::format("{}when it is {}:\n", indent, decision_text(*s.read, seen));

@@ -1,8 +1,8 @@
 // A program that reads values: a tree of segments. After each segment a value decides which branch follows; branches
-// are added as they are met. Segments run operator by operator, so that autograd records them like eager code.
+// are added as they are met. A tree whose branches are met again has its segments compiled, each a program of its own.
 #pragma once
 #include "base/fork.h"
-#include "exec/trace_program.h"
+#include "exec/segment_plan.h"
 
 namespace gluino {
 
@@ -21,7 +21,7 @@ class SegmentTree {
   explicit SegmentTree(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {}
   const std::vector<Shape>& shapes() const { return shapes_; }  // of the inputs; extents are fixed in such a program
 
-  SegmentRun run(const Tensors& inputs) const;
+  SegmentRun run(const Tensors& inputs);
   int insert(Trace trace);  // returns the number of new segments
   // False when something that a trace read has changed, or a tensor's owner has let go of it.
   bool is_current(const Tensors& inputs) const;
@@ -34,15 +34,21 @@ class SegmentTree {
     std::optional<TracedRead> read;  // none: the program ends here
     std::vector<std::pair<Tensor, std::unique_ptr<Segment>>> branches;
     Ending ending;
+    int first = 0;                 // number of its first call
+    std::set<TracedValue> needed;  // results of its calls that something after them asks for
+    std::shared_ptr<SegmentPlan> plan;
   };
-  const Segment* branch_of(const Segment& segment, const Tensor& now) const;
+  std::shared_ptr<SegmentPlan> plan_of(Segment& segment);
+  static void note_needed(const std::vector<Segment*>& path, const Trace& trace);
+  Segment* branch_of(const Segment& segment, const Tensor& now) const;
   static int count_segments(const Segment& s);
   void adopt(TracedValue& v, const Trace& trace);  // captured tensors get the tree's numbers
   int adopted(int index, const Trace& trace);
 
   const std::vector<Shape> shapes_;
-  mutable NoForkMutex mutex_;  // of what follows; segments themselves do not change once they are reached
+  mutable NoForkMutex mutex_;  // of what follows; the calls of a segment do not change once it is reached
   std::unique_ptr<Segment> root_;
+  int known_runs_ = 0;  // that met no new branch, less those that did
   CapturedTensors captured_;
   std::vector<SettingRead> settings_;
   std::vector<Ending::Escaped> escaped_;

@@ -1,5 +1,6 @@
 // What a trace of a user's function leaves behind: a graph when it is one, a tree of segments when it reads values.
 #pragma once
+#include <compare>
 #include <functional>
 
 #include "exec/captured.h"
@@ -13,7 +14,7 @@ namespace gluino {
 struct TracedValue {
   enum class Kind : uint8_t { input, captured, call } kind;
   int index, output = 0;
-  bool operator==(const TracedValue&) const = default;
+  auto operator<=>(const TracedValue&) const = default;
 };
 struct TracedCall {
   const OpDef* op;
