@@ -8,6 +8,7 @@ class Simplifier {
   Simplifier(const Graph& graph, const PassContext& context)
       : graph_(graph), context_(context), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
     for (ValueId v : graph.outputs) is_output_[v.node] = true;
+    if (context.has_backward) find_reachable();
   }
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -31,9 +32,19 @@ class Simplifier {
     const OutputInfo &in = graph_.info(node.inputs[0]), &out = node.outputs[0];
     const bool same_type = in.shape && out.shape && *in.shape == *out.shape && in.dtype == out.dtype;
     if (!same_type || !node.op->is_identity(node.attrs.get(), node.mode.training.value_or(context_.training))) return false;
-    if (context_.has_backward && !node.op->is_view && !graph_.node(node.inputs[0]).op)
+    if (context_.has_backward && !node.op->is_view && is_reachable_[memory_of_[node.inputs[0].node]])
       return false;               // a copy that was made so that the original may change
     return !node.mode.is_paused;  // it still stops what flows back
+  }
+  // Whose memory a node's result is, and which memory the caller can change before backward: inputs and outputs, views of them included.
+  void find_reachable() {
+    is_reachable_.assign(graph_.nodes.size(), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Graph::Node& node = graph_.node(i);
+      const bool is_view = node.op && node.op->is_view && !node.inputs.empty();
+      memory_of_.push_back(is_view ? memory_of_[node.inputs[0].node] : static_cast<int>(i));
+      if (!node.op || is_output_[i]) is_reachable_[memory_of_[i]] = true;
+    }
   }
   // The caller may change an output in place: it must be memory of its own, neither an input's nor another output's.
   bool may_be_output(size_t source) const {
@@ -46,6 +57,8 @@ class Simplifier {
   Rewriter rewriter_;
   std::vector<size_t> origin_;  // the node whose results a node has after the identities on the way are gone
   std::vector<bool> is_output_;
+  std::vector<int> memory_of_;
+  std::vector<bool> is_reachable_;
 };
 
 }  // namespace
