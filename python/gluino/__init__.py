@@ -11,10 +11,12 @@ from . import attribute, executor, operator
 from .attribute import AttrScope  # noqa: F401
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np, set_np_shape, reset_np, use_np  # noqa: F401
 from . import ndarray, symbol, numpy, numpy_extension
+from ._number import TracedNumber
 
 nd, sym, np, npx = ndarray, symbol, numpy, numpy_extension
 # The engine makes objects of these classes and asks these functions.
-_core.register_package(ndarray.NDArray, numpy.ndarray, symbol.Symbol, numpy._Symbol, name.name_of_call, _dtype_name, _errors)
+_core.register_package(ndarray.NDArray, numpy.ndarray, symbol.Symbol, numpy._Symbol, name.name_of_call, _dtype_name, _errors, TracedNumber)
+del TracedNumber
 for _module in (ndarray, symbol):
     _module.np, _module.npx = _module.numpy, _module.numpy_extension = numpy, numpy_extension
 del _module

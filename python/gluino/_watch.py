@@ -20,7 +20,7 @@ class _Names:
     def __init__(self, code):
         self.globals, self.attributes, self.stored, self.imported = set(), set(), set(), set()
         self.parts = set()  # (variable, attribute) where one is taken from the other
-        self.sees_all = False
+        self.sees_all = self.asks_types = False
         self._read(code)
 
     def _read(self, code):
@@ -30,6 +30,7 @@ class _Names:
             if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self.globals.add(name)
                 self.sees_all |= name in ("getattr", "setattr", "vars", "hasattr")
+                self.asks_types |= name == "type"
             elif operation in _ATTRIBUTES:
                 self.attributes.add(name)
                 self.sees_all |= name == "__dict__"
@@ -55,7 +56,7 @@ def _is_own(module):
 
 
 class Collector:
-    """Called, it gives (blocks, attributes, variables, states, has_hooks, why): see Watch in src/watch.h."""
+    """Called, it gives (blocks, attributes, variables, states, has_hooks, why, asks_types): see Watch in src/watch.h."""
 
     def __init__(self, roots):
         self._roots = roots  # a function: callables and blocks from which the code is reached
@@ -72,7 +73,7 @@ class _Search:
         self._blocks, self._functions = {}, {}
         self._classes = {}  # and whether their forward is traced
         self._waiting = []
-        self._attributes, self._stored, self._sees_all = set(), set(), False
+        self._attributes, self._stored, self._sees_all, self._asks_types = set(), set(), False, False
         self._variables, self._why = {}, ""
         self._root = roots[0]
         for root in roots:
@@ -148,6 +149,7 @@ class _Search:
         self._stored |= names.stored
         own = _is_own(function.__module__)
         self._sees_all |= names.sees_all and not own
+        self._asks_types |= names.asks_types and not own
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for name, cell in cells.items():
             if name != "__class__":
@@ -206,7 +208,7 @@ class _Search:
             has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
         for cls in stored_by:
             self._add_class_attributes(cls)
-        return tuple(self._blocks.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why
+        return tuple(self._blocks.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types
 
     def _stored_by(self, cls):
         """Names that the reached methods of a class write."""

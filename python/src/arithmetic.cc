@@ -1,8 +1,10 @@
 // +, -, *, ==, += ... of NDArray and Symbol, and the functions of the same names (mx.nd.add, ...), which take numbers too.
 #include <cmath>
+#include <optional>
 
 #include "dispatch/mode.h"
 #include "graph/trace.h"
+#include "numbers.h"
 #include "object.h"
 #include "tensor/impl.h"
 
@@ -122,6 +124,14 @@ PyObject* between(const Binary& b, const OpDef& op, PyObject* lhs, PyObject* rhs
   return finish(b, std::move(result), flavour);
 }
 
+// Sums, products and quotients with a number that is an input of the traced program: the same, bit by bit, as with the number itself.
+std::optional<Tensor> as_operand(size_t kind, PyObject* value, PyObject* number, bool number_first) {
+  if (!is_traced_number(number) || kind > kDivide || (kind == kDivide && number_first)) return {};
+  const DType dtype = unwrap(value).dtype();
+  if (dtype != DType::float32 && dtype != DType::float64) return {};
+  return traced_value(number).astype(dtype);
+}
+
 PyObject* not_implemented() { Py_RETURN_NOTIMPLEMENTED; }
 
 PyObject* binary(size_t kind, PyObject* lhs, PyObject* rhs) {
@@ -139,7 +149,12 @@ PyObject* binary(size_t kind, PyObject* lhs, PyObject* rhs) {
     }
     if (left && right && flavour_of(lhs) != flavour_of(rhs)) refuse_mixed(b.broadcast);
     if (left && right) return between(b, *op.broadcast, lhs, rhs, flavour);
-    return left ? with_scalar(b, *op.scalar, lhs, rhs, flavour) : with_scalar(b, *op.reverse, rhs, lhs, flavour);
+    if (const auto number = as_operand(kind, left ? lhs : rhs, left ? rhs : lhs, right)) {
+      name_next_call(call_name(op.broadcast->name.c_str()));
+      return wrap(left ? of_two(*op.broadcast, unwrap(lhs), *number) : of_two(*op.broadcast, *number, unwrap(rhs)), flavour);
+    }
+    const py::object scalar = plain_number(left ? rhs : lhs);
+    return with_scalar(b, left ? *op.scalar : *op.reverse, left ? lhs : rhs, scalar.ptr(), flavour);
   });
 }
 
@@ -156,6 +171,8 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     if (is_graph_symbol(a))
       return PyErr_SetString(PyExc_NotImplementedError, "a Symbol has no in-place operators: write x = x + y instead of x += y"), nullptr;
     if (!is_value(b) && !is_number(b)) return not_implemented();
+    const py::object plain = plain_number(b);
+    b = plain.ptr();
     if (is_value(b) && flavour_of(a) != flavour_of(b)) refuse_mixed(kBinaries[kind].broadcast);
     Tensor target = unwrap(a);
     const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
@@ -348,6 +365,8 @@ void add_arithmetic(py::module_& m) {
     functions[kBinaries[kind].name] = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(f));
   }
   m.attr("binary_functions") = functions;
+  m.def(
+      "is_value", [](py::handle o) { return is_value(o.ptr()); }, "Whether it is an array or a symbol.");
 }
 
 }  // namespace gluino::python

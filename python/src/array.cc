@@ -190,6 +190,7 @@ void add_arrays(py::module_& m) {
   m.def("to_device", [](const Tensor& t, int device) { return t.to(cpu(device)); });
   m.def(
       "peek_shape", [](const Tensor& t) { return from_shape(impl_of(t).shape); }, "The shape, without making it a guard of a trace.");
+  m.def("array_class", [](py::handle o) { return py::handle(reinterpret_cast<PyObject*>(registered.array[flavour_of(o.ptr())])); });
   m.def("is_traced", [](py::handle o) { return is_symbol(o.ptr()) && as_symbol(o.ptr())->traced.defined(); });
   m.def("attach_grad", [](Tensor t, const std::string& req) { t.attach_grad(to_grad_req(req)); });
   m.def("mark_variable",

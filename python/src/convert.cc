@@ -1,6 +1,7 @@
 // Between Python's values and the engine's: attributes, shapes, dtypes, indices, NumPy arrays.
 #include <pybind11/numpy.h>
 
+#include "numbers.h"
 #include "object.h"
 #include "tensor/impl.h"
 
@@ -50,6 +51,7 @@ AttrValue list_attr(PyObject* o, std::string_view attr) {
 }  // namespace
 
 AttrValue to_attr(PyObject* o, std::string_view attr) {
+  if (is_traced_number(o)) return to_attr(plain_number(o).ptr(), attr);
   if (o == Py_None) return {};
   if (PyBool_Check(o)) return o == Py_True;
   if (PyLong_CheckExact(o)) return to_int(o);
@@ -134,6 +136,7 @@ std::vector<Index> to_index(PyObject* key) {
 
 Tensor to_tensor(PyObject* o, DType like) {
   if (is_array(o) || is_symbol(o)) return unwrap(o);
+  if (is_traced_number(o)) return to_tensor(plain_number(o).ptr(), like);
   if (PyFloat_Check(o) || (PyLong_Check(o))) {
     const double v = PyFloat_AsDouble(o);
     if (v == -1 && PyErr_Occurred()) throw py::error_already_set();

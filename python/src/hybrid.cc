@@ -6,6 +6,7 @@
 #include "dispatch/mode.h"
 #include "graph/trace.h"
 #include "nesting.h"
+#include "numbers.h"
 #include "object.h"
 #include "tensor/impl.h"
 #include "watch.h"
@@ -51,8 +52,10 @@ struct Call {
   std::string key;
   std::vector<int> states;
   std::vector<py::object> state_values;
-  py::object eager_result;  // of a call that was made operator by operator
+  py::object eager_result;          // of a call that was made operator by operator
+  std::vector<Py_ssize_t> numbers;  // arguments that are inputs, after all arrays
 
+  PyObject* keyword(Py_ssize_t i) const { return i < count ? nullptr : PyTuple_GET_ITEM(keywords, i - count); }
   Py_ssize_t total() const { return count + (keywords ? PyTuple_GET_SIZE(keywords) : 0); }
 };
 
@@ -157,7 +160,14 @@ class PythonCache {
   // False when calls like this one cannot be told apart.
   bool write_key(Call& c) const {
     KeyWriter writer(c.key, &c.inputs);
-    for (Py_ssize_t i = 0; i < c.total(); ++i) writer.add(c.args[i]);
+    for (Py_ssize_t i = 0; i < c.total(); ++i) {
+      if (!watch_.asks_types() && numbers_.is_input(c.args[i], i, c.keyword(i))) {
+        c.key += PyFloat_CheckExact(c.args[i]) ? "#f" : "#i";
+        c.numbers.push_back(i);
+      } else {
+        writer.add(c.args[i]);
+      }
+    }
     if (c.keywords) writer.add(c.keywords);
     c.num_arguments = c.inputs.size();
     if (!watch_.states().empty()) {
@@ -171,6 +181,7 @@ class PythonCache {
           c.key += '-';
       }
     }
+    for (Py_ssize_t i : c.numbers) c.inputs.push_back(NumberArguments::value_of(c.args[i]));
     if (!writer.saw_consumable().empty()) return false;
     watch_.write(c.key);
     return true;
@@ -217,10 +228,12 @@ class PythonCache {
     const States at_start = put_states(c, traced, at);
     py::list changeable;
     for (py::handle a : arguments) changeable.append(a);
+    const py::list watched(changeable.attr("copy")());
+    put_numbers(c, traced, at, arguments);
     for (const py::object& value : at_start.values)
       if (value) changeable.append(value);
     const py::object put_back = snapshot_(watch_.unseen(), changeable);
-    const std::string before = key_of_what_may_change(arguments);
+    const std::string before = key_of_what_may_change(watched);
     TracedWrites writes(watch_);
     HybridCache::Result out;
     std::string why;
@@ -235,24 +248,32 @@ class PythonCache {
       add_states(c, at_start, writes, *made, out.tensors);
       out.rest = std::move(made);
       why = writes.why();
-      if (why.empty() && key_of_what_may_change(arguments) != before)
+      if (why.empty() && key_of_what_may_change(watched) != before)
         why = "it changes a list, a dictionary, an object or a variable from outside";
     } catch (const Unrepeatable& e) {
       why = e.why;
     } catch (...) {
-      if (refusal().empty()) {
+      if (refusal().empty() && c.numbers.empty()) {
         undo(c, writes, put_back);
         throw;
       }
+      if (why.empty()) why = "it fails with numbers that are not known yet";
     }
     if (!refusal().empty()) why = std::exchange(refusal(), "");  // also when user code has caught the error
     if (why.empty()) return take_states_back(c), out;
     undo(c, writes, put_back);
     writes.forget_parameters();
     out = {};
-    warn(why);
+    for (Py_ssize_t i : c.numbers) numbers_.give_up(i, c.keyword(i));  // the next trace shows whether they were to blame
+    if (c.numbers.empty()) warn(why);
     Tracer::current()->refuse(why);
     return out;
+  }
+
+  // A number that is an input is replaced by what stands for it; any other number decides which program serves.
+  void put_numbers(const Call& c, const Tensors& traced, size_t first, py::list& arguments) {
+    for (Py_ssize_t i = 0; i < c.total(); ++i) numbers_.note(c.args[i], i, c.keyword(i));
+    for (Py_ssize_t i : c.numbers) arguments[static_cast<size_t>(i)] = numbers_.traced(c.args[i], traced[first++], i, c.keyword(i));
   }
 
   // Attributes as they were before the trace.
@@ -325,6 +346,7 @@ class PythonCache {
   bool has_warned_ = false;
   std::vector<int> changes_;  // per state, over all traces
   std::pair<size_t, size_t> arity_;
+  NumberArguments numbers_;
   Watch watch_;
   HybridCache cache_;
 };

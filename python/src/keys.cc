@@ -139,18 +139,22 @@ bool KeyWriter::add_plain(PyObject* o) {
 void KeyWriter::add_sequence(char kind, PyObject* o) {
   saw_mutable_ |= kind == '[';
   tag(kind);
-  // Only the length at the beginning decides; user code cannot run in between.
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  raw(n);
-  for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(o, i));
+  raw(PySequence_Fast_GET_SIZE(o));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) add_held(PySequence_Fast_GET_ITEM(o, i));
+}
+// Looking at an object may run code of its class, which may change the container that it stands in.
+void KeyWriter::add_held(PyObject* borrowed) {
+  const auto held = py::reinterpret_borrow<py::object>(borrowed);
+  add(borrowed);
 }
 void KeyWriter::add_dict(PyObject* o) {
   saw_mutable_ = true;
   raw(PyDict_GET_SIZE(o));
   PyObject *name, *value;
   for (Py_ssize_t at = 0; PyDict_Next(o, &at, &name, &value);) {
+    const auto held = py::reinterpret_borrow<py::object>(value);
     Tensors* const inputs = std::exchange(inputs_, nullptr);
-    add(name);
+    add_held(name);
     inputs_ = inputs;
     add(value);
   }
@@ -162,8 +166,12 @@ void KeyWriter::add_set(PyObject* o) {
   std::vector<std::string> items;
   for (py::handle item : py::handle(o)) {
     KeyWriter writer(items.emplace_back());
+    writer.depth_ = depth_;
+    writer.objects_ = objects_;
     writer.add(item.ptr());
+    objects_ = writer.objects_;
     saw_mutable_ |= writer.saw_mutable_;
+    if (saw_consumable_.empty()) saw_consumable_ = writer.saw_consumable_;
   }
   std::sort(items.begin(), items.end());
   raw(items.size());
@@ -230,7 +238,8 @@ void KeyWriter::add_attributes(PyObject* o) {
   PyObject *name, *value;
   for (Py_ssize_t at = 0; PyDict_Next(attributes.ptr(), &at, &name, &value);) {
     if (unwatched && PySet_Contains(unwatched, name) == 1) continue;
-    add(name);
+    const auto held = py::reinterpret_borrow<py::object>(value);
+    add_held(name);
     add(value);
   }
   tag('.');
@@ -286,7 +295,8 @@ void KeyWriter::add(PyObject* o) {
   if (inputs_ && depth_ > kMaxDepth)
     throw py::value_error("an argument of a compiled call is nested deeper than " + std::to_string(kMaxDepth) +
                           " levels, or contains itself; pass the arrays in it flat");
-  if (!inputs_ && depth_ > kMaxWatchedDepth && (PyList_Check(o) || PyDict_Check(o) || PyTuple_Check(o))) return tag('o'), identity(o);
+  if (!inputs_ && depth_ > kMaxWatchedDepth && (PyList_Check(o) || PyDict_Check(o) || PyTuple_Check(o) || PyAnySet_Check(o)))
+    return tag('o'), identity(o);
   if (!add_plain(o) && !add_numpy(o) && !add_value_type(o)) add_object(o);
 }
 

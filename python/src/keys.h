@@ -29,6 +29,7 @@ class KeyWriter {
   void add_long(PyObject* o);
   void add_text(PyObject* o);
   void add_sequence(char kind, PyObject* o);
+  void add_held(PyObject* borrowed);
   void add_dict(PyObject* o);
   void add_set(PyObject* o);
   bool add_numpy(PyObject* o);

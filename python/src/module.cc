@@ -7,10 +7,11 @@
 namespace gluino::python {
 
 static void register_package(py::handle nd, py::handle np_array, py::handle symbol, py::handle np_symbol, py::handle name_of_call,
-                             py::handle to_dtype_name, py::handle errors) {
-  for (py::handle h : {nd, np_array, symbol, np_symbol, name_of_call, to_dtype_name, errors}) h.inc_ref();  // for ever
+                             py::handle to_dtype_name, py::handle errors, py::handle traced_number) {
+  for (py::handle h : {nd, np_array, symbol, np_symbol, name_of_call, to_dtype_name, errors, traced_number}) h.inc_ref();  // for ever
   auto type = [](py::handle h) { return reinterpret_cast<PyTypeObject*>(h.ptr()); };
-  registered = {{type(nd), type(np_array)}, {type(symbol), type(np_symbol)}, name_of_call.ptr(), to_dtype_name.ptr(), errors.ptr()};
+  registered = {{type(nd), type(np_array)}, {type(symbol), type(np_symbol)}, name_of_call.ptr(), to_dtype_name.ptr(), errors.ptr(),
+                type(traced_number)};
 }
 
 void add_onnx(py::module_& m);

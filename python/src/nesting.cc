@@ -4,6 +4,7 @@
 
 #include "graph/trace.h"
 #include "keys.h"
+#include "numbers.h"
 #include "tensor/impl.h"
 
 namespace gluino::python {
@@ -48,6 +49,7 @@ void collect(PyObject* o, Tensors& tensors, int depth) {
     for (py::handle item : items) collect(item.ptr(), tensors, depth + 1);
   };
   if (is_array(o) || is_symbol(o)) return tensors.push_back(unwrap(o));
+  if (is_traced_number(o)) throw Unrepeatable{"it returns or keeps a number that it was given"};
   if (PyTuple_Check(o) || PyList_Check(o)) return all(o);
   if (PyDict_Check(o)) {
     for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(o)) {

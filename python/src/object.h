@@ -35,6 +35,7 @@ struct Registered {
   PyObject* name_of_call;   // (name or None, hint) -> name, by the rules of mx.name and block scopes
   PyObject* to_dtype_name;  // numpy types and dtypes -> "float32"
   PyObject* errors;         // dict: name of the C++ class -> exception class
+  PyTypeObject* traced_number;
 };
 extern Registered registered;
 

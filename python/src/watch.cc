@@ -96,6 +96,7 @@ void Watch::collect() {
   }
   has_hooks_ = py::cast<bool>(found[4]);
   why_not_ = py::cast<std::string>(found[5]);
+  asks_types_ = py::cast<bool>(found[6]);
   structure_seen_ = now;
   attributes_seen_ = 0;
 }

@@ -23,10 +23,11 @@ struct WatchedState {
 
 class Watch {
  public:
-  // collect() looks through the code: (blocks, attributes, variables, states, has_hooks, why). `attributes` are entries of blocks'
-  // dictionaries, which only change together with a counter (Block.__setattr__ bumps it); `variables` may change unseen; `states` are
-  // attributes that the code writes, each with whether it reads it too; `has_hooks`: of blocks below, which must run at each call; `why` is
-  // empty, or says why the code cannot be repeated by a program.
+  // collect() looks through the code: (blocks, attributes, variables, states, has_hooks, why, asks_types). `attributes` are entries of
+  // blocks' dictionaries, which only change together with a counter (Block.__setattr__ bumps it); `variables` may change unseen; `states`
+  // are attributes that the code writes, each with whether it reads it too; `has_hooks`: of blocks below, which must run at each call;
+  // `why` is empty, or says why the code cannot be repeated by a program; `asks_types`: it calls type(), and sees more than what a number
+  // does.
   explicit Watch(py::object collect) : collect_(std::move(collect)) {}
 
   void refresh();                             // after changes of the blocks' structure, and of attributes
@@ -37,6 +38,7 @@ class Watch {
   int find_state(PyObject* owner, PyObject* name) const;  // -1: none
   bool has_hooks() const { return has_hooks_; }
   const std::string& why_not() const { return why_not_; }
+  bool asks_types() const { return asks_types_; }
   py::list unseen() const;  // (owner, name) pairs
   int traverse(visitproc visit, void* arg) const;
 
@@ -60,7 +62,7 @@ class Watch {
   std::string blocks_;                    // by identity
   std::vector<WatchedState> all_states_;  // of all times: programs name them by number
   std::vector<int> states_;
-  bool has_hooks_ = false;
+  bool has_hooks_ = false, asks_types_ = false;
   std::string why_not_;
   std::unordered_map<std::string, uint32_t> variants_;  // of all that changes only together with the counter
   uint32_t variant_ = 0;

@@ -285,3 +285,75 @@ def test_in_place_on_whole_numbers():
     for change in (lambda: b.__imul__(2.5), lambda: b.__itruediv__(2)):
         with pytest.raises(mx.MXNetError, match="gives fractions"):
             change()
+
+
+def test_traced_arrays_are_arrays():
+    def kinds(x):
+        is_array, is_np = isinstance(x, mx.nd.NDArray), isinstance(x, mx.np.ndarray)
+        return x * 2 if is_array and is_np else x * 3 if is_array else x * 5
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return kinds(x)
+
+    for x in (mx.nd.ones((2,)), mx.np.ones((2,))):
+        for compiled in (mx.hybrid(kinds), Net()):
+            if isinstance(compiled, Net):
+                compiled.hybridize()
+            assert (compiled(x).asnumpy() == kinds(x).asnumpy()).all()
+
+
+def test_code_that_is_given_symbols_sees_symbols():
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            assert (F is mx.sym) == isinstance(x, mx.sym.Symbol) == (not isinstance(x, mx.nd.NDArray))
+            return x * 2
+
+    net = Net()
+    net(mx.nd.ones((2,)))
+    net.hybridize()
+    net(mx.nd.ones((2,)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_choice_between_an_array_and_a_number_keeps_the_dtype(dtype):
+    def choose(x):
+        return mx.np.where(x > 0, x, 1), mx.np.where(x > 0, 2, x), mx.np.full((2,), x.sum())
+
+    x = mx.np.array([-1, 2], dtype=dtype)
+    for eager, compiled in zip(choose(x), mx.hybrid(choose)(x)):
+        assert eager.dtype == compiled.dtype and (eager.asnumpy() == compiled.asnumpy()).all()
+
+
+class Linked:
+    """An object in a set of its own, and in one of another's."""
+
+    def __init__(self, others=()):
+        self.friends = {self, *others}
+        self.by_name = {"self": self, "all": [self, frozenset(self.friends)]}
+        self.scale = 2.0
+
+    @property
+    def __class__(self):
+        if len(self.friends) > 4:
+            self.friends.clear()  # looking changes what is looked at
+        return Linked
+
+
+LINKED = Linked([Linked([Linked(), Linked()])])
+
+
+def test_objects_that_contain_each_other_are_watched():
+    compiled = mx.hybrid(lambda x: x * LINKED.scale)
+    for scale in (2.0, 3.0, 2.0, 5.0):
+        LINKED.scale = scale
+        LINKED.friends.update(Linked() for _ in range(9))
+        assert compiled(mx.nd.ones((1,))).asscalar() == scale
+
+
+def test_arguments_that_contain_themselves_in_sets():
+    knot = Linked()
+    compiled = mx.hybrid(lambda x, o: x * o.scale)
+    for scale in (2.0, 4.0, 2.0):
+        knot.scale = scale
+        assert compiled(mx.nd.ones((1,)), knot).asscalar() == scale

@@ -8,6 +8,7 @@ from .. import symbol as sym_module
 from .._watch import Collector, snapshot
 from ..base import MXNetError
 from ..name import Prefix, current as current_names
+from ..symbol.symbol import shown
 from ..util import is_np_array
 from . import parameter as _parameter
 from ._names import ParameterNames
@@ -151,7 +152,7 @@ class HybridBlock(Block):
         if not (symbolic or traced):
             return self.hybrid_forward(nd, *args, **params, **kwargs)
         with self._call_names():
-            return self.hybrid_forward(sym_module, *args, **params, **kwargs)
+            return shown(True, self.hybrid_forward, sym_module, *args, **params, **kwargs)
 
     def _run_forward(self, *args, **kwargs):
         if type(self).forward is HybridBlock.forward:
@@ -159,7 +160,7 @@ class HybridBlock(Block):
         if not _core.is_tracing() and not any(isinstance(v, sym_module.Symbol) for v in values_in(args)):
             return self._forward_with_shapes(args, kwargs)
         with self._call_names():
-            return self._forward_with_shapes(args, kwargs)
+            return shown(False, self._forward_with_shapes, args, kwargs)
 
     def _forward_with_shapes(self, args, kwargs):
         waiting = any(p._deferred is not None for p in self._reg_params.values())

@@ -1,4 +1,6 @@
 """Symbol: a value of a graph that has not run. Inside a hybridized block it also has what arrays have: shape, [], +=, asnumpy."""
+import threading
+
 from .. import _core, _register
 from ..attribute import current as _attr_scope
 from ..base import NotImplementedForSymbol, as_dtype, dtype_name
@@ -23,6 +25,21 @@ def _operator(name):
 
 _OF_VALUES = frozenset({"asnumpy", "asscalar", "item", "tolist", "detach", "context", "ctx", "dtype", "stype", "attach_grad", "zero_grad", "drop_grad",
                         "_fresh_grad", "grad"})
+
+
+class _Shown(threading.local):
+    """Code that is traced sees arrays, so that isinstance gives what it gives eagerly; code that is given F = mx.sym sees symbols, as in MXNet."""
+    as_symbols = False
+
+    def __call__(self, as_symbols, function, *args, **kwargs):
+        before, self.as_symbols = self.as_symbols, as_symbols
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.as_symbols = before
+
+
+shown = _Shown()
 
 
 def _missing(symbol, name):
@@ -52,6 +69,8 @@ class Symbol(Readable, _core.SymbolBase):
         # Readable's methods need a value: outside of a trace they are missing, as in MXNet.
         if name in _OF_VALUES and not _core.is_traced(self):
             raise _missing(self, name)
+        if name == "__class__" and _core.is_traced(self) and not shown.as_symbols:
+            return _core.array_class(self)
         return object.__getattribute__(self, name)
 
     def __repr__(self):
