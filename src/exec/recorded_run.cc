@@ -1,6 +1,8 @@
 // A call that is recorded: forward now, backward when the tape asks, and the call again, operator by operator, when gradients are
 // differentiated themselves.
 #include <array>
+#include <cmath>
+#include <set>
 
 #include "autograd/tape.h"
 #include "dispatch/random.h"
@@ -8,6 +10,7 @@
 #include "exec/program.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
+#include "passes/differentiate.h"
 
 namespace gluino {
 namespace {
@@ -33,9 +36,9 @@ class HeldRun {
     return outputs;
   }
   Tensors backward(const autograd::BackwardCall& call) {
-    for (const PlanRunner::Run::Read& r : read_later_)
-      autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + owner_->graph.after.nodes[r.node].name + "'");
-    if (std::find(call.given.begin(), call.given.end(), false) != call.given.end()) find_reached(call);
+    const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
+    const bool reads_what_changed = check_reads(call, is_partial);
+    if (is_partial) find_reached(call);
     Tensors heads = heads_of_all(call.heads);
     if (mode().recording) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
@@ -58,6 +61,7 @@ class HeldRun {
       };
     const Tensors gradients =
         run_.backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
+    if (reads_what_changed && std::ranges::any_of(gradients, has_nan)) check_reads(call, false);
     Tensors out;
     size_t next = 0;
     for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
@@ -65,12 +69,49 @@ class HeldRun {
   }
 
  private:
+  // Raises when something that backward reads was changed. From heads that were not given zeros flow: what only they need may have any
+  // value, as long as zero times it is zero. True: there is such a thing.
+  bool check_reads(const autograd::BackwardCall& call, bool is_partial) const {
+    std::optional<std::set<std::string>> needed;
+    bool reads_what_changed = false;
+    for (const PlanRunner::Run::Read& r : read_later_) {
+      if (impl_of(r.tensor).storage->writes() == r.writes) continue;
+      const Graph::Node& node = owner_->graph.after.nodes[r.node];
+      if (is_partial && !node.op) {
+        if (!needed) needed = find_needed(call);
+        reads_what_changed = true;
+        if (!needed->contains(node.name)) continue;
+      }
+      autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + node.name + "'");
+    }
+    return reads_what_changed;
+  }
+  static bool has_nan(const Tensor& t) {
+    return t.defined() && is_floating(t.dtype()) && std::isnan(t.detach().sum().astype(DType::float64).item<double>());
+  }
   // Outputs that are not on the tape have none, and nothing asks for it.
   Tensors heads_of_all(const Tensors& given) const {
     Tensors all;
     size_t next = 0;
     for (bool is_on : owner_->is_on_tape) all.push_back(is_on ? given[next++] : Tensor());
     return all;
+  }
+  // Inputs and captured tensors that are read to go back from the heads that were given.
+  std::set<std::string> find_needed(const autograd::BackwardCall& call) const {
+    Graph g = owner_->graph.before;
+    std::vector<ValueId> outputs;
+    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
+      if (owner_->is_on_tape[i] && call.given[next++]) outputs.push_back(g.outputs[i]);
+    g.outputs = outputs;
+    const Graph joint = differentiate(g, source_nodes()).graph;
+    std::set<std::string> needed;
+    bool is_backward = false;
+    for (const Graph::Node& node : joint.nodes) {
+      is_backward |= node.is_head;
+      for (ValueId v : node.inputs)
+        if (is_backward && !joint.nodes[v.node].op) needed.insert(joint.nodes[v.node].name);
+    }
+    return needed;
   }
   // Which sources the heads that were given depend on.
   void find_reached(const autograd::BackwardCall& call) const {
@@ -81,14 +122,20 @@ class HeldRun {
     for (size_t n = g.nodes.size(); n-- > 0;)
       if (is_behind[n] && g.nodes[n].op && !g.nodes[n].mode.is_paused)
         for (ValueId v : g.nodes[n].inputs) is_behind[v.node] = true;
+    const std::vector<int> nodes = source_nodes();
+    for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = is_behind[nodes[source]];
+  }
+  // The nodes of the sources in the graph.
+  std::vector<int> source_nodes() const {
     const TracedProgram& p = *owner_->program;
     const size_t inputs = p.signature.ranks.size();
-    for (size_t i = 0, source = 0, variable = 0; i < owner_->wanted.size(); ++i) {
+    std::vector<int> nodes;
+    for (size_t i = 0, variable = 0; i < owner_->wanted.size(); ++i) {
       const bool is_input = i < inputs;
-      const int node = is_input ? static_cast<int>(variable) : p.traced.captured_nodes[i - inputs];
+      if (owner_->wanted[i]) nodes.push_back(is_input ? static_cast<int>(variable) : p.traced.captured_nodes[i - inputs]);
       if (is_input && p.signature.ranks[i] >= 0) ++variable;
-      if (owner_->wanted[i]) call.reached[source++] = is_behind[node];
     }
+    return nodes;
   }
   std::array<const Tensors*, 3> all_given() const { return {&variables_, &captured_sources_, &owner_->constants}; }
   // The call is made again from what it was given, so that must be there still.
@@ -105,9 +152,14 @@ class HeldRun {
     const TracedProgram& p = *c.program;
     const Graph& g = c.graph.before;
     std::vector<Tensor> values(g.nodes.size());
-    size_t next = 0;
+    std::vector<size_t> variable_nodes;
     for (size_t n = 0; n < g.nodes.size(); ++n)
-      if (g.nodes[n].is_variable()) values[n] = variables_[next++];
+      if (g.nodes[n].is_variable()) {
+        values[n] = variables_[variable_nodes.size()];
+        variable_nodes.push_back(n);
+      }
+    const ReplayRandom random(current_device(), first_stream_);
+    const autograd::Scope scope(true, p.signature.training);
     const size_t inputs = p.signature.ranks.size();
     Tensors sources;
     std::vector<size_t> variable_of(inputs);  // per input that is not null, its number among the variables
@@ -115,19 +167,17 @@ class HeldRun {
     for (size_t i = 0, k = 0; i < c.wanted.size(); ++i) {
       if (!c.wanted[i]) continue;
       if (i < inputs) {
-        sources.push_back(variables_[variable_of[i]]);
+        sources.push_back(place_of_its_own(values[variable_nodes[variable_of[i]]]));
         continue;
       }
-      const int node = p.traced.captured_nodes[i - inputs];
-      if (!values[node].defined()) values[node] = captured_sources_[k];
-      sources.push_back(values[node]);
+      Tensor& value = values[p.traced.captured_nodes[i - inputs]];
+      if (!value.defined()) value = captured_sources_[k];
+      sources.push_back(place_of_its_own(value));
       ++k;
     }
     const std::vector<bool> is_state = find_states(g);
     for (size_t n = 0; n < g.nodes.size(); ++n)
       if (is_state[n] && g.nodes[n].is_constant()) values[n] = g.nodes[n].constant.detach().copy();
-    const ReplayRandom random(current_device(), first_stream_);
-    const autograd::Scope scope(true, p.signature.training);
     const Tensors outputs = interpret(g, values);
     Tensors reached, reached_heads;
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -137,6 +187,9 @@ class HeldRun {
       }
     return autograd::grad(reached, sources, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
   }
+
+  // One source may have been computed from another: what flows back to each must not go on through it.
+  static Tensor place_of_its_own(Tensor& value) { return value = call("_copy", {value}); }
 
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
   PlanRunner::Run run_;

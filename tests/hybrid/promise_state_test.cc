@@ -250,5 +250,51 @@ TEST(Promise, ResultsThatAreTheCallersTensorsStayThat) {
   });
 }
 
+TEST(Promise, SecondOrderTakesArgumentsThatDependOnEachOtherApart) {
+  expect_same([](auto mode, std::ostream& out) {
+    const Tensor x = leaf({3}), w = leaf({3});
+    auto f = mode([&](const Tensor& a, const Tensor& b) { return a * b * b + sin(w * a); });
+    for (int i = 0; i < 3; ++i) {
+      const auto record = autograd::record();
+      const Tensor y = f(x, f(x * w, tanh(x)));
+      const Tensor g = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
+      ((g * g).sum() + y.sum()).backward();
+      for (const Tensor& t : {y, g, x.grad(), w.grad()}) show(out, t);
+    }
+  });
+}
+
+// ---- what a program cannot do again
+
+TEST(Promise, SeedingInsideIsDoneAtEveryCall) {
+  expect_same([](auto mode, std::ostream& out) {
+    auto f = mode([](const Tensor& x) {
+      const Tensor before = random::uniform(0, 1, {3});
+      seed(7);
+      return x + before + random::uniform(0, 1, {3}) * 2;
+    });
+    for (int i = 0; i < 4; ++i) {
+      show(out, f(numbers({3})));
+      show(out, random::uniform(0, 1, {2}));
+    }
+  });
+}
+TEST(Promise, ResultsThatAreNotDifferentiatedNeedNothing) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor state = numbers({3}).copy(), w = leaf({3});
+    auto f = mode([&](const Tensor& x) { return std::pair{x * w, sin(state * w)}; });
+    for (int i = 0; i < 3; ++i) {
+      std::pair<Tensor, Tensor> results;
+      {
+        const auto record = autograd::record();
+        results = f(numbers({3}) + i);
+      }
+      state += 1;
+      results.first.backward();
+      show(out, w.grad());
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gluino::test
