@@ -31,7 +31,15 @@ void require_rows(std::span<const Shape> in) {
   if (in[0].ndim() == 0) throw ShapeError("the input is a single number; at least one axis is needed, for instance by reshape({1})");
 }
 
-std::string text_of(std::string_view what, const Tensor& x) { return fmt::format("{} of {} {}", what, x.dtype(), x.shape()); }
+// work(engine, from, to) on the memory of the input and of the result, in its turn among the collectives; alone there are no turns.
+template <class Work>
+void run_collective(KernelContext& k, const std::string& name, const Work& work) {
+  Engine& engine = Engine::get();
+  const char* from = bytes_of(k.in(0));
+  char* to = bytes_of(k.out());
+  if (engine.size() == 1) return work(engine, from, to);
+  engine.run(fmt::format("{} of {} {}", name, k.in(0).dtype(), k.in(0).shape()), [&] { work(engine, from, to); });
+}
 
 // An operator whose kernel is a collective: all ranks must come to it, and in the same order.
 template <class A>
@@ -45,13 +53,9 @@ GLUINO_OP(_distributed_all_reduce, ReduceAttrs) {
       .same_shape()
       .dtypes(DTypeSet::numeric)
       .kernel([](const ReduceAttrs& a, KernelContext& k) {
-        Engine& engine = Engine::get();
-        const Tensor& in = k.in(0);
-        const char* from = bytes_of(in);
-        char* to = bytes_of(k.out());
-        const auto work = [&, how = a.how] { all_reduce_now(engine, from, to, in.size(), in.dtype(), how); };
-        if (engine.size() == 1) return work();
-        engine.run(text_of(fmt::format("all_reduce ({})", kHowNames[static_cast<int>(a.how)]), in), work);
+        run_collective(
+            k, fmt::format("all_reduce ({})", kHowNames[static_cast<int>(a.how)]),
+            [&](Engine& engine, const char* from, char* to) { all_reduce_now(engine, from, to, k.in(0).size(), k.in(0).dtype(), a.how); });
       })
       .gradient({},
                 [](const ReduceAttrs& a, const Gradient& g) -> Tensors {
@@ -74,13 +78,8 @@ GLUINO_OP(_distributed_all_gather, NoAttrs) {
         return out;
       })
       .kernel([](const NoAttrs&, KernelContext& k) {
-        Engine& engine = Engine::get();
-        const Tensor& in = k.in(0);
-        const char* from = bytes_of(in);
-        char* to = bytes_of(k.out());
-        const auto work = [&] { all_gather_now(engine, from, to, in.nbytes()); };
-        if (engine.size() == 1) return work();
-        engine.run(text_of("all_gather", in), work);
+        run_collective(k, "all_gather",
+                       [&](Engine& engine, const char* from, char* to) { all_gather_now(engine, from, to, k.in(0).nbytes()); });
       })
       .gradient({}, [](const Gradient& g) -> Tensors { return {call("_distributed_reduce_scatter", {g.head()})}; })
       .sample({{3, 4}});
@@ -98,13 +97,9 @@ GLUINO_OP(_distributed_reduce_scatter, NoAttrs) {
         return out;
       })
       .kernel([](const NoAttrs&, KernelContext& k) {
-        Engine& engine = Engine::get();
-        const Tensor& in = k.in(0);
-        const char* from = bytes_of(in);
-        char* to = bytes_of(k.out());
-        const auto work = [&] { reduce_scatter_now(engine, from, to, in.size(), in.dtype(), Reduce::sum); };
-        if (engine.size() == 1) return work();
-        engine.run(text_of("reduce_scatter", in), work);
+        run_collective(k, "reduce_scatter", [&](Engine& engine, const char* from, char* to) {
+          reduce_scatter_now(engine, from, to, k.in(0).size(), k.in(0).dtype(), Reduce::sum);
+        });
       })
       .gradient({}, [](const Gradient& g) -> Tensors { return {call("_distributed_all_gather", {g.head()})}; })
       .sample({{3, 4}});
@@ -115,13 +110,11 @@ GLUINO_OP(_distributed_broadcast, RootAttrs) {
       .same_shape()
       .dtypes(DTypeSet::any)
       .kernel([](const RootAttrs& a, KernelContext& k) {
-        Engine& engine = Engine::get();
         const int root = root_of(a);
-        const Tensor& in = k.in(0);
-        char* to = bytes_of(k.out());
-        if (engine.rank() == root && bytes_of(in) != to) std::memcpy(to, bytes_of(in), static_cast<size_t>(in.nbytes()));
-        if (engine.size() == 1) return;
-        engine.run(text_of(fmt::format("broadcast (from rank {})", root), in), [&] { broadcast_now(engine, to, in.nbytes(), root); });
+        run_collective(k, fmt::format("broadcast (from rank {})", root), [&](Engine& engine, const char* from, char* to) {
+          if (engine.rank() == root && from != to) std::memcpy(to, from, static_cast<size_t>(k.in(0).nbytes()));
+          if (engine.size() > 1) broadcast_now(engine, to, k.in(0).nbytes(), root);
+        });
       })
       .gradient({},
                 [](const RootAttrs& a, const Gradient& g) -> Tensors {
@@ -135,15 +128,11 @@ GLUINO_OP(_distributed_reduce, RootAttrs) {
       .same_shape()
       .dtypes(DTypeSet::numeric)
       .kernel([](const RootAttrs& a, KernelContext& k) {
-        Engine& engine = Engine::get();
         const int root = root_of(a);
-        const Tensor& in = k.in(0);
-        const char* from = bytes_of(in);
-        char* to = bytes_of(k.out());
-        const auto work = [&] { all_reduce_now(engine, from, to, in.size(), in.dtype(), Reduce::sum); };
-        if (engine.size() == 1) return work();
-        engine.run(text_of(fmt::format("reduce (to rank {})", root), in), work);
-        if (engine.rank() != root) std::memset(to, 0, static_cast<size_t>(in.nbytes()));
+        run_collective(k, fmt::format("reduce (to rank {})", root), [&](Engine& engine, const char* from, char* to) {
+          all_reduce_now(engine, from, to, k.in(0).size(), k.in(0).dtype(), Reduce::sum);
+          if (engine.rank() != root) std::memset(to, 0, static_cast<size_t>(k.in(0).nbytes()));
+        });
       })
       .gradient({},
                 [](const RootAttrs& a, const Gradient& g) -> Tensors {

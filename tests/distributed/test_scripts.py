@@ -56,7 +56,7 @@ def test_launch():
     says = "import gluino as mx; print('rank', mx.distributed.rank(), 'of', mx.distributed.size())"
     code, output = run([PROGRAM, "launch", "-n", "3", "--"], "-c", says)
     assert code == 0 and all(f"rank {r} of 3" in output for r in range(3)), output
-    code, output = run([PROGRAM, "launch", "-n", "3", "--"], "-c", "import os; print('threads', os.environ['GLUINO_NUM_THREADS'])")
+    code, output = run([PROGRAM, "launch", "-n", "3", "--"], "-c", "import os; print('threads ' + os.environ['GLUINO_NUM_THREADS'])")
     assert code == 0 and output.count(f"threads {max(1, (os.cpu_count() or 1) // 3)}") == 3, output
     code, output = run([PROGRAM, "launch", "-n", "2", "--"], "-c", "raise SystemExit(4)")
     assert code != 0

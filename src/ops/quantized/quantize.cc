@@ -32,30 +32,34 @@ GLUINO_OP(_contrib_quantize, QuantizeAttrs) {
       .sample({{2, 3}, low_sample(), high_sample()}, {.out_type = Unsigned::int8});
 }
 
-struct QuantizeV2Attrs : CalibratedRange {
+// The 8 bits that are asked for, and between which bounds.
+struct LevelsAttrs : CalibratedRange {
   QuantizedType out_type = QuantizedType::int8;
-  static void fields(AttrFields<QuantizeV2Attrs>& f) {
-    f.choice("out_type", &QuantizeV2Attrs::out_type, {"auto", "int8", "uint8"},
+  static void fields(AttrFields<LevelsAttrs>& f) {
+    f.choice("out_type", &LevelsAttrs::out_type, {"auto", "int8", "uint8"},
              "dtype of the result; auto: unsigned where nothing is negative");
     range_fields(f);
   }
 };
-GLUINO_OP(_contrib_quantize_v2, QuantizeV2Attrs) {
+// Between the bounds, or where none are known between the least and the greatest value.
+Tensors quantized_by(const CalibratedRange& range, const Tensor& x, DType dtype) {
+  return range.is_known() ? quantized(x, range.low(), range.high(), dtype) : quantized(x, extreme("min", x), extreme("max", x), dtype);
+}
+GLUINO_OP(_contrib_quantize_v2, LevelsAttrs) {
   composed(op.doc("Real numbers as levels of 8 bits, between known bounds or between the least and the greatest of them.")
                .input("data")
                .dtypes(DTypeSet::numeric)
                .outputs(quantized_outputs())
-               .dtype([](const QuantizeV2Attrs& a, std::span<const DType>, DType) { return quantized_dtypes(chosen_type(a.out_type, a)); }),
-           [](const QuantizeV2Attrs& a, std::span<const Tensor> in) -> Tensors {
+               .dtype([](const LevelsAttrs& a, std::span<const DType>, DType) { return quantized_dtypes(chosen_type(a.out_type, a)); }),
+           [](const LevelsAttrs& a, std::span<const Tensor> in) -> Tensors {
              const DType dtype = chosen_type(a.out_type, a);
              // What is quantized already passes.
              if (in[0].dtype() == dtype && a.is_known()) return {in[0], a.low(), a.high()};
-             const Tensor x = as_dtype(in[0], DType::float32);
-             return a.is_known() ? quantized(x, a.low(), a.high(), dtype) : quantized(x, extreme("min", x), extreme("max", x), dtype);
+             return quantized_by(a, as_dtype(in[0], DType::float32), dtype);
            })
       .not_differentiable(kRounded)
       .sample({{2, 3}})
-      .sample({{2, 3}}, calibrated(QuantizeV2Attrs{.out_type = QuantizedType::automatic}, 0, 1.5));
+      .sample({{2, 3}}, calibrated(LevelsAttrs{.out_type = QuantizedType::automatic}, 0, 1.5));
 }
 
 struct RealTypeAttrs {
@@ -76,15 +80,7 @@ GLUINO_OP(_contrib_dequantize, RealTypeAttrs) {
       .sample({levels_sample({2, 3}), low_sample(), high_sample()});
 }
 
-struct RequantizeAttrs : CalibratedRange {
-  QuantizedType out_type = QuantizedType::int8;
-  static void fields(AttrFields<RequantizeAttrs>& f) {
-    f.choice("out_type", &RequantizeAttrs::out_type, {"auto", "int8", "uint8"},
-             "dtype of the result; auto: unsigned where nothing is negative");
-    range_fields(f);
-  }
-};
-GLUINO_OP(_contrib_requantize, RequantizeAttrs) {
+GLUINO_OP(_contrib_requantize, LevelsAttrs) {
   composed(op.doc("Sums of products in int32 as levels of 8 bits.")
                .input("data")
                .input("min_range")
@@ -93,11 +89,9 @@ GLUINO_OP(_contrib_requantize, RequantizeAttrs) {
                .own_dtype()
                .dtypes(DTypeSet::numeric)
                .outputs(quantized_outputs())
-               .dtype([](const RequantizeAttrs& a, std::span<const DType>, DType) { return quantized_dtypes(chosen_type(a.out_type, a)); }),
-           [](const RequantizeAttrs& a, std::span<const Tensor> in) {
-             const Tensor x = real_of(in[0], in[1], in[2]);
-             const DType dtype = chosen_type(a.out_type, a);
-             return a.is_known() ? quantized(x, a.low(), a.high(), dtype) : quantized(x, extreme("min", x), extreme("max", x), dtype);
+               .dtype([](const LevelsAttrs& a, std::span<const DType>, DType) { return quantized_dtypes(chosen_type(a.out_type, a)); }),
+           [](const LevelsAttrs& a, std::span<const Tensor> in) {
+             return quantized_by(a, real_of(in[0], in[1], in[2]), chosen_type(a.out_type, a));
            })
       .not_differentiable(kRounded)
       .sample({levels_sample({2, 3}), low_sample(), high_sample()});
