@@ -1,6 +1,12 @@
 """What code that is to be traced reads besides its arguments, and what it writes: found by looking through the code."""
+import array
+import builtins
+import collections
 import dis
 import functools
+import importlib
+import io
+import os
 import sys
 import types
 
@@ -10,6 +16,8 @@ __all__ = ["Collector", "snapshot"]
 
 # Modules whose functions give something else at every call.
 _UNREPEATABLE = {"random", "secrets", "time", "uuid", "datetime", "numpy.random", "numpy.random.mtrand"}
+# Functions whose results, or effects, nothing in the code tells.
+_UNSEEN = {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "__import__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _STORED = {"STORE_ATTR", "DELETE_ATTR"}
 
@@ -18,7 +26,7 @@ class _Names:
     """Names in a piece of code and in the functions inside it."""
 
     def __init__(self, code):
-        self.globals, self.attributes, self.stored, self.imported = set(), set(), set(), set()
+        self.globals, self.attributes, self.stored, self.imported, self.taken = set(), set(), set(), set(), set()
         self.parts = set()  # (variable, attribute) where one is taken from the other
         self.sees_all = self.asks_types = False
         self._read(code)
@@ -27,7 +35,7 @@ class _Names:
         previous = None
         for instruction in dis.get_instructions(code):
             name, operation = instruction.argval, instruction.opname
-            if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if operation in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.globals.add(name)
                 self.sees_all |= name in ("getattr", "setattr", "vars", "hasattr")
                 self.asks_types |= name == "type"
@@ -40,6 +48,8 @@ class _Names:
                 self.stored.add(name)
             elif operation == "IMPORT_NAME":
                 self.imported.add(name)
+            elif operation == "IMPORT_FROM":
+                self.taken.add(name)
             previous = name if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") else None
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
@@ -55,8 +65,13 @@ def _is_own(module):
     return top in ("gluino", "mxnet", "numpy", "builtins") or top in sys.stdlib_module_names
 
 
+def _is_changeable(value):
+    """What a module of Python's own holds and programs change: os.environ, for example."""
+    return not callable(value) and not isinstance(value, (int, float, complex, str, bytes, tuple, types.ModuleType, type(None), io.IOBase))
+
+
 class Collector:
-    """Called, it gives (blocks, attributes, variables, states, has_hooks, why, asks_types): see Watch in src/watch.h."""
+    """Called, it gives (blocks, attributes, variables, states, has_hooks, why, asks_types, classes): see Watch in src/watch.h."""
 
     def __init__(self, roots):
         self._roots = roots  # a function: callables and blocks from which the code is reached
@@ -70,7 +85,7 @@ class _Search:
         from .gluon.block import Block
         from .gluon.hybrid_block import HybridBlock
         self._block, self._bases = Block, {Block, HybridBlock, object}
-        self._blocks, self._functions = {}, {}
+        self._blocks, self._functions, self._methods = {}, {}, {}
         self._classes = {}  # and whether their forward is traced
         self._waiting = []
         self._attributes, self._stored, self._sees_all, self._asks_types = set(), set(), False, False
@@ -78,6 +93,8 @@ class _Search:
         self._root = roots[0]
         for root in roots:
             self._reach(root)
+            if isinstance(root, types.FunctionType):
+                self._variables[id(root), "__dict__"] = root, "__dict__"
         self._follow()
 
     # ---- what is reached
@@ -135,10 +152,14 @@ class _Search:
                         self._read_methods(base, is_forward_traced)
 
     def _read_methods(self, cls, is_forward_traced):
-        called = self._attributes | {"hybrid_forward", "__call__", "__getattr__"} | ({"forward"} if is_forward_traced else set())
+        called = self._attributes | {"hybrid_forward"} | ({"forward"} if is_forward_traced else set())
         for name, member in list(vars(cls).items()):
-            if name in called:
+            is_special = name.startswith("__") and name != "__init__"  # operators, iteration, with: called without being named
+            if name in called or is_special:
+                if hasattr(type(member), "__get__") and not _functions_of(member):
+                    self._reach(member)
                 for function in _functions_of(member):
+                    self._methods[id(function)] = function
                     if id(function) not in self._functions:
                         self._functions[id(function)] = function
                         self._waiting.append(function)
@@ -159,15 +180,35 @@ class _Search:
         known = function.__globals__
         for name in names.imported & _UNREPEATABLE:
             self._refuse(f"uses {name}")
+        for name in names.imported - _UNREPEATABLE:
+            self._reach_module(name, names)
+        for name in names.attributes & {"__dict__", "__setattr__"}:
+            self._why = self._why or f"its code goes round attributes with {name}"
         for name in names.globals:
             if name in known:
                 self._add(known, name, known[name])
+            elif name in _UNSEEN:
+                self._why = self._why or f"its code calls {name}()"
+            elif name not in vars(builtins):
+                self._variables[id(known), name] = known, name  # it may be there later
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._reach(default)
             if not isinstance(default, (int, float, str, type(None), tuple)):
                 self._add(function, "__defaults__", default)
         for name, attribute in names.parts:
             self._add_part(_content(cells[name]) if name in cells else known.get(name), attribute)
+
+    def _reach_module(self, name, names):
+        """A module that a function imports itself, with what it may take from it."""
+        for end in range(name.count(".") + 1):
+            part = ".".join(name.split(".")[:end + 1])
+            try:
+                module = importlib.import_module(part)
+            except ImportError:
+                return
+            for attribute in names.attributes | names.taken:
+                if hasattr(module, attribute):
+                    self._add_part(module, attribute)
 
     def _refuse(self, what):
         self._why = self._why or f"its code {what}, which gives something else at every call"
@@ -177,8 +218,11 @@ class _Search:
         inside = getattr(value, attribute, None) if isinstance(value, types.ModuleType) else None
         if isinstance(value, types.ModuleType) and (value.__name__ in _UNREPEATABLE or getattr(inside, "__name__", "") == "numpy.random"):
             self._refuse(f"uses {value.__name__}.{attribute}")
-        elif isinstance(value, types.ModuleType) and inside is not None and not _is_own(value.__name__):
+        elif isinstance(value, types.ModuleType) and inside is not None and (
+                not _is_own(value.__name__) or _is_changeable(inside) or isinstance(inside, types.FunctionType) and not _is_own(inside.__module__)):
             self._add(value.__dict__, attribute, inside)
+        elif value is os and attribute == "getenv":
+            self._add(os.__dict__, "environ", os.environ)
         elif isinstance(value, type) and attribute in vars(value) and not _is_own(value.__module__):
             self._add(value, attribute, inside)
 
@@ -208,7 +252,7 @@ class _Search:
             has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
         for cls in stored_by:
             self._add_class_attributes(cls)
-        return tuple(self._blocks.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types
+        return (*self._blocks.values(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types, tuple(c for c in self._classes if not _is_own(c.__module__))
 
     def _stored_by(self, cls):
         """Names that the reached methods of a class write."""
@@ -246,20 +290,24 @@ def _content(cell):
 def snapshot(places, values):
     """Remembers variables and everything changeable in them; the function that it gives puts them back."""
     variables = [(owner, name, _value(owner, name)) for owner, name in places]
-    found = {}
+    found, slots = {}, []
     for _, _, value in variables:
-        _find(value, found, 0)
+        _find(value, found, slots, 0)
     for value in values:
-        _find(value, found, 0)
+        _find(value, found, slots, 0)
 
     def put_back():
-        for container, content in found.values():
+        for container, content in filter(None, found.values()):
             _fill(container, content)
         for owner, name, value in variables:
             if isinstance(owner, dict):
                 owner[name] = value
             elif isinstance(owner, types.CellType):
                 owner.cell_contents = value
+            elif isinstance(owner, type):
+                setattr(owner, name, value)
+        for owner, name, value in slots:
+            setattr(owner, name, value)
     return put_back
 
 
@@ -269,12 +317,15 @@ def _value(owner, name):
     return _content(owner) if isinstance(owner, types.CellType) else getattr(owner, name, None)
 
 
-def _find(value, found, depth):
-    if depth > 8 or id(value) in found or len(found) > 4000:
+_PLAIN = (int, float, complex, str, bytes, type(None))
+
+
+def _find(value, found, slots, depth):
+    if depth > 8 or isinstance(value, _PLAIN) or id(value) in found or len(found) > 4000:
         return
-    if isinstance(value, (list, set, bytearray)):
+    if isinstance(value, (list, set, bytearray, collections.deque, array.array)):
         found[id(value)] = value, type(value)(value) if type(value) in (list, set, bytearray) else list(value)
-        items = value if isinstance(value, list) else ()
+        items = value if isinstance(value, (list, collections.deque)) else ()
     elif isinstance(value, dict):
         found[id(value)] = value, dict(value)
         items = value.values()
@@ -283,18 +334,38 @@ def _find(value, found, depth):
     elif isinstance(value, np.ndarray):
         found[id(value)] = value, value.copy()
         return
-    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType)) and not hasattr(type(value), "_unwatched"):
-        _find(value.__dict__, found, depth)
-        return
+    elif isinstance(value, types.BuiltinFunctionType):
+        items = () if isinstance(value.__self__, types.ModuleType) else (value.__self__,)
+    elif not isinstance(value, (type, types.ModuleType)) and not hasattr(type(value), "_unwatched"):
+        found[id(value)] = None
+        items = _slots_of(value, slots)
+        if hasattr(value, "__dict__"):
+            items.append(value.__dict__)
     else:
         return
     for item in list(items):
-        _find(item, found, depth + 1)
+        _find(item, found, slots, depth + 1)
+
+
+def _slots_of(value, slots):
+    """The contents of an object's __slots__; where they stand is added to `slots`."""
+    items = []
+    for base in type(value).__mro__:
+        for name, member in list(vars(base).items()):
+            if isinstance(member, types.MemberDescriptorType) and hasattr(value, name) and base.__flags__ & (1 << 9):
+                items.append(getattr(value, name))
+                slots.append((value, name, items[-1]))
+    return items
 
 
 def _fill(container, content):
     if isinstance(container, (list, bytearray)):
         container[:] = content
+    elif isinstance(container, collections.deque):
+        container.clear()
+        container.extend(content)
+    elif isinstance(container, array.array):
+        container[:] = array.array(container.typecode, content)
     elif isinstance(container, (set, dict)):
         container.clear()
         container.update(content)

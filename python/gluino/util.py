@@ -1,25 +1,26 @@
 """NumPy mode (npx.set_np and its like), and helpers of MXNet's util module."""
+import contextlib
 import functools
 import os
-import threading
+
+from . import _core
 
 __all__ = ["set_np", "reset_np", "is_np_array", "is_np_shape", "np_array", "np_shape", "use_np", "use_np_array", "use_np_shape",
            "set_np_shape", "makedirs", "getenv", "setenv", "get_gpu_count", "default_array", "is_np_default_dtype", "wraps_safely",
            "set_module", "np_default_dtype", "get_gpu_memory", "get_cuda_compute_capability", "np_ufunc_legal_option",
            "wrap_np_unary_func", "wrap_np_binary_func", "wrap_data_api_statical_func"]
 
-_state = threading.local()
-_global = {"array": False, "shape": False}
+_ARRAY, _SHAPE = 0, 1
 
 
 def is_np_array():
     """Whether new arrays are mx.np arrays."""
-    return getattr(_state, "array", _global["array"])
+    return _core.numpy_mode(_ARRAY)
 
 
 def is_np_shape():
     """Whether shapes may hold zeros and scalars have no axes; the engine always allows both."""
-    return getattr(_state, "shape", _global["shape"])
+    return _core.numpy_mode(_SHAPE)
 
 
 def is_np_default_dtype():
@@ -31,10 +32,9 @@ def set_np(shape=True, array=True, dtype=False):
     """Makes mx.np the interface of Gluon: blocks and losses take and give mx.np arrays."""
     if array and not shape:
         raise ValueError("NumPy arrays need NumPy shapes: set_np(shape=False, array=True) is not possible")
-    _global["array"], _global["shape"] = array, shape
-    for key in ("array", "shape"):
-        if hasattr(_state, key):
-            delattr(_state, key)
+    for kind, active in ((_ARRAY, array), (_SHAPE, shape)):
+        _core.set_numpy_mode(kind, bool(active))
+        _core.set_numpy_mode_of_thread(kind, None)
 
 
 def reset_np():
@@ -45,38 +45,35 @@ def reset_np():
 def set_np_shape(active):
     """Turns NumPy shapes on or off; returns what was before."""
     previous = is_np_shape()
-    _state.shape = bool(active)
+    _core.set_numpy_mode_of_thread(_SHAPE, bool(active))
     return previous
 
 
 class _Scope:
-    def __init__(self, key, active):
-        self._key, self._active, self._previous = key, active, None
+    def __init__(self, kind, active):
+        self._kind, self._active, self._previous = kind, active, None
 
     def __enter__(self):
-        self._previous = getattr(_state, self._key, None)
-        setattr(_state, self._key, self._active)
+        self._previous = _core.numpy_mode_of_thread(self._kind)
+        _core.set_numpy_mode_of_thread(self._kind, bool(self._active))
 
     def __exit__(self, *exc):
-        if self._previous is None:
-            delattr(_state, self._key)
-        else:
-            setattr(_state, self._key, self._previous)
+        _core.set_numpy_mode_of_thread(self._kind, self._previous)
 
 
 def np_array(active=True):
     """A `with` scope for is_np_array."""
-    return _Scope("array", active)
+    return _Scope(_ARRAY, active)
 
 
 def np_shape(active=True):
     """A `with` scope for is_np_shape."""
-    return _Scope("shape", active)
+    return _Scope(_SHAPE, active)
 
 
 def np_default_dtype(active=True):
     """A `with` scope without effect."""
-    return _Scope("dtype", active)
+    return contextlib.nullcontext(active)
 
 
 def _decorated(target, scopes):
@@ -98,17 +95,17 @@ def _decorated(target, scopes):
 
 def use_np(func):
     """Decorates a function or class: it runs in NumPy mode."""
-    return _decorated(func, ("shape", "array"))
+    return _decorated(func, (_SHAPE, _ARRAY))
 
 
 def use_np_array(func):
     """Decorates a function or class: arrays are mx.np arrays inside."""
-    return _decorated(func, ("array",))
+    return _decorated(func, (_ARRAY,))
 
 
 def use_np_shape(func):
     """Decorates a function or class: NumPy shapes inside."""
-    return _decorated(func, ("shape",))
+    return _decorated(func, (_SHAPE,))
 
 
 def set_module(module):

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dispatch/mode.h"
+#include "dispatch/untraceable.h"
 #include "graph/trace.h"
 #include "nesting.h"
 #include "numbers.h"
@@ -158,8 +159,9 @@ class PythonCache {
   static constexpr int kMaxChanges = 3;  // of an attribute that is no array, from trace to trace: it is a counter
 
   // False when calls like this one cannot be told apart.
-  bool write_key(Call& c) const {
+  bool write_key(Call& c) {
     KeyWriter writer(c.key, &c.inputs);
+    c.key += numpy_mode_key();
     for (Py_ssize_t i = 0; i < c.total(); ++i) {
       if (!watch_.asks_types() && numbers_.is_input(c.args[i], i, c.keyword(i))) {
         c.key += PyFloat_CheckExact(c.args[i]) ? "#f" : "#i";
@@ -184,7 +186,9 @@ class PythonCache {
     for (Py_ssize_t i : c.numbers) c.inputs.push_back(NumberArguments::value_of(c.args[i]));
     if (!writer.saw_consumable().empty()) return false;
     watch_.write(c.key);
-    return true;
+    if (watch_.saw_consumable().empty()) return true;
+    warn("it reads " + watch_.saw_consumable() + ", which a call uses up");
+    return false;
   }
 
   py::object run_plainly(const Call& c) const {
@@ -237,6 +241,7 @@ class PythonCache {
     TracedWrites writes(watch_);
     HybridCache::Result out;
     std::string why;
+    bool has_failed = false;
     refusal().clear();
     try {
       std::vector<PyObject*> raw;
@@ -253,11 +258,13 @@ class PythonCache {
     } catch (const Unrepeatable& e) {
       why = e.why;
     } catch (...) {
-      if (refusal().empty() && c.numbers.empty()) {
+      if (is_interrupt() || (refusal().empty() && c.numbers.empty() && Tracer::current()->has_run_calls())) {
         undo(c, writes, put_back);
         throw;
       }
-      if (why.empty()) why = "it fails with numbers that are not known yet";
+      // Eager code fails by itself, after what it has done before; unless calls have run already, which would be made twice.
+      has_failed = refusal().empty();
+      why = "it fails";
     }
     if (!refusal().empty()) why = std::exchange(refusal(), "");  // also when user code has caught the error
     if (why.empty()) return take_states_back(c), out;
@@ -265,11 +272,20 @@ class PythonCache {
     writes.forget_parameters();
     out = {};
     for (Py_ssize_t i : c.numbers) numbers_.give_up(i, c.keyword(i));  // the next trace shows whether they were to blame
-    if (c.numbers.empty()) warn(why);
-    Tracer::current()->refuse(why);
-    return out;
+    if (c.numbers.empty() && !has_failed) warn(why);
+    throw Untraceable(why, has_failed ? Untraceable::Lasts::no : Untraceable::Lasts::yes);
   }
 
+  // In a handler: what was raised is no error (KeyboardInterrupt, SystemExit).
+  static bool is_interrupt() {
+    try {
+      throw;
+    } catch (const py::error_already_set& e) {
+      return !e.matches(PyExc_Exception);
+    } catch (...) {
+      return false;
+    }
+  }
   // A number that is an input is replaced by what stands for it; any other number decides which program serves.
   void put_numbers(const Call& c, const Tensors& traced, size_t first, py::list& arguments) {
     for (Py_ssize_t i = 0; i < c.total(); ++i) numbers_.note(c.args[i], i, c.keyword(i));
@@ -471,6 +487,8 @@ void add_hybrid(py::module_& m) {
       },
       "again() is called where a trace that is under way must draw its first random numbers in the order of eager code, forget() when the "
       "trace is given up.");
+  m.def(
+      "refuse_trace", [](const std::string& why) { throw Untraceable(why); }, "Makes the call that is being traced run as it is.");
   m.def("structure_changed", &note_structure_change);
   m.def("attribute_changed", &note_attribute_change);
   m.def("attribute_written", [](py::handle block, const py::object& name, py::handle value) {

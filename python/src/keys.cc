@@ -227,9 +227,56 @@ bool KeyWriter::add_value_type(PyObject* o) {
     const auto text = py::cast<std::string>(py::bytes((*dumps)(py::handle(o))));
     return tag('P'), bytes(text.data(), text.size()), true;
   }
-  if (PyIter_Check(o) || module == "random" || module.starts_with("numpy.random"))
+  if (add_state_of_builtin(o)) return true;
+  if ((PyIter_Check(o) && module != "_io") || module == "random" || module.starts_with("numpy.random"))
     saw_consumable_ = std::string("an object of type ") + Py_TYPE(o)->tp_name;
   return false;
+}
+
+// Arrays in it stay where they are: they are no inputs.
+void KeyWriter::add_apart(PyObject* o) {
+  Tensors* const inputs = std::exchange(inputs_, nullptr);
+  add_held(o);
+  inputs_ = inputs;
+}
+
+// Objects of built-in types that hold other things without having attributes.
+bool KeyWriter::add_state_of_builtin(PyObject* o) {
+  static const py::object *deque = imported("collections", "deque"), *array = imported("array", "array"),
+                          *local = imported("threading", "local"), *variable = imported("contextvars", "ContextVar"),
+                          *list = imported("builtins", "list");
+  const auto of = [&](const py::object& content) {
+    saw_mutable_ = true;
+    tag('Q');
+    type_of(o);
+    add_apart(content.ptr());
+    return true;
+  };
+  if (is_instance(o, *deque)) return of(py::make_tuple((*list)(py::handle(o)), py::handle(o).attr("maxlen")));
+  if (is_instance(o, *array)) return of(py::make_tuple(py::handle(o).attr("typecode"), py::handle(o).attr("tobytes")()));
+  if (is_instance(o, *local)) return of(py::handle(o).attr("__dict__"));
+  if (is_instance(o, *variable)) return of(py::handle(o).attr("get")(py::none()));
+  PyObject* self = PyCFunction_Check(o) ? PyCFunction_GET_SELF(o) : nullptr;  // the method of a list, for example
+  if (self && !PyModule_Check(self) && !PyType_Check(self)) return of(py::make_tuple(py::handle(self), py::handle(o).attr("__name__")));
+  return false;
+}
+
+void KeyWriter::add_slots(PyObject* o) {
+  PyObject* const bases = Py_TYPE(o)->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+    PyObject *name, *member;
+    for (Py_ssize_t at = 0; PyDict_Next(base->tp_dict, &at, &name, &member);) {
+      if (Py_TYPE(member) != &PyMemberDescr_Type) continue;
+      saw_mutable_ = true;
+      const auto value = py::reinterpret_steal<py::object>(PyObject_GetAttr(o, name));
+      if (value)
+        add(value.ptr());
+      else
+        PyErr_Clear(), tag('-');
+    }
+  }
 }
 
 void KeyWriter::add_attributes(PyObject* o) {
@@ -272,12 +319,17 @@ void KeyWriter::add_object(PyObject* o) {
   if (PyUnicode_Check(o)) return derived('u'), add_text(o);
   tag('o');
   identity(o);
+  if (PyFunction_Check(o))
+    if (PyObject* own = reinterpret_cast<PyFunctionObject*>(o)->func_dict; own && PyDict_GET_SIZE(own) > 0) return add_apart(own);
   if (PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_Check(o) || is_instance(o, *parameter)) return;
   if (is_watching_ && is_block(o)) return;
-  if (Py_TYPE(o)->tp_dictoffset == 0 || ++objects_ > kMaxObjects) return;
-  saw_mutable_ = true;
+  if (++objects_ > kMaxObjects || depth_ > kMaxWatchedDepth) return;
   inputs_ = nullptr;  // arrays in objects stay where they are
-  if (depth_ <= kMaxWatchedDepth) add_attributes(o);
+  add_slots(o);
+  if (Py_TYPE(o)->tp_dictoffset != 0) {
+    saw_mutable_ = true;
+    add_attributes(o);
+  }
   inputs_ = inputs;
 }
 

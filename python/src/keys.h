@@ -34,6 +34,9 @@ class KeyWriter {
   void add_set(PyObject* o);
   bool add_numpy(PyObject* o);
   bool add_value_type(PyObject* o);
+  bool add_state_of_builtin(PyObject* o);
+  void add_slots(PyObject* o);
+  void add_apart(PyObject* o);
   void add_object(PyObject* o);
   void add_attributes(PyObject* o);
 

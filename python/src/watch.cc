@@ -28,6 +28,15 @@ bool holds_only_plain_values(PyObject* dict) {
   return true;
 }
 
+unsigned version_of_class(PyObject* type) {
+  auto* t = reinterpret_cast<PyTypeObject*>(type);
+  if (!(t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) {  // looking something up gives it one
+    static PyObject* const anything = PyUnicode_InternFromString("__call__");
+    _PyType_Lookup(t, anything);
+  }
+  return t->tp_version_tag;
+}
+
 // Code may be reached through anything but numbers, texts and arrays. 0: nothing to follow.
 uint64_t followed_object(PyObject* value) {
   if (!value || value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || is_array(value)) return 0;
@@ -97,6 +106,8 @@ void Watch::collect() {
   has_hooks_ = py::cast<bool>(found[4]);
   why_not_ = py::cast<std::string>(found[5]);
   asks_types_ = py::cast<bool>(found[6]);
+  classes_.clear();
+  for (py::handle type : found[7]) classes_.push_back({py::reinterpret_borrow<py::object>(type), version_of_class(type.ptr())});
   structure_seen_ = now;
   attributes_seen_ = 0;
 }
@@ -118,7 +129,7 @@ void Watch::sort_attributes() {
       writer.add(value.ptr());
     else
       plain += '-';
-    if (!writer.saw_mutable()) continue;
+    if (!writer.saw_mutable() && writer.saw_consumable().empty()) continue;
     plain.resize(before);
     plain += '~';
     mutable_attributes_.push_back({p, 0});
@@ -136,19 +147,28 @@ bool Watch::leads_elsewhere() const {
                      [](const Unseen& u) { return followed_object(u.place.get().ptr()) != u.followed; });
 }
 
+bool Watch::has_changed_classes() const {
+  return std::any_of(classes_.begin(), classes_.end(), [](const Class& c) { return version_of_class(c.type.ptr()) != c.version; });
+}
+
 void Watch::refresh() {
-  if (structure_seen_ != structure_counter || leads_elsewhere()) collect();
+  if (structure_seen_ != structure_counter || leads_elsewhere() || has_changed_classes()) collect();
   if (attributes_seen_ != attribute_counter) sort_attributes();
 }
 
-void Watch::write(const Unseen& u, std::string& key) {
+void Watch::write(const Unseen& u, std::string& key) const {
   const py::object value = u.place.get();
   if (!value) return key += '-', void();
-  if (!PyDict_CheckExact(value.ptr())) return KeyWriter(key).add(value.ptr());
+  const auto add = [&](std::string& to) {
+    KeyWriter writer(to);
+    writer.add(value.ptr());
+    if (saw_consumable_.empty()) saw_consumable_ = writer.saw_consumable();
+  };
+  if (!PyDict_CheckExact(value.ptr())) return add(key);
   const uint64_t version = version_of(value.ptr());
   if (version && version == u.version) return key += u.known, void();
   std::string written;
-  KeyWriter(written).add(value.ptr());
+  add(written);
   u.version = holds_only_plain_values(value.ptr()) ? version : 0;
   key += written;
   u.known = std::move(written);
@@ -159,6 +179,7 @@ void Watch::write_unseen(std::string& key) const {
 }
 void Watch::write(std::string& key) const {
   key.append(reinterpret_cast<const char*>(&variant_), sizeof variant_);
+  saw_consumable_.clear();
   write_unseen(key);
 }
 
@@ -172,6 +193,7 @@ py::list Watch::unseen() const {
 int Watch::traverse(visitproc visit, void* arg) const {
   Py_VISIT(collect_.ptr());
   for (const Place& p : attributes_) Py_VISIT(p.owner.ptr());
+  for (const Class& c : classes_) Py_VISIT(c.type.ptr());
   for (const WatchedState& s : all_states_) Py_VISIT(s.place.owner.ptr());
   for (const auto* places : {&variables_, &mutable_attributes_})
     for (const Unseen& u : *places) Py_VISIT(u.place.owner.ptr());

@@ -23,7 +23,8 @@ struct WatchedState {
 
 class Watch {
  public:
-  // collect() looks through the code: (blocks, attributes, variables, states, has_hooks, why, asks_types). `attributes` are entries of
+  // collect() looks through the code: (blocks, attributes, variables, states, has_hooks, why, asks_types,
+  // classes). `blocks`: with the methods that are called. `attributes` are entries of
   // blocks' dictionaries, which only change together with a counter (Block.__setattr__ bumps it); `variables` may change unseen; `states`
   // are attributes that the code writes, each with whether it reads it too; `has_hooks`: of blocks below, which must run at each call;
   // `why` is empty, or says why the code cannot be repeated by a program; `asks_types`: it calls type(), and sees more than what a number
@@ -39,6 +40,8 @@ class Watch {
   bool has_hooks() const { return has_hooks_; }
   const std::string& why_not() const { return why_not_; }
   bool asks_types() const { return asks_types_; }
+  // Something that a call uses up, met by the last write().
+  const std::string& saw_consumable() const { return saw_consumable_; }
   py::list unseen() const;  // (owner, name) pairs
   int traverse(visitproc visit, void* arg) const;
 
@@ -50,9 +53,10 @@ class Watch {
     mutable uint64_t version = 0;
     mutable std::string known;
   };
-  static void write(const Unseen& u, std::string& key);
+  void write(const Unseen& u, std::string& key) const;
   void collect();
   bool leads_elsewhere() const;  // a variable names another function or block than the one that collect() followed
+  bool has_changed_classes() const;
   void sort_attributes();
 
   py::object collect_;
@@ -64,6 +68,12 @@ class Watch {
   std::vector<int> states_;
   bool has_hooks_ = false, asks_types_ = false;
   std::string why_not_;
+  mutable std::string saw_consumable_;
+  struct Class {
+    py::object type;
+    unsigned version;  // Python gives a class another number when it is changed
+  };
+  std::vector<Class> classes_;
   std::unordered_map<std::string, uint32_t> variants_;  // of all that changes only together with the counter
   uint32_t variant_ = 0;
 };

@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "base/fork.h"
+#include "dispatch/mode.h"
+#include "dispatch/untraceable.h"
 #include "gluino/op.h"
 #include "gluino/random.h"
 
@@ -13,9 +15,8 @@ namespace {
 struct Generators {
   NoForkMutex mutex;
   std::array<RandomStream, Device::kMaxDevices> state;
-  Generators() { reset(0); }
-  void reset(uint64_t seed) {
-    for (int i = 0; i < Device::kMaxDevices; ++i) reset(seed, i);
+  Generators() {
+    for (int i = 0; i < Device::kMaxDevices; ++i) reset(0, i);
   }
   // Devices draw different numbers from one seed; device 0 uses the seed itself.
   void reset(uint64_t seed, int id) { state[id] = {seed ^ (0x9E3779B97F4A7C15 * static_cast<uint64_t>(id)), 0}; }
@@ -27,18 +28,21 @@ Generators& generators() {
 
 }  // namespace
 
-void seed(uint64_t seed, std::optional<Device> device) {
-  Generators& g = generators();
-  const std::lock_guard lock(g.mutex);
-  if (device)
-    g.reset(seed, device->id());
-  else
-    g.reset(seed);
-}
-
 static thread_local ReplayRandom* replay = nullptr;
 ReplayRandom::ReplayRandom(Device device, RandomStream first) : device_(device), next_(first), outer_(replay) { replay = this; }
 ReplayRandom::~ReplayRandom() { replay = outer_; }
+
+void seed(uint64_t seed, std::optional<Device> device) {
+  if (mode().tracing) throw Untraceable("it calls seed(), which a program does not do again");
+  Generators& g = generators();
+  const std::lock_guard lock(g.mutex);
+  for (int id = 0; id < Device::kMaxDevices; ++id) {
+    if (device && device->id() != id) continue;
+    g.reset(seed, id);
+    for (ReplayRandom* r = replay; r; r = r->outer_)
+      if (r->device_.id() == id) r->next_ = g.state[id];  // what was to be drawn again is not asked for any more
+  }
+}
 
 RandomStream peek_random_stream(Device device) {
   if (replay && replay->device_ == device) return replay->next_;

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "gluino/device.h"
 
@@ -50,6 +51,7 @@ class [[nodiscard]] ReplayRandom {
   RandomStream next() const { return next_; }
 
  private:
+  friend void seed(uint64_t seed, std::optional<Device> device);
   friend RandomStream next_random_stream(Device);
   friend RandomStream peek_random_stream(Device);
   friend void advance_random_stream(Device, const RandomStream&);

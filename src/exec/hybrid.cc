@@ -129,12 +129,18 @@ static HybridCache::Result run_untraced(const HybridCache::Function& function, c
   const Device device = current_device();
   HybridCache::Result result;
   RandomStream last;
+  std::exception_ptr error;
   {
     const ReplayRandom random(device, first);
-    result = function(inputs);
+    try {
+      result = function(inputs);
+    } catch (...) {
+      error = std::current_exception();
+    }
     last = random.next();
   }
   advance_random_stream(device, last);
+  if (error) std::rethrow_exception(error);
   return result;
 }
 
@@ -197,7 +203,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   } catch (const Untraceable& e) {
     {
       const std::lock_guard lock(mutex);
-      if (refused.size() < kMaxPrograms) refused.push_back({std::move(signature), e.what()});
+      if (e.is_lasting() && refused.size() < kMaxPrograms) refused.push_back({std::move(signature), e.what()});
     }
     tracing.unlock();
     return run_untraced(function, inputs, first);

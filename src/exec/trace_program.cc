@@ -67,6 +67,7 @@ class ProgramTracer final : public Tracer {
     captured_inputs_[static_cast<int>(known->second)] = concrete;
     return value_of(symbolic_[known->second]);
   }
+  bool has_run_calls() const override { return !memo_.empty(); }
   void refuse(const std::string& why) override { throw Untraceable(why); }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
     if (!known_settings_.insert(setting.get()).second) return;

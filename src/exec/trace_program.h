@@ -3,6 +3,7 @@
 #include <compare>
 #include <functional>
 
+#include "dispatch/untraceable.h"
 #include "exec/captured.h"
 #include "exec/pipeline.h"
 #include "gluino/hybrid.h"
@@ -91,12 +92,6 @@ struct Trace {
   std::vector<Tracer::Initialised> initialised;
   Tensors values;             // of the ending, when reads forced the calls to run
   std::vector<Tensors> memo;  // results of all calls, then
-};
-
-// Raised by a trace that meets what no program can do: the function runs as it is then.
-class Untraceable final : public UserError {
- public:
-  using UserError::UserError;
 };
 
 // Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of

@@ -70,7 +70,8 @@ class Tracer : private TraceWatch {
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
-  virtual void on_use(const Tensor&) {}  // a symbolic tensor is an input of a call
+  virtual bool has_run_calls() const { return false; }  // because a value was read
+  virtual void on_use(const Tensor&) {}                 // a symbolic tensor is an input of a call
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();

@@ -44,7 +44,7 @@ def by_numpy(function, name):
         if _has_gradient(result):  # counts, positions and truths have none
             for given in _arrays([*args, *kwargs.values()]):
                 if _core.is_traced(given):
-                    raise MXNetError(f"mx.np.{name} is computed by NumPy and cannot be part of a hybridized program")
+                    _core.refuse_trace(f"mx.np.{name} is computed by NumPy and cannot be part of a hybridized program")
                 if _core.is_recorded(given):
                     raise MXNetError(f"mx.np.{name} is computed by NumPy and has no gradient; call it outside of autograd.record(), or on "
                                      "x.detach() where none is wanted")
