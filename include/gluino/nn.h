@@ -8,6 +8,7 @@ namespace gluino::nn {
 
 using gluino::Block;
 using gluino::HybridBlock;
+using gluino::HybridBlockOf;
 using gluino::SymbolBlock;
 
 namespace detail {
