@@ -58,8 +58,9 @@ bool is_npi(const std::string& name) {
 // Names that C++ authors see. What starts with an underscore is for files, except contributed operators and those of images, which have
 // a namespace. A name that is spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
 std::set<std::string> public_names(const OpDef& op, bool converted) {
-  // Defined by hand in tensor.h and random.h, or words of C++.
-  static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "and", "or", "not", "xor", "crop"};
+  // Defined by hand in tensor.h, random.h and functions.h, or words of C++.
+  static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "fft",
+                                           "ifft",       "and",       "or",      "not",    "xor",     "crop"};
   std::set<std::string> names;
   std::vector<std::string> all = op.aliases;
   all.push_back(op.name);

@@ -79,8 +79,9 @@ class Block {
   std::string path() const;          // where it stands: "net.hidden"
   std::string parameter_name(const std::string& suffix) const { return prefix() + suffix; }
 
-  ParameterDict collect_params(const std::string& pattern = "") const;  // names with prefixes
-  ParameterDict collect_structural_params() const;                      // "0.weight"
+  // By names with prefixes. A pattern is a regular expression that names begin with: ".*weight".
+  ParameterDict collect_params(const std::string& pattern = "") const;
+  ParameterDict collect_structural_params() const;  // "0.weight"
   void initialize(const init::InitializerPtr& init = nullptr, Device device = current_device(), bool force_reinit = false);
   void initialize(const init::InitializerPtr& init, const std::vector<Device>& devices, bool force_reinit = false);
   void reset_devices(const std::vector<Device>& devices);
@@ -175,6 +176,8 @@ class HybridBlock : public Block {
 
  protected:
   Tensors call(const Tensors& inputs) override { return run(inputs, {}); }
+  // A call of another function of this block than forward(Tensors); see HybridCache::call.
+  HybridCache::Result call_function(const HybridCache::Function& function, const Tensors& inputs, const std::string& structure);
   void check_child(const std::string& name, const Block& child) const override;
 
  private:
@@ -189,6 +192,76 @@ class HybridBlock : public Block {
   std::atomic<bool> active_ = false;
   mutable NoForkMutex cache_mutex_;
   std::shared_ptr<HybridCache> cache_;
+};
+
+// A block whose forward takes and gives what it likes: tensors, numbers, texts, optionals, pairs, tuples, vectors, structs that list their
+// members (detail/structure.h). Numbers, and which optionals are there, are part of the signature of a compiled program.
+//   struct Attend : HybridBlockOf<Attend> {
+//     Tensor forward(const Tensor& query, const Tensor& keys, const std::optional<Tensor>& mask, double temperature);
+//   };
+//   Attend attend;  attend(q, k, std::nullopt, 0.5);
+// In containers and files it is a function of tensors alone: where forward takes tensors, the last ones perhaps optional, and gives one or
+// several. A forward of one to three tensors and nothing else gives one, as HybridBlock's do.
+namespace detail {
+[[noreturn]] void refuse_plain_call(const Block& block, size_t given, size_t least, size_t most, bool is_plain);
+
+template <class Self>
+class PlainForward : public HybridBlock {
+ public:
+  using HybridBlock::HybridBlock;
+  Tensors forward(const Tensors& inputs) override { return plain(inputs, std::type_identity<PlainSignature<decltype(&Self::forward)>>()); }
+
+ private:
+  template <class S>
+  Tensors plain(const Tensors& inputs, std::type_identity<S>) {
+    return [&]<class... A>(std::type_identity<std::tuple<A...>>) -> Tensors {
+      using Result = KeptResult<typename S::Result>;
+      constexpr bool is_plain = ((std::is_same_v<A, Tensor> || std::is_same_v<A, std::optional<Tensor>>)&&...) &&
+                                (std::is_same_v<Result, Tensor> || std::is_same_v<Result, Tensors>);
+      constexpr size_t most = sizeof...(A), least = (size_t{0} + ... + std::is_same_v<A, Tensor>);
+      if (!is_plain || inputs.size() < least || inputs.size() > most) refuse_plain_call(*this, inputs.size(), least, most, is_plain);
+      if constexpr (is_plain) {
+        Tensors padded = inputs;
+        padded.resize(most);
+        size_t at = 0;
+        const auto next = [&]<class T>(std::type_identity<T>) -> T {
+          const Tensor t = padded[at++];
+          return t.defined() ? T(t) : T();
+        };
+        std::tuple<A...> arguments{next(std::type_identity<A>())...};
+        if constexpr (std::is_same_v<Result, Tensor>)
+          return {std::apply([this](A&... a) { return static_cast<Self&>(*this).forward(a...); }, arguments)};
+        else
+          return std::apply([this](A&... a) { return static_cast<Self&>(*this).forward(a...); }, arguments);
+      }
+      return {};
+    }(std::type_identity<typename S::Arguments>());
+  }
+};
+}  // namespace detail
+
+template <class Self>
+class HybridBlockOf : public detail::PlainForward<Self> {
+ public:
+  using detail::PlainForward<Self>::PlainForward;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"
+  void forward() = delete;  // Self has its own: what that one hides is meant to be hidden
+#pragma GCC diagnostic pop
+
+  template <class... A>
+  auto operator()(A&&... given) {
+    using Signature = detail::PlainSignature<decltype(&Self::forward)>;
+    using Arguments = typename Signature::Arguments;
+    using Returned = typename Signature::Result;
+    static_assert(std::is_constructible_v<Arguments, A...>, "a block is called with the arguments of its forward, all of them");
+    auto forward = [this](const auto&... arguments) -> Returned { return static_cast<Self&>(*this).forward(arguments...); };
+    const auto call = [this](const auto& function, const Tensors& inputs, const std::string& structure) {
+      return this->call_function(function, inputs, structure);
+    };
+    return static_cast<std::conditional_t<std::is_void_v<Returned>, void, detail::KeptResult<Returned>>>(
+        detail::call_structured<Returned>(Arguments(std::forward<A>(given)...), forward, call));
+  }
 };
 
 // A block made of a graph: a loaded model runs, trains and hybridizes like any other.

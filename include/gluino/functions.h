@@ -40,4 +40,18 @@ struct Qr {
 };
 Qr qr(const Tensor& x);  // at least as many rows as columns
 
+// Fourier transforms along an axis. Complex numbers are two tensors of real ones; inverses divide by the extent, as NumPy's do.
+struct Complex {
+  Tensor real, imag;
+};
+Complex fft(const Tensor& x, int64_t axis = -1);
+Complex fft(const Complex& x, int64_t axis = -1);
+Complex ifft(const Complex& x, int64_t axis = -1);
+Complex rfft(const Tensor& x, int64_t axis = -1);  // the first extent / 2 + 1 numbers, which say all about a real signal
+// What rfft came from; `extent` is that of the result, which must be told when it is odd.
+Tensor irfft(const Complex& x, int64_t axis = -1, std::optional<int64_t> extent = {});
+Complex fft2(const Tensor& x);  // over the last two axes
+Complex fft2(const Complex& x);
+Complex ifft2(const Complex& x);
+
 }  // namespace gluino

@@ -84,50 +84,58 @@ class HybridCache {
 
 // ---- plain functions
 
+namespace detail {
+// f(arguments...), run by call(function, tensors, structure): as HybridCache runs functions over tensors.
+template <class R, class Arguments, class F, class Call>
+KeptResult<R> call_structured(const Arguments& arguments, F& f, Call&& call) {
+  using Kept = KeptResult<R>;
+  Tensors flat;
+  std::string key;
+  Structure<Arguments>::flatten(arguments, flat, key);
+  const HybridCache::Result result = call(
+      [&](const Tensors& traced) {
+        size_t at = 0;
+        Kept made;
+        if constexpr (std::is_void_v<R>)
+          std::apply(f, Structure<Arguments>::restore(traced, at, arguments));
+        else
+          made = std::apply(f, Structure<Arguments>::restore(traced, at, arguments));
+        HybridCache::Result out;
+        std::string ignored;
+        Structure<Kept>::flatten(made, out.tensors, ignored);
+        at = 0;
+        out.rest = std::make_shared<const Kept>(Structure<Kept>::restore(Tensors(out.tensors.size()), at, made));
+        return out;
+      },
+      flat, key);
+  size_t at = 0;
+  return Structure<Kept>::restore(result.tensors, at, *static_cast<const Kept*>(result.rest.get()));
+}
+}  // namespace detail
+
 template <class F>
 class HybridFunction {
  public:
   using Arguments = typename detail::Signature<F>::Arguments;
-  using Returned = std::decay_t<typename detail::Signature<F>::Result>;
-  using Result = std::conditional_t<std::is_base_of_v<Tensor, Returned>, Tensor, Returned>;  // x[i] is a Tensor too
-  using Kept = std::conditional_t<std::is_void_v<Result>, std::tuple<>, Result>;
+  using Returned = typename detail::Signature<F>::Result;
+  using Result = std::conditional_t<std::is_void_v<Returned>, void, detail::KeptResult<Returned>>;
+  static_assert(detail::takes_values<F, Arguments>,
+                "the function of hybrid() takes a reference that it could change: let it take a value or a const reference");
+  static_assert(detail::have_structure<Arguments> && detail::have_structure<std::tuple<detail::KeptResult<Returned>>>);
 
   HybridFunction(F f, HybridOptions options) : f_(std::move(f)), cache_(std::make_shared<HybridCache>(options)) {}
 
   template <class... A>
   Result operator()(A&&... args) const {
-    const Arguments arguments(std::forward<A>(args)...);
-    Tensors flat;
-    std::string key;
-    detail::Structure<Arguments>::flatten(arguments, flat, key);
-    const HybridCache::Result result = cache_->call(
-        [&](const Tensors& traced) {
-          const Kept made = run(traced, arguments);
-          HybridCache::Result out;
-          std::string ignored;
-          detail::Structure<Kept>::flatten(made, out.tensors, ignored);
-          size_t at = 0;
-          out.rest = std::make_shared<const Kept>(detail::Structure<Kept>::restore(Tensors(out.tensors.size()), at, made));
-          return out;
-        },
-        flat, key);
-    size_t at = 0;
-    if constexpr (!std::is_void_v<Result>)
-      return detail::Structure<Kept>::restore(result.tensors, at, *static_cast<const Kept*>(result.rest.get()));
+    const auto call = [this](const auto& function, const Tensors& inputs, const std::string& structure) {
+      return cache_->call(function, inputs, structure);
+    };
+    return static_cast<Result>(detail::call_structured<Returned>(Arguments(std::forward<A>(args)...), f_, call));
   }
   HybridCache& cache() const { return *cache_; }
   std::string explain(const std::string& html = "") const { return cache_->explain(html); }
 
  private:
-  Kept run(const Tensors& tensors, const Arguments& arguments) const {
-    size_t at = 0;
-    if constexpr (std::is_void_v<Result>) {
-      std::apply(f_, detail::Structure<Arguments>::restore(tensors, at, arguments));
-      return {};
-    } else {
-      return std::apply(f_, detail::Structure<Arguments>::restore(tensors, at, arguments));
-    }
-  }
   mutable F f_;  // a lambda with state is called as it is
   std::shared_ptr<HybridCache> cache_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gluino/io.h"
+#include "gluino/named_options.h"
 #include "gluino/tensor.h"
 
 namespace gluino::init {
@@ -32,11 +33,15 @@ InitializerPtr msra_prelu(Factor factor = Factor::average, double slope = 0.25);
 InitializerPtr orthogonal(double scale = 1.414, Distribution distribution = Distribution::uniform);
 InitializerPtr bilinear();
 InitializerPtr lstm_bias(double forget_bias = 1);
-// The first pattern (a regular expression) found in the name decides.
+// The first pattern (a regular expression) that the name begins with decides.
 InitializerPtr mixed(std::vector<std::pair<std::string, InitializerPtr>> by_pattern);
 // Values from a file's tensors by name, with or without arg:/aux:; the others by `otherwise`, or an error without it.
 InitializerPtr load(NamedTensors values, InitializerPtr otherwise = nullptr);
-// By Gluon's names: "zeros", "ones", "uniform", "normal", "xavier", "orthogonal", "bilinear", "lstmbias", "msraprelu".
+// By Gluon's names: "zeros", "ones", "constant", "uniform", "normal", "xavier", "orthogonal", "bilinear", "lstmbias", "msraprelu"; options by
+// Gluon's names too: create("xavier", {{"rnd_type", "gaussian"}, {"magnitude", 2.0}}).
+InitializerPtr create(const std::string& name, const NamedOptions& options = {});
 InitializerPtr by_name(const std::string& name);
+std::vector<std::string> names();
+std::vector<Option> options_of(const std::string& name);
 
 }  // namespace gluino::init

@@ -1,8 +1,13 @@
 // Losses: hybrid blocks of (prediction, label[, sample_weight]) that give one number per sample. `weight` scales the loss.
 #pragma once
 #include "gluino/block.h"
+#include "gluino/named_options.h"
 
 namespace gluino::loss {
+
+// What becomes of labels that do not fit: an error; or, as in MXNet, which Python follows, labels of another shape are read in the order of
+// their elements, and classes that do not exist are the nearest one.
+enum class LabelRule { strict, mxnet };
 
 // (prediction, label[, sample_weight]) unless said otherwise; sample_weight is broadcast to the loss.
 class Loss : public HybridBlock {
@@ -14,15 +19,20 @@ class Loss : public HybridBlock {
     return forward(Tensors{prediction, label, sample_weight}).at(0);
   }
   Tensors forward(const Tensors& inputs) override;
+  void set_label_rule(LabelRule rule) { label_rule_ = rule; }
 
  protected:
   // The loss of every element; weights and the mean over all axes but the batch follow.
   virtual Tensor elements(const Tensors& inputs) const = 0;
   virtual Tensor finish(const Tensor& weighted) const;
   virtual size_t arity() const { return 2; }
+  Tensor label_like(const Tensor& label, const Tensor& prediction) const;  // of the prediction's shape
+  Tensor label_like(const Tensors& inputs) const { return label_like(inputs[1], inputs[0]); }
   std::optional<double> weight_;
   int batch_axis_;
+  LabelRule label_rule_ = LabelRule::strict;
 };
+using LossPtr = std::shared_ptr<Loss>;
 
 #define GLUINO_LOSS_FIELDS           \
   std::optional<double> weight = {}; \
@@ -172,7 +182,7 @@ struct CTCOptions {
   std::optional<double> weight = {};
 };
 // (prediction, label[, prediction_lengths, label_lengths[, sample_weight]]); the last class is the blank, labels are padded with -1.
-// Lengths are needed both or not at all.
+// A null tensor stands for lengths that are not given.
 class CTCLoss : public Loss {
  public:
   explicit CTCLoss(CTCOptions o = {});
@@ -222,5 +232,10 @@ class PoissonNLLLoss : public Loss {
   PoissonNLLOptions options_;
 };
 #undef GLUINO_LOSS_FIELDS
+
+// create("HuberLoss", {{"rho", 0.5}}): names as above, options as in the structs.
+LossPtr create(const std::string& name, const NamedOptions& options = {});
+std::vector<std::string> names();
+std::vector<Option> options_of(const std::string& name);
 
 }  // namespace gluino::loss

@@ -50,4 +50,21 @@ struct CosineOptions {
 LRSchedulerPtr cosine(int64_t max_update, CosineOptions options = {});
 #undef GLUINO_SCHEDULE_FIELDS
 
+// What these are made of, for schedules that remember their place, as Python's do.
+struct WarmUp {
+  double begin_lr = 0, end_lr = 0.01;
+  int64_t steps = 0;
+  std::string mode = "linear";
+};
+double warm_up(const WarmUp& w, int64_t num_update);  // before its end
+struct Place {
+  double lr;      // until
+  int64_t count;  // updates, or steps of a list
+};
+Place after_factors(Place from, int64_t num_update, int64_t step, double factor, double stop_factor_lr);
+Place after_steps(Place from, int64_t num_update, const std::vector<int64_t>& steps, double factor);
+// From base_lr to final_lr, of which the share `done` is behind: along (1 - done)^pwr, or half a cosine.
+double poly_descent(double base_lr, double final_lr, double done, double pwr);
+double cosine_descent(double base_lr, double final_lr, double done);
+
 }  // namespace gluino::lr_scheduler

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gluino/named_options.h"
 #include "gluino/tensor.h"
 
 namespace gluino::metric {
@@ -24,6 +25,9 @@ class Metric {
   virtual std::shared_ptr<Metric> fresh() const = 0;  // another of the same kind that has seen nothing
   virtual std::vector<std::pair<std::string, double>> get() const { return {{name_, value()}}; }
   const std::string& name() const { return name_; }
+  // value() is their ratio, or a function of it
+  double sum() const { return sum_; }
+  double count() const { return count_; }
 
  protected:
   void add(double sum, double count) {
@@ -68,15 +72,15 @@ class TopKAccuracy : public Metric {
 // Counts of a classifier of two classes: predictions are (batch, 2) or probabilities of class 1.
 class BinaryMetric : public Metric {
  public:
-  BinaryMetric(std::string name, std::string average);  // "macro": the mean over batches; "micro": of all samples at once
+  BinaryMetric(std::string name, const std::string& average);  // "macro": the mean over batches; "micro": of all samples at once
   void update(const Tensor& label, const Tensor& prediction) override;
   void reset() override;
   double value() const override;
 
- protected:
   struct Counts {
     double true_positive = 0, false_positive = 0, true_negative = 0, false_negative = 0;
   };
+  Counts count_batch(const Tensor& label, const Tensor& prediction) const;
   virtual double score(const Counts& c) const = 0;
 
  private:
@@ -86,41 +90,58 @@ class BinaryMetric : public Metric {
 class F1 : public BinaryMetric {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit F1(std::string average = "macro", std::string name = "f1") : BinaryMetric(std::move(name), std::move(average)) {}
+  explicit F1(const std::string& average = "macro", std::string name = "f1") : BinaryMetric(std::move(name), average) {}
 
- protected:
   double score(const Counts& c) const override;
 };
 class MCC : public BinaryMetric {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MCC(std::string average = "macro", std::string name = "mcc") : BinaryMetric(std::move(name), std::move(average)) {}
+  explicit MCC(const std::string& average = "macro", std::string name = "mcc") : BinaryMetric(std::move(name), average) {}
 
- protected:
   double score(const Counts& c) const override;
 };
 
-// Errors of a regression, averaged over all elements seen.
-class MAE : public Metric {
+// Errors of a regression. "macro": the mean over batches of a batch's error; "micro": the error of all elements at once.
+class RegressionMetric : public Metric {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MAE(std::string name = "mae") : Metric(std::move(name)) {}
+  RegressionMetric(std::string name, const std::string& average);
   void update(const Tensor& label, const Tensor& prediction) override;
+  double value() const override { return micro_ ? of_mean(Metric::value()) : Metric::value(); }
+
+ protected:
+  virtual double of_element(double difference) const = 0;
+  virtual double of_mean(double mean) const { return mean; }
+
+ private:
+  bool micro_;
 };
-class MSE : public Metric {
+class MAE : public RegressionMetric {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MSE(std::string name = "mse") : Metric(std::move(name)) {}
-  void update(const Tensor& label, const Tensor& prediction) override;
+  explicit MAE(const std::string& average = "macro", std::string name = "mae") : RegressionMetric(std::move(name), average) {}
+
+ protected:
+  double of_element(double difference) const override;
+};
+class MSE : public RegressionMetric {
+ public:
+  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
+  explicit MSE(const std::string& average = "macro", std::string name = "mse") : RegressionMetric(std::move(name), average) {}
+
+ protected:
+  double of_element(double difference) const override { return difference * difference; }
 };
 class RMSE : public MSE {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit RMSE(std::string name = "rmse") : MSE(std::move(name)) {}
-  double value() const override;
+  explicit RMSE(const std::string& average = "macro", std::string name = "rmse") : MSE(average, std::move(name)) {}
+
+ protected:
+  double of_mean(double mean) const override;
 };
 
-// -log of the probability given to the label, per sample. Predictions are probabilities along the last axis.
+// -log(the probability given to the label + eps), per sample. Predictions are probabilities along the last axis.
 class CrossEntropy : public Metric {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
@@ -128,29 +149,43 @@ class CrossEntropy : public Metric {
       : Metric(std::move(name)), eps_(eps), ignore_label_(ignore_label) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 
- private:
+ protected:
+  virtual double of_probability(double p) const;
   double eps_;
+
+ private:
   std::optional<int64_t> ignore_label_;
 };
+// exp of the mean of -log(probability), probabilities being at least 1e-10.
 class Perplexity : public CrossEntropy {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit Perplexity(std::optional<int64_t> ignore_label = {}, const std::string& name = "perplexity")
       : CrossEntropy(1e-10, name, ignore_label) {}
   double value() const override;
+
+ protected:
+  double of_probability(double p) const override;
 };
 
-// Pearson's correlation of all labels and predictions seen.
+// Pearson's correlation of labels and predictions. "macro": the mean of the batches' correlations; "micro": of all that was seen.
 class PearsonCorrelation : public Metric {
  public:
   std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit PearsonCorrelation(std::string name = "pearsonr") : Metric(std::move(name)) {}
+  explicit PearsonCorrelation(const std::string& average = "macro", std::string name = "pearsonr");
   void update(const Tensor& label, const Tensor& prediction) override;
   void reset() override;
   double value() const override;
 
  private:
-  double x_ = 0, y_ = 0, xx_ = 0, yy_ = 0, xy_ = 0;
+  // Means and sums of products of differences from them, which do not lose digits where means are large (Chan et al., 1979).
+  struct Moments {
+    double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+    void add(const Moments& other);
+    double correlation() const;
+  };
+  bool micro_;
+  Moments all_;
 };
 
 // The mean of a loss: update({}, losses).
@@ -188,7 +223,9 @@ class CompositeMetric : public Metric {
 };
 
 // By name: "accuracy" ("acc"), "top_k_accuracy", "f1", "mcc", "mae", "mse", "rmse", "cross-entropy" ("ce"), "perplexity", "pearsonr",
-// "loss".
-MetricPtr create(const std::string& name);
+// "loss"; options by the names of the constructors' arguments.
+MetricPtr create(const std::string& name, const NamedOptions& options = {});
+std::vector<std::string> names();
+std::vector<Option> options_of(const std::string& name);
 
 }  // namespace gluino::metric

@@ -8,6 +8,7 @@ namespace gluino::nn {
 
 using gluino::Block;
 using gluino::HybridBlock;
+using gluino::HybridBlockOf;
 using gluino::SymbolBlock;
 
 namespace detail {
@@ -124,7 +125,7 @@ class Dense : public HybridBlock {
 
 class Activation : public HybridBlock {
  public:
-  explicit Activation(std::string function) : function_(std::move(function)) {}
+  explicit Activation(std::string function);
   using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string hint() const override { return function_; }
@@ -184,7 +185,7 @@ class SiLU : public Swish {};
 
 class Dropout : public HybridBlock {
  public:
-  explicit Dropout(double rate, Shape axes = {}) : rate_(rate), axes_(std::move(axes)) {}
+  explicit Dropout(double rate, Shape axes = {});
   using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
@@ -432,7 +433,7 @@ class ReflectionPad2D : public HybridBlock {
 // Moves channels into space: (N, C * f^axes, ...) becomes (N, C, f * extent, ...).
 class PixelShuffle : public HybridBlock {
  public:
-  PixelShuffle(int axes, const Extents& factor) : factors_(factor.expand(axes)) {}
+  PixelShuffle(int axes, const Extents& factor);
   using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return factors_.str(); }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gluino/attrs.h"
 #include "gluino/lr_scheduler.h"
+#include "gluino/named_options.h"
 #include "gluino/tensor.h"
 
 namespace gluino::optimizer {
@@ -75,7 +75,7 @@ struct AdaGradOptions {
   GLUINO_OPTIMIZER_FIELDS
 };
 struct AdaDeltaOptions {
-  double learning_rate = 0.01, rho = 0.9, epsilon = 1e-5;
+  double learning_rate = 1, rho = 0.9, epsilon = 1e-5;
   GLUINO_OPTIMIZER_FIELDS
 };
 struct RMSPropOptions {
@@ -143,8 +143,9 @@ OptimizerPtr dcasgd(DCASGDOptions options = {});
 OptimizerPtr sgld(SGLDOptions options = {});
 
 // create("adam", {{"learning_rate", 0.001}}): names as above, options as in the structs.
-using NamedOptions = std::vector<std::pair<std::string, AttrValue>>;
+using gluino::NamedOptions;
 OptimizerPtr create(const std::string& name, const NamedOptions& options = {});
 std::vector<std::string> names();  // of all optimizers
+std::vector<Option> options_of(const std::string& name);
 
 }  // namespace gluino::optimizer

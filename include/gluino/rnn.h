@@ -90,8 +90,7 @@ class GatedCell : public RecurrentCell {
 };
 class RNNCell : public GatedCell {
  public:
-  explicit RNNCell(int64_t hidden_size, CellOptions options = {}, std::string activation = "tanh")
-      : GatedCell(1, hidden_size, std::move(options)), activation_(std::move(activation)) {}
+  explicit RNNCell(int64_t hidden_size, CellOptions options = {}, std::string activation = "tanh");
   using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return {hidden_size_}; }

@@ -1,10 +1,10 @@
-"""Initialisers: how parameters get their first values."""
+"""Initialisers: how parameters get their first values. What each fills an array with is defined once, in the library
+(src/gluon/block/init.cc): here stand MXNet's signatures."""
 import json
 import logging
-import math
 import re
 
-import numpy as _np
+from . import _core
 
 __all__ = ["InitDesc", "Initializer", "Load", "Mixed", "Zero", "One", "Constant", "Uniform", "Normal", "Orthogonal", "Xavier", "MSRAPrelu",
            "Bilinear", "LSTMBias", "FusedRNN", "register", "create"]
@@ -104,21 +104,6 @@ class Initializer:
                          "\"gamma\" (1.0), and \"beta\" (0.0). Please use mx.sym.Variable(init=mx.init.*) to set initialization pattern")
 
 
-def _draw(arr, draw):
-    """Values from the engine's generator, in the array's own dtype."""
-    arr[:] = draw(arr.shape).astype(arr.dtype)
-
-
-def _uniform(low, high, shape):
-    from .ndarray import random
-    return random.uniform(low, high, shape=shape)
-
-
-def _normal(scale, shape):
-    from .ndarray import random
-    return random.normal(0, scale, shape=shape)
-
-
 @register
 class Zero(Initializer):
     """Zeros."""
@@ -159,7 +144,7 @@ class Uniform(Initializer):
         self.scale = scale
 
     def _init_weight(self, name, arr):
-        _draw(arr, lambda shape: _uniform(-self.scale, self.scale, shape))
+        _core.fill("uniform", {"scale": self.scale}, name, arr)
 
 
 @register
@@ -171,7 +156,7 @@ class Normal(Initializer):
         self.sigma = sigma
 
     def _init_weight(self, name, arr):
-        _draw(arr, lambda shape: _normal(self.sigma, shape))
+        _core.fill("normal", {"sigma": self.sigma}, name, arr)
 
 
 @register
@@ -183,10 +168,7 @@ class Orthogonal(Initializer):
         self.scale, self.rand_type = scale, rand_type
 
     def _init_weight(self, name, arr):
-        rows, columns = arr.shape[0], int(_np.prod(arr.shape[1:]))
-        start = (_uniform(-1, 1, (rows, columns)) if self.rand_type == "uniform" else _normal(1.0, (rows, columns))).asnumpy()
-        u, _, v = _np.linalg.svd(start, full_matrices=False)
-        arr[:] = (self.scale * (u if u.shape == (rows, columns) else v)).reshape(arr.shape).astype("float32")
+        _core.fill("orthogonal", {"scale": self.scale, "rand_type": self.rand_type}, name, arr)
 
 
 @register
@@ -198,21 +180,13 @@ class Xavier(Initializer):
         self.rnd_type, self.factor_type, self.magnitude = rnd_type, factor_type, float(magnitude)
 
     def _init_weight(self, name, arr):
-        shape = arr.shape
-        if len(shape) < 2:
+        if len(arr.shape) < 2:
             raise ValueError(f"Xavier initializer cannot be applied to vector {name}. It requires at least 2D.")
-        area = _np.prod(shape[2:]) if len(shape) > 2 else 1.0
-        fan_in, fan_out = shape[1] * area, shape[0] * area
         if self.factor_type not in ("avg", "in", "out"):
             raise ValueError("Incorrect factor type")
-        factor = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}[self.factor_type]
-        scale = math.sqrt(self.magnitude / factor)
-        if self.rnd_type == "uniform":
-            _draw(arr, lambda shape: _uniform(-scale, scale, shape))
-        elif self.rnd_type == "gaussian":
-            _draw(arr, lambda shape: _normal(scale, shape))
-        else:
+        if self.rnd_type not in ("uniform", "gaussian"):
             raise ValueError("Unknown random type")
+        _core.fill("xavier", {"rnd_type": self.rnd_type, "factor_type": self.factor_type, "magnitude": self.magnitude}, name, arr)
 
 
 @register
@@ -229,11 +203,7 @@ class Bilinear(Initializer):
     """The weights that make a deconvolution an upsampling."""
 
     def _init_weight(self, name, arr):
-        height, width = arr.shape[-2:]
-        f = math.ceil(width / 2.0)
-        c = (2 * f - 1 - f % 2) / (2.0 * f)
-        along = lambda n: 1 - _np.abs(_np.arange(n) / f - c)  # noqa: E731
-        arr[:] = _np.broadcast_to(_np.outer(along(height), along(width)), arr.shape).astype("float32")
+        _core.fill("bilinear", {}, name, arr)
 
 
 @register
@@ -245,10 +215,7 @@ class LSTMBias(Initializer):
         self.forget_bias = forget_bias
 
     def _init_weight(self, name, arr):
-        hidden = arr.shape[0] // 4
-        values = _np.zeros(arr.shape, "float32")
-        values[hidden:2 * hidden] = self.forget_bias
-        arr[:] = values
+        _core.fill("lstmbias", {"forget_bias": self.forget_bias}, name, arr)
 
     _init_bias = _init_weight
 

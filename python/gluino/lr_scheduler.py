@@ -1,5 +1,6 @@
-"""Learning rates that change with the number of updates."""
-import math
+"""Learning rates that change with the number of updates. Their formulas are the library's (src/gluon/optimizers/lr_scheduler.cc); these classes
+remember their place, as MXNet's do: base_lr is the rate of now, and may be set."""
+from . import _core
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler", "CosineScheduler"]
 
@@ -19,9 +20,7 @@ class LRScheduler:
 
     def get_warmup_lr(self, num_update):
         """The rate before the warm-up ends."""
-        if self.warmup_mode == "constant":
-            return self.warmup_begin_lr
-        return self.warmup_begin_lr + (self.warmup_final_lr - self.warmup_begin_lr) * num_update / self.warmup_steps
+        return _core.lr_warm_up(self.warmup_begin_lr, self.warmup_final_lr, self.warmup_steps, self.warmup_mode, num_update)
 
     def __call__(self, num_update):
         raise NotImplementedError("__call__ method must be overridden.")
@@ -41,9 +40,7 @@ class FactorScheduler(LRScheduler):
     def __call__(self, num_update):
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        while num_update > self.count + self.step:
-            self.count += self.step
-            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+        self.base_lr, self.count = _core.lr_after_factors(self.base_lr, self.count, num_update, self.step, self.factor, self.stop_factor_lr)
         return self.base_lr
 
 
@@ -65,15 +62,13 @@ class MultiFactorScheduler(LRScheduler):
     def __call__(self, num_update):
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
-            self.count = self.step[self.cur_step_ind]
-            self.cur_step_ind += 1
-            self.base_lr *= self.factor
+        self.base_lr, self.cur_step_ind = _core.lr_after_steps(self.base_lr, self.cur_step_ind, num_update, self.step, self.factor)
+        self.count = self.step[self.cur_step_ind - 1] if self.cur_step_ind else 0
         return self.base_lr
 
 
 class _Descent(LRScheduler):
-    """From base_lr to final_lr in max_update updates, along a curve from 1 to 0."""
+    """From base_lr to final_lr in max_update updates."""
 
     def __init__(self, max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
@@ -87,7 +82,7 @@ class _Descent(LRScheduler):
             return self.get_warmup_lr(num_update)
         if num_update <= self.max_update:
             done = (num_update - self.warmup_steps) / self.max_steps
-            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self._curve(done)
+            self.base_lr = self._descended(done)
         return self.base_lr
 
 
@@ -98,8 +93,8 @@ class PolyScheduler(_Descent):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.power = pwr
 
-    def _curve(self, done):
-        return (1 - done) ** self.power
+    def _descended(self, done):
+        return _core.lr_poly_descent(self.base_lr_orig, self.final_lr, done, self.power)
 
 
 class CosineScheduler(_Descent):
@@ -108,5 +103,5 @@ class CosineScheduler(_Descent):
     def __init__(self, max_update, base_lr=0.01, final_lr=0, warmup_steps=0, warmup_begin_lr=0, warmup_mode="linear"):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
-    def _curve(self, done):
-        return (1 + math.cos(math.pi * done)) / 2
+    def _descended(self, done):
+        return _core.lr_cosine_descent(self.base_lr_orig, self.final_lr, done)

@@ -1,9 +1,10 @@
-"""Metrics: sums over batches."""
+"""Metrics: sums over batches. What a batch counts is defined once, in the library (src/gluon/training/metrics.cc); these classes add it up, since
+the last reset and since the last reset_local."""
 import math
 
 import numpy as _np
 
-from . import ndarray, registry  # noqa: F401 (other libraries read mx.metric.ndarray)
+from . import _core, ndarray, registry  # noqa: F401 (other libraries read mx.metric.ndarray)
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "Accuracy", "TopKAccuracy", "F1", "MCC", "Perplexity", "MAE", "MSE", "RMSE", "CrossEntropy",
            "NegativeLogLikelihood", "PearsonCorrelation", "PCC", "Loss", "Torch", "Caffe", "CustomMetric", "np", "create", "register", "check_label_shapes"]
@@ -34,6 +35,10 @@ def check_label_shapes(labels, preds, wrap=False, shape=False):
     if a != b:
         raise ValueError(f"Shape of labels {a} does not match shape of predictions {b}")
     return labels, preds
+
+
+def _array(x):
+    return x if isinstance(x, ndarray.NDArray) else _np.asarray(x)
 
 
 def _numpy(x):
@@ -68,7 +73,7 @@ class EvalMetric:
     def update(self, labels, preds):
         """Takes in a batch."""
         for label, pred in zip(*check_label_shapes(labels, preds, True)):
-            self.update_one(_numpy(label), _numpy(pred))
+            self.update_one(_array(label), _array(pred))
 
     def update_dict(self, label, pred):
         """The same by names."""
@@ -98,6 +103,11 @@ class EvalMetric:
         """[(name, value since the last reset)]."""
         names, values = self.get_global()
         return list(zip(names, values)) if isinstance(names, list) else [(names, values)]
+
+    def _add_counts(self, name, label, pred, **options):
+        """Adds what the library's metric of this name counts in a batch."""
+        total, count = _core.metric_counts(name, options, label, pred)
+        self._add(total, int(count))
 
     def _add(self, total, count):
         self.sum_metric += float(total)
@@ -170,11 +180,7 @@ class Accuracy(EvalMetric):
         self.axis = axis
 
     def update_one(self, label, pred):
-        if pred.shape != label.shape:
-            pred = pred.argmax(axis=self.axis)
-        label, pred = label.astype("int64").ravel(), pred.astype("int64").ravel()
-        check_label_shapes(label, pred, shape=True)
-        self._add((label == pred).sum(), len(pred))
+        self._add_counts("accuracy", label, pred, axis=self.axis)
 
 
 @register
@@ -193,8 +199,7 @@ class TopKAccuracy(EvalMetric):
         return {**super().get_config(), "name": self._plain_name}
 
     def update_one(self, label, pred):
-        best = _np.argpartition(pred.astype("float32"), -min(self.top_k, pred.shape[-1]))[..., -self.top_k:]
-        self._add((best == label.astype("int64").reshape(-1, 1)).any(axis=-1).sum(), len(label.ravel()))
+        self._add_counts("top_k_accuracy", label, pred, top_k=self.top_k)
 
 
 class _Binary(EvalMetric):
@@ -213,10 +218,9 @@ class _Binary(EvalMetric):
         self._counts = _np.zeros(4)
 
     def update_one(self, label, pred):
-        label, guess = label.astype("int32").ravel(), pred.argmax(axis=1).ravel()
-        if len(_np.unique(label)) > 2:
+        if len(_np.unique(_numpy(label).astype("int32"))) > 2:
             raise ValueError(f"{type(self).__name__} currently only supports binary classification.")
-        now = _np.array([((guess == g) & (label == l)).sum() for g, l in ((1, 1), (1, 0), (0, 1), (0, 0))], dtype=float)
+        now = _np.array(_core.binary_counts(label, pred))
         if self.average == "macro":
             self._add(self._score(now), 1)
         else:
@@ -225,32 +229,28 @@ class _Binary(EvalMetric):
             self.sum_metric, self.num_inst = self._score(self._counts) * self._counts.sum(), int(self._counts.sum())
             self.global_sum_metric, self.global_num_inst = self._score(self._global_counts) * self._global_counts.sum(), int(self._global_counts.sum())
 
+    def _score(self, counts):
+        return _core.binary_score(self._definition, *counts)
+
 
 @register
 class F1(_Binary):
     """The harmonic mean of precision and recall."""
 
+    _definition = "f1"
+
     def __init__(self, name="f1", output_names=None, label_names=None, average="macro"):
         super().__init__(name, output_names, label_names, average)
-
-    @staticmethod
-    def _score(counts):
-        tp, fp, fn, _ = counts
-        return 2 * tp / (2 * tp + fp + fn) if tp else 0.0
 
 
 @register
 class MCC(_Binary):
     """Matthews' correlation."""
 
+    _definition = "mcc"
+
     def __init__(self, name="mcc", output_names=None, label_names=None, average="macro"):
         super().__init__(name, output_names, label_names, average)
-
-    @staticmethod
-    def _score(counts):
-        tp, fp, fn, tn = counts
-        terms = [t for t in (tp + fp, tp + fn, tn + fp, tn + fn) if t]
-        return (tp * tn - fp * fn) / math.sqrt(math.prod(terms)) if terms else 0.0
 
 
 @register
@@ -262,10 +262,7 @@ class Perplexity(EvalMetric):
         self.ignore_label, self.axis = ignore_label, axis
 
     def update_one(self, label, pred):
-        label = label.astype("int64").ravel()
-        probs = pred.reshape(-1, pred.shape[-1])[_np.arange(len(label)), label]
-        keep = _np.ones(len(label), bool) if self.ignore_label is None else label != self.ignore_label
-        self._add(-_np.log(_np.maximum(1e-10, probs[keep])).sum(), int(keep.sum()))
+        self._add_counts("perplexity", label, pred, ignore_label=self.ignore_label)
 
     def _value(self, total, count):
         return math.exp(total / count)
@@ -278,24 +275,40 @@ class _Difference(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def update_one(self, label, pred):
-        label, pred = (x.reshape(len(x), 1) if x.ndim == 1 else x for x in (label, pred))
-        self._add(self._of(label - pred), 1)
+        label, pred = (x.reshape((len(x), 1)) if x.ndim == 1 else x for x in (label, pred))
+        if label.shape != pred.shape:
+            label, pred = _np.broadcast_arrays(_numpy(label), _numpy(pred))
+        self._add_counts(self._definition, label, pred)
 
 
-def _difference(name, function, doc):
-    class Metric(_Difference):
-        def __init__(self, name=name.lower(), output_names=None, label_names=None):
-            super().__init__(name, output_names, label_names)
+@register
+class MAE(_Difference):
+    """The mean absolute error."""
 
-        _of = staticmethod(function)
-    Metric.__name__ = Metric.__qualname__ = name
-    Metric.__doc__ = doc
-    return register(Metric)
+    _definition = "mae"
+
+    def __init__(self, name="mae", output_names=None, label_names=None):
+        super().__init__(name, output_names, label_names)
 
 
-MAE = _difference("MAE", lambda d: _np.abs(d).mean(), "The mean absolute error.")
-MSE = _difference("MSE", lambda d: (d**2).mean(), "The mean squared error.")
-RMSE = _difference("RMSE", lambda d: _np.sqrt((d**2).mean()), "The root of the mean squared error.")
+@register
+class MSE(_Difference):
+    """The mean squared error."""
+
+    _definition = "mse"
+
+    def __init__(self, name="mse", output_names=None, label_names=None):
+        super().__init__(name, output_names, label_names)
+
+
+@register
+class RMSE(_Difference):
+    """The root of the mean squared error."""
+
+    _definition = "rmse"
+
+    def __init__(self, name="rmse", output_names=None, label_names=None):
+        super().__init__(name, output_names, label_names)
 
 
 @register
@@ -308,10 +321,9 @@ class CrossEntropy(EvalMetric):
         self.eps = eps
 
     def update_one(self, label, pred):
-        label = label.astype("int64").ravel()
-        if len(label) != len(pred):
-            raise AssertionError(f"{len(label)} labels for {len(pred)} predictions")
-        self._add(-_np.log(pred[_np.arange(len(label)), label] + self.eps).sum(), len(label))
+        if label.size != len(pred):
+            raise AssertionError(f"{label.size} labels for {len(pred)} predictions")
+        self._add_counts("cross-entropy", label, pred, eps=self.eps)
 
 
 @register
@@ -358,10 +370,10 @@ class PearsonCorrelation(EvalMetric):
 
     def update_one(self, label, pred):
         check_label_shapes(label, pred, shape=True)
-        label, pred = label.ravel().astype("float64"), pred.ravel().astype("float64")
         if self.average == "macro":
-            self._add(_np.corrcoef(pred, label)[0, 1], 1)
+            self._add_counts("pearsonr", label, pred)
             return
+        label, pred = (_numpy(x).ravel().astype("float64") for x in (label, pred))
         self.update_cov(label, pred)
         self._label_sums, self._pred_sums = self.update_variance(label, *self._label_sums), self.update_variance(pred, *self._pred_sums)
         self.num_inst = self.global_num_inst = self._label_sums[0]
@@ -390,7 +402,7 @@ class PCC(EvalMetric):
         self.num_inst, self._matrix = 0, _np.zeros((2, 2))
 
     def update_one(self, label, pred):
-        label, guess = label.astype(int).ravel(), pred.argmax(axis=1).ravel()
+        label, guess = _numpy(label).astype(int).ravel(), _numpy(pred).argmax(axis=1).ravel()
         size = max(label.max() + 1, guess.max() + 1)
         self._matrix, self._global_matrix = (self._counted(matrix, size, guess, label) for matrix in (self._matrix, self._global_matrix))
         self.num_inst, self.global_num_inst = int(self._matrix.sum()), int(self._global_matrix.sum())
@@ -427,7 +439,7 @@ class Loss(EvalMetric):
 
     def update(self, _, preds):
         for pred in preds if isinstance(preds, (list, tuple)) else [preds]:
-            self._add(_numpy(pred).sum(), pred.size)
+            self._add_counts("loss", None, _array(pred))
 
 
 @register

@@ -17,6 +17,8 @@ static void register_package(py::handle nd, py::handle np_array, py::handle symb
 void add_onnx(py::module_& m);
 void add_distributed(py::module_& m);
 void add_numpy_mode(py::module_& m);
+void add_optimizers(py::module_& m);
+void add_named(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
   py::register_exception_translator([](std::exception_ptr p) {
@@ -36,6 +38,8 @@ PYBIND11_MODULE(_core, m) {
   add_onnx(m);
   add_distributed(m);
   add_numpy_mode(m);
+  add_optimizers(m);
+  add_named(m);
   m.def("register_package", &register_package);
   m.def("run_command_line", [](const std::string& self, const std::vector<std::string>& arguments) {
     const ReleaseLock release;

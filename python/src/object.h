@@ -116,6 +116,26 @@ void add_io(py::module_& m);
 PyNumberMethods* number_methods();
 PyObject* compare(PyObject* a, PyObject* b, int op);
 
+// ---- what mx.profiler asked for (operator.cc): under the interpreter's lock
+struct Timed {
+  std::string name;    // of an operator, or of what is made of several
+  int64_t begin, end;  // nanoseconds of the steady clock
+};
+class ProfileScope {
+ public:
+  explicit ProfileScope(std::string_view name);
+  ~ProfileScope();
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  std::string_view name_;
+  int64_t begin_;
+};
+int64_t clock_now();
+bool is_profiling();
+void add_to_profile(std::vector<Timed> calls);
+
 // One call of an operator on tensors (operator.cc).
 PyObject* call_operator(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, Flavour flavour);
 

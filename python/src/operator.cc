@@ -155,26 +155,8 @@ PyObject* compose(const Given& g, Flavour flavour) {
   return wrap_call(sym::apply(op.name, inputs, attrs, call_name(g.name, g.self), named), flavour);
 }
 
-// What mx.profiler asked for: operator, start and end in nanoseconds of the steady clock.
-struct Timed {
-  const OpDef* op;
-  int64_t begin, end;
-};
 bool profiling = false;  // guarded by the interpreter's lock, like the list
 std::vector<Timed> timed;
-
-class ProfileScope {
- public:
-  explicit ProfileScope(const OpDef& op) : op_(profiling ? &op : nullptr), begin_(op_ ? now() : 0) {}
-  ~ProfileScope() {
-    if (op_) timed.push_back({op_, begin_, now()});
-  }
-
- private:
-  static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  const OpDef* op_;
-  int64_t begin_;
-};
 
 // ---- tensors
 
@@ -193,7 +175,7 @@ Tensors output_targets(PyObject* out) {
 
 // Writes results into existing arrays; directly where the operator may work in place.
 PyObject* call_into(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, PyObject* out) {
-  const ProfileScope profile(op);
+  const ProfileScope profile(op.name);
   Tensors targets = output_targets(out);
   const bool direct = targets.size() == 1 && !mode().recording && !is_tracing() &&
                       std::any_of(op.inplace.begin(), op.inplace.end(),
@@ -362,8 +344,18 @@ py::dict describe(const std::string& op_name) {
 
 }  // namespace
 
+ProfileScope::ProfileScope(std::string_view name) : name_(profiling ? name : std::string_view()), begin_(profiling ? clock_now() : 0) {}
+ProfileScope::~ProfileScope() {
+  if (begin_) timed.push_back({std::string(name_), begin_, clock_now()});
+}
+int64_t clock_now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+bool is_profiling() { return profiling; }
+void add_to_profile(std::vector<Timed> calls) {
+  for (Timed& t : calls) timed.push_back(std::move(t));
+}
+
 PyObject* call_operator(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, Flavour flavour) {
-  const ProfileScope profile(op);
+  const ProfileScope profile(op.name);
   const int visible = op.num_visible_outputs(attrs);
   if (visible == 1) {
     Tensor result;
@@ -400,7 +392,7 @@ void add_operators(py::module_& m) {
   m.def("set_profiling", [](bool on) { profiling = on; });
   m.def("take_profile", [] {
     py::list events;
-    for (const Timed& t : std::exchange(timed, {})) events.append(py::make_tuple(t.op->name, t.begin, t.end));
+    for (const Timed& t : std::exchange(timed, {})) events.append(py::make_tuple(t.name, t.begin, t.end));
     return events;
   });
 }

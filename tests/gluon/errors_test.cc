@@ -12,8 +12,7 @@ TEST(LayerErrors, Sizes) {
   GLUINO_EXPECT_ERROR(UserError, "kernel_size is (3, 3, 3), but one number or 2 are needed", nn::Conv2D(4, {3, 3, 3}));
   GLUINO_EXPECT_ERROR(UserError, "at least 1 is needed", nn::Embedding(0, 4));
   GLUINO_EXPECT_ERROR(UserError, "cannot be shared by 2 heads evenly", nn::MultiHeadAttention(5, 2));
-  nn::MaxPool2D pool({2, 2, 2});
-  GLUINO_EXPECT_ERROR(UserError, "pool_size is (2, 2, 2)", pool(ones({1, 1, 4, 4})));
+  GLUINO_EXPECT_ERROR(UserError, "pool_size is (2, 2, 2)", nn::MaxPool2D({2, 2, 2}));
   nn::Conv2D conv(2, 3);
   conv.initialize();
   GLUINO_EXPECT_ERROR(ShapeError, "4 axes are needed: batch, channels and 2 spatial", conv(ones({3, 4, 4})));

@@ -38,20 +38,28 @@ TEST(Metrics, F1AndMCC) {
   GLUINO_EXPECT_ERROR(UserError, "the two classes are 0 and 1", f.update(tensor({2}), tensor({0.5})));
 }
 
-TEST(Metrics, RegressionIsAveragedOverElementsNotBatches) {
-  auto feed = [](const std::string& name) {
-    const metric::MetricPtr m = metric::create(name);
+TEST(Metrics, RegressionIsAveragedOverBatchesOrElements) {
+  auto feed = [](const std::string& name, const std::string& average) {
+    const metric::MetricPtr m = metric::create(name, {{"average", average}});
     m->update(tensor({1, 2, 3}), tensor({1, 3, 5}));
     m->update(tensor({0}), tensor({-5}));
     return m->value();
   };
-  EXPECT_DOUBLE_EQ(feed("mae"), (0 + 1 + 2 + 5) / 4.0);
-  EXPECT_DOUBLE_EQ(feed("mse"), (0 + 1 + 4 + 25) / 4.0);
-  EXPECT_DOUBLE_EQ(feed("rmse"), std::sqrt(30 / 4.0));
-  metric::PearsonCorrelation p;
-  p.update(tensor({1, 2}), tensor({3, 5}));
-  p.update(tensor({3}), tensor({7}));
-  EXPECT_NEAR(p.value(), 1, 1e-12);  // y = 2 x + 1
+  EXPECT_DOUBLE_EQ(feed("mae", "micro"), (0 + 1 + 2 + 5) / 4.0);
+  EXPECT_DOUBLE_EQ(feed("mse", "micro"), (0 + 1 + 4 + 25) / 4.0);
+  EXPECT_DOUBLE_EQ(feed("rmse", "micro"), std::sqrt(30 / 4.0));
+  EXPECT_DOUBLE_EQ(feed("mae", "macro"), (1.0 + 5) / 2);
+  EXPECT_DOUBLE_EQ(feed("mse", "macro"), (5.0 / 3 + 25) / 2);
+  EXPECT_DOUBLE_EQ(feed("rmse", "macro"), (std::sqrt(5.0 / 3) + 5) / 2);
+  GLUINO_EXPECT_ERROR(UserError, "average is 'mean'; it must be macro or micro", metric::MSE("mean"));
+  for (const double far : {0.0, 1e9}) {  // y = 2 x + 1, and digits are not lost far from 0
+    metric::PearsonCorrelation all("micro"), each;
+    for (metric::Metric* p : {static_cast<metric::Metric*>(&all), static_cast<metric::Metric*>(&each)}) {
+      p->update(from_vector(std::vector<double>{far + 1, far + 2}), tensor({3, 5}));
+      p->update(from_vector(std::vector<double>{far + 3, far + 4}), tensor({7, 9}));
+      EXPECT_NEAR(p->value(), 1, 1e-12);
+    }
+  }
 }
 
 TEST(Metrics, CrossEntropyAndPerplexity) {

@@ -291,6 +291,7 @@ std::vector<optimizer::NamedOptions> variants_of(const std::string& name, const 
 }
 
 TEST_P(EveryOptimizer, UpdatesManyParametersAsOneByOne) {
+  if (GetParam() == "nadam") GTEST_SKIP() << "its schedule of the momentum goes on from weight to weight, as in MXNet";
   for (const optimizer::NamedOptions& options : variants_of(GetParam(), options_)) {
     SCOPED_TRACE(options.back().first);
     const std::vector<ParameterPtr> apart = many_parameters(10), together = many_parameters(10);

@@ -20,7 +20,7 @@ template <class T, class Enable = void>
 struct Structure {
   static_assert(!sizeof(T*),
                 "hybrid() takes and returns tensors, numbers, texts, enumerations, and pairs, tuples, arrays, vectors, maps, optionals and "
-                "variants of them; specialise gluino::detail::Structure for a type of your own");
+                "variants of them; a struct of yours lists its members: auto members() { return std::tie(a, b); }");
 };
 
 // Bytes of a fixed or announced length, so that no two keys can run into each other.
@@ -146,19 +146,70 @@ struct Structure<std::variant<T...>> {
   }
 };
 
-template <class F>
-struct Signature : Signature<decltype(&F::operator())> {};
-template <class C, class R, class... A>
-struct Signature<R (C::*)(A...) const> {
-  using Result = R;
-  using Arguments = std::tuple<std::decay_t<A>...>;
+// A struct or class that lists its members.
+template <class T>
+struct Structure<T, std::void_t<decltype(std::declval<T&>().members())>> {
+  static void flatten(const T& v, Tensors& out, std::string& key) {
+    std::apply([&](auto&... m) { (Structure<std::decay_t<decltype(m)>>::flatten(m, out, key), ...); }, const_cast<T&>(v).members());
+  }
+  static T restore(const Tensors& flat, size_t& at, const T& like) {
+    T made = like;
+    std::apply([&](auto&... m) { ((m = Structure<std::decay_t<decltype(m)>>::restore(flat, at, m)), ...); }, made.members());
+    return made;
+  }
 };
-template <class C, class R, class... A>
-struct Signature<R (C::*)(A...)> : Signature<R (C::*)(A...) const> {};
+
+// Result and arguments of one function, whatever it is a member of.
+template <class F>
+struct PlainSignature;
+#define GLUINO_SIGNATURE(Function)                    \
+  template <class C, class R, class... A>             \
+  struct PlainSignature<Function> {                   \
+    using Result = R;                                 \
+    using Arguments = std::tuple<std::decay_t<A>...>; \
+  };
+GLUINO_SIGNATURE(R (C::*)(A...))
+GLUINO_SIGNATURE(R (C::*)(A...) const)
+GLUINO_SIGNATURE(R (C::*)(A...) noexcept)
+GLUINO_SIGNATURE(R (C::*)(A...) const noexcept)
+#undef GLUINO_SIGNATURE
+
+// Of what hybrid() is given.
+template <class F, class Enable = void>
+struct Signature {
+  static_assert(!std::is_member_pointer_v<F>, "hybrid() of a method needs its object: hybrid([&](const Tensor& x) { return net.run(x); })");
+  static_assert(std::is_class_v<F> || std::is_member_pointer_v<F>, "hybrid() is for functions, lambdas and objects that can be called");
+  static_assert(
+      !std::is_class_v<F>,
+      "hybrid() must know the types of the arguments: write them out where a lambda has auto, and give it one operator() to call");
+  using Result = Tensor;  // the sentences above are enough: what follows is not to fail too
+  using Arguments = std::tuple<Tensor>;
+};
+template <class F>
+struct Signature<F, std::void_t<decltype(&F::operator())>> : PlainSignature<decltype(&F::operator())> {};
 template <class R, class... A>
 struct Signature<R (*)(A...)> {
   using Result = R;
   using Arguments = std::tuple<std::decay_t<A>...>;
 };
+template <class R, class... A>
+struct Signature<R (*)(A...) noexcept> : Signature<R (*)(A...)> {};
+
+// Whether a function can be called with values of these types, which are nobody else's.
+template <class F, class Arguments>
+inline constexpr bool takes_values = false;
+template <class F, class... A>
+inline constexpr bool takes_values<F, std::tuple<A...>> = std::is_invocable_v<F&, A...>;
+
+// Whether all of these can be taken apart: asked where a function is declared, so that the compiler's answer names the place.
+template <class Arguments>
+inline constexpr bool have_structure = false;
+template <class... A>
+inline constexpr bool have_structure<std::tuple<A...>> = ((sizeof(Structure<A>) > 0) && ...);
+
+// Results as they are kept between calls: x[i] is a Tensor too, and nothing is a tuple of nothing.
+template <class R>
+using KeptResult = std::conditional_t<std::is_void_v<R>, std::tuple<>,
+                                      std::conditional_t<std::is_base_of_v<Tensor, std::decay_t<R>>, Tensor, std::decay_t<R>>>;
 
 }  // namespace gluino::detail

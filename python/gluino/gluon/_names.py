@@ -1,4 +1,5 @@
 """Which parameter of a block an array is: asked while a call is traced, for every array that it meets."""
+import weakref
 from collections import OrderedDict
 
 from . import parameter as _parameter
@@ -10,7 +11,7 @@ class ParameterNames:
     """Called with the handle of an array, it gives the parameter's name, or "". forget() when parameters or blocks may have changed."""
 
     def __init__(self, block):
-        self._block, self._names, self._waiting, self._forgotten = block, None, None, 0
+        self._block, self._names, self._waiting, self._forgotten = weakref.ref(block), None, None, 0
 
     def forget(self):
         self._names = None
@@ -30,7 +31,7 @@ class ParameterNames:
     def _read(self):
         self._forgotten = _parameter.forgotten[0]
         self._names, self._waiting = {}, OrderedDict()
-        for parameter in self._block.collect_params().values():
+        for parameter in self._block().collect_params().values():
             if parameter._data is None:
                 self._waiting[id(parameter)] = parameter
             else:

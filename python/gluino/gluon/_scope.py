@@ -14,7 +14,8 @@ class BlockScope:
     _local = threading.local()
 
     def __init__(self, block):
-        self._block, self._counter = block, {}
+        # The block keeps the counts, not the scope: holding each other, both would outlive their last user.
+        self._block, self._counter = block, block._scope_counts
         self._outer, self._names = None, None
 
     @staticmethod

@@ -18,14 +18,14 @@ class Block:
     """A part of a network: define forward(self, *args)."""
 
     # Attributes that say nothing about what a block computes: compiled programs do not depend on them.
-    _unwatched = frozenset({"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
+    _unwatched = frozenset({"_empty_prefix", "_prefix", "_params", "_name", "_scope_counts", "_children", "_reg_params", "_forward_hooks",
                             "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch", "_in_format"})
 
     def __init__(self, prefix=None, params=None):
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
-        self._scope = BlockScope(self)
+        self._scope_counts = {}  # of the names given in name_scope(), by kind of block
         self._children, self._reg_params = {}, {}
         self._forward_hooks, self._forward_pre_hooks = [], []
 
@@ -69,7 +69,9 @@ class Block:
 
     def name_scope(self):
         """A `with` scope in which new blocks and parameters get this block's prefix."""
-        return self._scope
+        return BlockScope(self)
+
+    _scope = property(name_scope)
 
     @property
     def params(self):
@@ -89,13 +91,8 @@ class Block:
     def _warn_of_hidden_blocks(self):
         """Blocks in lists and dictionaries are not children: their parameters are neither learnt nor saved."""
         children = set(self._children.values())
-
-        def hides(x):
-            if isinstance(x, Block):
-                return x not in children
-            return isinstance(x, (list, tuple, dict)) and any(hides(item) for item in (x.values() if isinstance(x, dict) else x))
         for name, value in self.__dict__.items():
-            if name not in ("_children", "_reg_params") and isinstance(value, (list, tuple, dict)) and hides(value):
+            if name not in ("_children", "_reg_params") and isinstance(value, (list, tuple, dict)) and _hides_block(value, children):
                 warnings.warn(f"'{type(self).__name__}.{name}' is a container with Blocks that are not registered: call register_child, or "
                               "put them into a Sequential", stacklevel=3)
 
@@ -235,6 +232,12 @@ class Block:
         """Prints output shapes and parameter counts, layer by layer."""
         from ._summary import summarize
         summarize(self, inputs)
+
+
+def _hides_block(x, children):
+    if isinstance(x, Block):
+        return x not in children
+    return isinstance(x, (list, tuple, dict)) and any(_hides_block(item, children) for item in (x.values() if isinstance(x, dict) else x))
 
 
 def _note_change(block, name, existing, value):

@@ -1,6 +1,7 @@
 """HybridBlock: hybridize() runs it as a compiled program."""
 import copy
 import os
+import weakref
 
 from .. import _core, autograd
 from .. import ndarray as nd
@@ -12,7 +13,6 @@ from ..symbol.symbol import shown
 from ..util import is_np_array
 from . import parameter as _parameter
 from ._names import ParameterNames
-from ._scope import BlockScope
 from ._structure import flatten, is_numpy, replaced, values_in
 from .block import Block, located
 from .parameter import DeferredInitializationError, Parameter
@@ -28,11 +28,18 @@ class HybridBlock(Block):
     """A block that can be compiled: define hybrid_forward(self, F, x, *args, **params), or forward(self, *args)."""
 
     _is_wrapped = False
+    # Outside of __dict__, which compiled programs hold and look into: the block would outlive its last user otherwise.
+    __slots__ = ("_cache",)
+
+    def __new__(cls, *args, **kwargs):
+        made = super().__new__(cls)
+        object.__setattr__(made, "_cache", None)
+        return made
 
     def __init__(self, prefix=None, params=None):
         super().__init__(prefix, params)
         self._active, self._flags = False, {}
-        self._cache, self._cache_epoch = None, 0
+        self._cache_epoch = 0
         self._in_format = None  # how the inputs of the first compiled call are nested, as _flatten tells it
 
     def __init_subclass__(cls, **kwargs):
@@ -42,7 +49,7 @@ class HybridBlock(Block):
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
-        if isinstance(value, (HybridBlock, Parameter)) and getattr(self, "_cache", None) is not None:
+        if isinstance(value, (HybridBlock, Parameter)) and self._cache is not None:
             self._clear_cached_op()
 
     def register_child(self, block, name=None):
@@ -78,12 +85,15 @@ class HybridBlock(Block):
 
     def _build_cache(self):
         self._cache_epoch = _parameter.epoch[0]
-        traced = self._forward_strictly if self._flags.get("strict") else self._run
-        names = ParameterNames(self)
+        names, myself = ParameterNames(self), weakref.ref(self)  # weak: the cache is the block's own
+        method = type(self)._forward_strictly if self._flags.get("strict") else type(self)._run
+
+        def traced(*args, **kwargs):
+            return method(myself(), *args, **kwargs)
 
         def roots():  # asked when blocks or parameters have changed
             names.forget()
-            return (self,)
+            return (myself(),)
         self._cache = _core.HybridCache(traced, names, Collector(roots), snapshot, f"{self.name}, a {type(self).__name__},", self._flags)
         return self._cache
 
@@ -306,9 +316,11 @@ class HybridBlock(Block):
     def __deepcopy__(self, memo):
         made = copy.copy(self)
         memo[id(self)] = made
-        made.__dict__ = {key: copy.deepcopy(value, memo) if key not in ("_cache", "_scope") else None for key, value in self.__dict__.items()}
-        object.__setattr__(made, "_scope", BlockScope(made))
+        made.__dict__ = {key: copy.deepcopy(value, memo) for key, value in self.__dict__.items()}
         return made
+
+    def __getstate__(self):
+        return self.__dict__.copy()  # without the cache: a copy compiles its own
 
 
 def _form_of(args):

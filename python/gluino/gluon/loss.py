@@ -1,8 +1,10 @@
-"""Losses: hybrid blocks that give one number per sample."""
-import math
+"""Losses: hybrid blocks that give one number per sample. What each computes is defined once, in the library (src/gluon/layers/losses.cc): here
+stand MXNet's signatures."""
+import functools
 
 import numpy as _np
 
+from .. import _core
 from ..base import numeric_types
 from .hybrid_block import HybridBlock
 
@@ -11,6 +13,7 @@ __all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "Sigmoid
 
 
 def _apply_weighting(F, loss, weight=None, sample_weight=None):
+    """For losses of other libraries, which are written with this and the next one."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -21,8 +24,12 @@ def _apply_weighting(F, loss, weight=None, sample_weight=None):
 
 
 def _reshape_like(F, x, y):
-    """x in the shape of y."""
     return F.reshape_like(x, y)
+
+
+@functools.lru_cache(maxsize=256)
+def _made(name, options):
+    return _core.Loss(name, dict(options))
 
 
 class Loss(HybridBlock):
@@ -35,8 +42,9 @@ class Loss(HybridBlock):
     def __repr__(self):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
-    def _per_sample(self, F, loss):
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
+    def _of_library(self, name, *inputs, **options):
+        """The library's loss of these inputs, None standing for those that are not given."""
+        return _made(name, (("weight", self._weight), ("batch_axis", self._batch_axis), *options.items()))(inputs)
 
 
 class L2Loss(Loss):
@@ -46,8 +54,7 @@ class L2Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = F.square(_reshape_like(F, label, pred) - pred)
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight / 2, sample_weight))
+        return self._of_library("L2Loss", pred, label, sample_weight)
 
 
 class L1Loss(Loss):
@@ -57,11 +64,7 @@ class L1Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        return self._per_sample(F, _apply_weighting(F, F.abs(_reshape_like(F, label, pred) - pred), self._weight, sample_weight))
-
-
-def _softplus(F, x):
-    return F.Activation(x, act_type="softrelu")
+        return self._of_library("L1Loss", pred, label, sample_weight)
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
@@ -72,18 +75,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         self._from_sigmoid = from_sigmoid
 
     def hybrid_forward(self, F, pred, label, sample_weight=None, pos_weight=None):
-        label = _reshape_like(F, label, pred)
-        if not self._from_sigmoid:
-            if pos_weight is None:
-                loss = F.relu(pred) - pred * label + _softplus(F, -F.abs(pred))
-            else:
-                scale = 1 + F.broadcast_mul(pos_weight - 1, label)
-                loss = pred - pred * label + scale * (_softplus(F, -F.abs(pred)) + F.relu(-pred))
-        else:
-            eps = 1e-12
-            yes = F.log(pred + eps) * label
-            loss = -((yes if pos_weight is None else F.broadcast_mul(yes, pos_weight)) + F.log(1.0 - pred + eps) * (1.0 - label))
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("SigmoidBinaryCrossEntropyLoss", pred, label, sample_weight, pos_weight, from_sigmoid=self._from_sigmoid)
 
 
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
@@ -97,13 +89,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        if not self._from_logits:
-            pred = F.log_softmax(pred, axis=self._axis)
-        if self._sparse_label:
-            loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
-        else:
-            loss = -F.sum(pred * _reshape_like(F, label, pred), axis=self._axis, keepdims=True)
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("SoftmaxCrossEntropyLoss", pred, label, sample_weight, axis=self._axis, sparse_label=self._sparse_label,
+                                from_logits=self._from_logits)
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -117,10 +104,7 @@ class KLDivLoss(Loss):
         self._from_logits, self._axis = from_logits, axis
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        if not self._from_logits:
-            pred = F.log_softmax(pred, axis=self._axis)
-        loss = label * (F.log(label + 1e-12) - pred)
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("KLDivLoss", pred, label, sample_weight, from_logits=self._from_logits, axis=self._axis)
 
 
 class CTCLoss(Loss):
@@ -133,13 +117,8 @@ class CTCLoss(Loss):
         self._layout, self._label_layout = layout, label_layout
 
     def hybrid_forward(self, F, pred, label, pred_lengths=None, label_lengths=None, sample_weight=None):
-        if self._layout == "NTC":
-            pred = F.swapaxes(pred, 0, 1)
-        if self._batch_axis == 1:
-            label = F.swapaxes(label, 0, 1)
-        lengths = {key: value for key, value in (("data_lengths", pred_lengths), ("label_lengths", label_lengths)) if value is not None}
-        loss = F.CTCLoss(pred, label, use_data_lengths=pred_lengths is not None, use_label_lengths=label_lengths is not None, blank_label="last", **lengths)
-        return _apply_weighting(F, loss, self._weight, sample_weight)
+        options = ("layout", self._layout), ("label_layout", self._label_layout), ("weight", self._weight)
+        return _made("CTCLoss", options)((pred, label, pred_lengths, label_lengths, sample_weight))
 
 
 class HuberLoss(Loss):
@@ -150,9 +129,7 @@ class HuberLoss(Loss):
         self._rho = rho
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = F.abs(_reshape_like(F, label, pred) - pred)
-        loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("HuberLoss", pred, label, sample_weight, rho=self._rho)
 
 
 class HingeLoss(Loss):
@@ -162,19 +139,15 @@ class HingeLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def _shaped(self, F, loss):
-        return loss
-
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        loss = self._shaped(F, F.relu(self._margin - pred * _reshape_like(F, label, pred)))
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("HingeLoss", pred, label, sample_weight, margin=self._margin)
 
 
 class SquaredHingeLoss(HingeLoss):
     """The square of the hinge."""
 
-    def _shaped(self, F, loss):
-        return F.square(loss)
+    def hybrid_forward(self, F, pred, label, sample_weight=None):
+        return self._of_library("SquaredHingeLoss", pred, label, sample_weight, margin=self._margin)
 
 
 class LogisticLoss(Loss):
@@ -187,11 +160,7 @@ class LogisticLoss(Loss):
         self._label_format = label_format
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        label = _reshape_like(F, label, pred)
-        if self._label_format == "signed":
-            label = (label + 1.0) / 2.0
-        loss = F.relu(pred) - pred * label + _softplus(F, -F.abs(pred))
-        return self._per_sample(F, _apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("LogisticLoss", pred, label, sample_weight, label_format=self._label_format)
 
 
 class TripletLoss(Loss):
@@ -202,9 +171,7 @@ class TripletLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(self, F, pred, positive, negative, sample_weight=None):
-        positive, negative = F.reshape_like(positive, pred), F.reshape_like(negative, pred)
-        loss = F.sum(F.square(positive - pred) - F.square(negative - pred), axis=self._batch_axis, exclude=True)
-        return _apply_weighting(F, F.relu(loss + self._margin), self._weight, sample_weight)
+        return self._of_library("TripletLoss", pred, positive, negative, sample_weight, margin=self._margin)
 
 
 class PoissonNLLLoss(Loss):
@@ -215,12 +182,8 @@ class PoissonNLLLoss(Loss):
         self._from_logits, self._compute_full = from_logits, compute_full
 
     def hybrid_forward(self, F, pred, target, sample_weight=None, epsilon=1e-08):
-        target = F.reshape_like(target, pred)
-        loss = F.exp(pred) - target * pred if self._from_logits else pred - target * F.log(pred + epsilon)
-        if self._compute_full:
-            stirling = target * F.log(target + 1e-12) - target + 0.5 * F.log(2 * target * math.pi + 1e-12)
-            loss = loss + stirling * (target > 1)
-        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
+        return self._of_library("PoissonNLLLoss", pred, target, sample_weight, from_logits=self._from_logits, compute_full=self._compute_full,
+                                epsilon=epsilon)
 
 
 class CosineEmbeddingLoss(Loss):
@@ -231,12 +194,7 @@ class CosineEmbeddingLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(self, F, input1, input2, label, sample_weight=None):
-        input1 = F.reshape_like(input1, input2)
-        product = F.sum(input1 * input2, axis=-1, keepdims=True)
-        norms = F.norm(input1, axis=-1, keepdims=True) * F.norm(input2, axis=-1, keepdims=True)
-        cosine = F.reshape_like(product / F.broadcast_maximum(norms, F.full((1, 1), 1e-12)), label)
-        loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
-        return _apply_weighting(F, loss, self._weight, sample_weight)
+        return self._of_library("CosineEmbeddingLoss", input1, input2, label, sample_weight, margin=self._margin)
 
 
 class SDMLLoss(Loss):

@@ -1,5 +1,6 @@
 """Parameter: what blocks learn."""
 import warnings
+import weakref
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class Parameter:
         self._grad_req = None
         self._data = None       # one array per context
         self._deferred = None   # (init, contexts, default_init, data)
-        self._var = self._trainer = None
+        self._var = None
+        self._trainer_ref = None  # weak: the trainer holds its parameters
         self.attributes = {}
         self.grad_req = grad_req if differentiable else "null"
 
@@ -226,12 +228,16 @@ class Parameter:
         self._check()
         self._on(ctx)
 
+    @property
+    def _trainer(self):
+        return self._trainer_ref() if self._trainer_ref is not None else None
+
     def _set_trainer(self, trainer):
         """The trainer that changes this parameter; a row_sparse one has no more than one."""
         if self._stype != "default" and self._trainer is not None and trainer is not None and self._trainer is not trainer:
             raise RuntimeError(f"Failed to set the trainer for Parameter '{self.name}' because it was already set. More than one trainers for a "
                                "row_sparse Parameter is not supported.")
-        self._trainer = trainer
+        self._trainer_ref = None if trainer is None else weakref.ref(trainer)
 
     def data(self, ctx=None):
         """The array, on one context."""

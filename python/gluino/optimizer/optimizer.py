@@ -105,48 +105,29 @@ class Optimizer:
             self._index_update_count[i] = self._index_update_count.get(i, self.begin_num_update) + 1
             self.num_update = max(self._index_update_count[i], self.num_update)
 
-    def _common(self):
-        """Attributes that every update operator takes."""
-        return {"rescale_grad": self.rescale_grad, **({"clip_gradient": self.clip_gradient} if self.clip_gradient else {})}
+    # ---- updates of many weights at once
 
-    # ---- update operators over many weights
+    _updates = None  # those that wait for other weights
+    _narrow = ()  # float16 weights and their float32 copies, which these updates change
 
-    _calls = None  # those that wait for other weights
-    _narrow = ()  # float16 weights and their float32 copies, which these calls change
-
-    def _step(self, operator, weight, grad, *states, lr, wd, each=None, **attrs):
-        """Changes a weight by an operator over many; within _together() with all weights for which the attributes are the same.
-
-        Beside lr and wd, the operator may take further lists of one number for each weight: `each` has this weight's, by the list's name.
-        """
-        calls = {} if self._calls is None else self._calls
-        data, out, numbers = calls.setdefault((operator, weight.context, tuple(sorted(attrs.items()))), ([], [], {}))
-        data += [weight, grad, *states]
-        out.append(weight)
-        for name, number in {"lrs": lr, "wds": wd, **(each or {})}.items():
-            numbers.setdefault(name, []).append(number)
-        if self._calls is None:
-            self._run(calls)
-
-    @staticmethod
-    def _run(calls):
-        for (operator, _, attrs), (data, out, numbers) in calls.items():
-            getattr(nd._internal, operator)(*data, out=out, num_weights=len(out), **numbers, **dict(attrs))
+    def _run(self, updates):
+        """Makes updates that waited for each other; a class that puts some into _updates defines it."""
 
     @contextlib.contextmanager
     def _together(self):
-        """Update operators run at the end; at once for a class of the user, who may read the weight after an update."""
+        """Updates are made at the end, all at once; each by itself for a class of the user, who may read the weight after it."""
         own = all(getattr(type(self), name).__module__.startswith(__package__) for name in ("step_one", "update", "update_multi_precision"))
-        self._calls, self._narrow = ({} if own else None), []
+        self._updates, self._narrow = ([] if own else None), []
         try:
             yield
-            calls, self._calls = self._calls, None
-            self._run(calls or {})
+            updates, self._updates = self._updates, None
+            if updates:
+                self._run(updates)
             if self._narrow:
                 weights, copies = zip(*self._narrow)
                 nd.amp_multicast(*copies, out=list(weights), num_outputs=len(copies))
         finally:
-            self._calls, self._narrow = None, ()
+            self._updates, self._narrow = None, ()
 
     # ---- updates
 
@@ -182,7 +163,7 @@ class Optimizer:
             return
         if self.multi_precision and weight.dtype == _np.float16:
             copy, inner = state
-            if self._calls is None:
+            if self._updates is None:
                 self.update(index, copy, grad.astype("float32"), inner)
                 weight[:] = copy.astype("float16")
             else:

@@ -1,34 +1,74 @@
-"""The optimizers: each names its update operator over many weights, and the numbers of one weight."""
-import math
+"""The optimizers. What each does is defined once, in the library (src/gluon/optimizers/optimizers.cc): here stand MXNet's signatures."""
+import functools
+import json
+import operator
+import types
 
+from .. import _core
 from .. import ndarray as nd
 from .optimizer import Optimizer, register
 
 __all__ = ["SGD", "NAG", "Signum", "SignSGD", "Adam", "AdamW", "AdaGrad", "AdaDelta", "Adamax", "Nadam", "RMSProp", "Ftrl", "FTML", "LARS", "LAMB",
            "SGLD", "DCASGD", "ccSGD", "LBSGD"]
 
+_GIVEN_WITH_EACH_STEP = {"learning_rate", "wd", "rescale_grad", "multi_precision"}
+_GIVEN_BY_BASE = {"wd", "rescale_grad", "multi_precision", "clip_gradient"}
 
-def _zeros(weight, count=1):
-    made = [nd.zeros(weight.shape, weight.context, dtype=weight.dtype) for _ in range(count)]
-    return made[0] if count == 1 else tuple(made)
+
+@functools.lru_cache(maxsize=256)
+def _made(definition, names, values):
+    return _core.Optimizer(definition, {name: value for name, value in zip(names, values) if value is not None})
+
+
+class _Defined(Optimizer):
+    """An optimizer of the library. Its options are attributes, which may change between steps."""
+
+    _definition = None
+    _attributes = {}  # names of attributes by options, where they differ
+
+    def __init_subclass__(cls, definition=None, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if definition is None:
+            return
+        options = [(name, default) for name, default, _ in _core.options_of("optimizer", definition) if name not in _GIVEN_WITH_EACH_STEP]
+        cls._definition, cls._names = definition, tuple(name for name, _ in options)
+        cls._bounds = tuple(default.startswith("-") for _, default in options)  # negative: there is none, as None and 0 say here
+        cls._values = operator.attrgetter(*(cls._attributes.get(name, name) for name in cls._names))
+
+    def _of_library(self):
+        values = self._values(self) if len(self._names) > 1 else (self._values(self),)
+        return _made(self._definition, self._names, tuple((value or None) if is_bound else value for value, is_bound in zip(values, self._bounds)))
+
+    # ---- states, in the forms that MXNet's files have
+
+    def create_state(self, index, weight):
+        states = self._of_library().create_state(weight)
+        return tuple(states) if len(states) > 1 else states[0] if states else None
+
+    def _list_of(self, index, weight, state):
+        """The states as the library has them."""
+        return () if state is None else (state,) if isinstance(state, nd.NDArray) else tuple(part for part in state if part is not None)
+
+    # ---- steps
+
+    def step_one(self, index, weight, grad, state, lr, wd, t):
+        update = self.idx2name.get(index, str(index)), weight, grad, self._list_of(index, weight, state), lr, wd, t
+        if self._updates is None:
+            self._run([update])
+        else:
+            self._updates.append(update)
+
+    def _run(self, updates):
+        return self._of_library().update(updates, self.rescale_grad)
 
 
 @register
-class SGD(Optimizer):
+class SGD(_Defined, definition="sgd"):
     """Stochastic gradient descent, with momentum."""
 
     def __init__(self, momentum=0.0, lazy_update=True, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
-
-    def create_state(self, index, weight):
-        return _zeros(weight) if self.momentum else None
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        if state is None:
-            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
-        else:
-            self._step("multi_sgd_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, **self._common())
 
 
 @register
@@ -46,32 +86,20 @@ class LBSGD(SGD):
 
 
 @register
-class NAG(SGD):
+class NAG(SGD, definition="nag"):
     """Nesterov's momentum."""
 
     def __init__(self, momentum=0.0, learning_rate=0.01, **kwargs):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        if state is None:
-            self._step("multi_sgd_update", weight, grad, lr=lr, wd=wd, **self._common())
-        else:
-            self._step("_multi_nag_mom_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, **self._common())
-
 
 @register
-class Signum(SGD):
+class Signum(SGD, definition="signum"):
     """The sign of the momentum (Bernstein et al., 2018)."""
 
     def __init__(self, learning_rate=0.01, momentum=0.9, wd_lh=0.0, **kwargs):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.wd_lh = wd_lh
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        if state is None:
-            self._step("_multi_signsgd_update", weight, grad, lr=lr, wd=wd, **self._common())
-        else:
-            self._step("_multi_signum_update", weight, grad, state, lr=lr, wd=wd, momentum=self.momentum, wd_lh=self.wd_lh, **self._common())
 
 
 @register
@@ -83,90 +111,54 @@ class SignSGD(Signum):
 
 
 @register
-class Adam(Optimizer):
+class Adam(_Defined, definition="adam"):
     """Adam (Kingma and Ba, 2014)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, lazy_update=True, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
-
-    def _moments(self):
-        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-
-    def _bias_correction(self, t):
-        return math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        lr *= self._bias_correction(t)
-        self._step("_multi_adam_update", weight, grad, *state, lr=lr, wd=wd, **self._moments(), **self._common())
-
 
 @register
-class AdamW(Adam):
+class AdamW(Adam, definition="adamw"):
     """Adam with the weight decay outside of the moments (Loshchilov and Hutter, 2017)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, correct_bias=True, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.correct_bias = correct_bias
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        if not math.isfinite(self.rescale_grad) or self.rescale_grad == 0:
-            return  # an overflow was seen
-        lr *= self._bias_correction(t) if self.correct_bias else 1.0  # a factor of the decay too
-        self._step("_multi_adamw_step", weight, grad, *state, lr=lr, wd=wd, **self._moments(), **self._common())
-
 
 @register
-class AdaGrad(Optimizer):
+class AdaGrad(_Defined, definition="adagrad"):
     """AdaGrad (Duchi et al., 2011)."""
+
+    _attributes = {"eps": "float_stable_eps"}
 
     def __init__(self, eps=1e-7, learning_rate=0.01, epsilon=None, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps if epsilon is None else epsilon
 
-    def create_state(self, index, weight):
-        return _zeros(weight)
-
-    def step_one(self, index, weight, grad, history, lr, wd, t):
-        self._step("_multi_adagrad_update", weight, grad, history, lr=lr, wd=wd, epsilon=self.float_stable_eps, **self._common())
-
 
 @register
-class AdaDelta(Optimizer):
+class AdaDelta(_Defined, definition="adadelta"):
     """AdaDelta (Zeiler, 2012)."""
 
     def __init__(self, rho=0.90, epsilon=1e-5, learning_rate=1.0, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.rho, self.epsilon = rho, epsilon
 
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_adadelta_update", weight, grad, *state, lr=lr, wd=wd, rho=self.rho, epsilon=self.epsilon, **self._common())
-
 
 @register
-class Adamax(Optimizer):
+class Adamax(_Defined, definition="adamax"):
     """Adam with the maximum norm."""
 
-    def __init__(self, learning_rate=0.002, beta1=0.9, beta2=0.999, **kwargs):
+    def __init__(self, learning_rate=0.002, beta1=0.9, beta2=0.999, epsilon=1e-8, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1, self.beta2 = beta1, beta2
-
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        lr /= 1 - self.beta1**t
-        self._step("_multi_adamax_update", weight, grad, *state, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2, **self._common())
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
 
 @register
-class Nadam(Adam):
+class Nadam(Adam, definition="nadam"):
     """Adam with Nesterov's momentum (Dozat, 2016)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004, **kwargs):
@@ -174,15 +166,18 @@ class Nadam(Adam):
         self.schedule_decay = schedule_decay
         self.m_schedule = 1.0  # the product of the momenta so far, over all weights as in MXNet
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        now, after = (self.beta1 * (1.0 - 0.5 * 0.96 ** (step * self.schedule_decay)) for step in (t, t + 1))
-        self.m_schedule *= now
-        self._step("_multi_nadam_update", weight, grad, *state, lr=lr * after / (1.0 - self.m_schedule * after), wd=wd, t=t,
-                   each={"gradient_lrs": lr * (1.0 - now) / (1.0 - self.m_schedule)}, **self._moments(), **self._common())
+    def create_state(self, index, weight):
+        return super().create_state(index, weight)[:2]
+
+    def _list_of(self, index, weight, state):
+        return *state, float(self.m_schedule)
+
+    def _run(self, updates):
+        self.m_schedule = super()._run(updates)
 
 
 @register
-class RMSProp(Optimizer):
+class RMSProp(_Defined, definition="rmsprop"):
     """RMSProp (Tieleman and Hinton, 2012), centred as Graves (2013) has it on demand."""
 
     def __init__(self, learning_rate=0.001, gamma1=0.9, gamma2=0.9, epsilon=1e-8, centered=False, clip_weights=None, rho=None, momentum=None, **kwargs):
@@ -192,95 +187,65 @@ class RMSProp(Optimizer):
         self.epsilon, self.centered, self.clip_weights = epsilon, centered, clip_weights
 
     def create_state(self, index, weight):
-        return _zeros(weight, 3) if self.centered else (_zeros(weight),)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        more = {"gamma1": self.gamma1, "epsilon": self.epsilon, "clip_weights": self.clip_weights or -1, **self._common()}
-        if self.centered:
-            self._step("_multi_rmspropalex_update", weight, grad, *state, lr=lr, wd=wd, gamma2=self.gamma2, **more)
-        else:
-            self._step("_multi_rmsprop_update", weight, grad, *state, lr=lr, wd=wd, **more)
+        state = super().create_state(index, weight)
+        return state if self.centered else (state,)
 
 
 @register
-class Ftrl(Optimizer):
+class Ftrl(_Defined, definition="ftrl"):
     """Follow the regularised leader (McMahan et al., 2013)."""
 
     def __init__(self, lamda1=0.01, learning_rate=0.1, beta=1, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1, self.beta = lamda1, beta
 
-    def create_state(self, index, weight):
-        return _zeros(weight, 2)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_ftrl_update", weight, grad, *state, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta, **self._common())
-
 
 @register
-class FTML(Optimizer):
+class FTML(_Defined, definition="ftml"):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
 
     def __init__(self, beta1=0.6, beta2=0.999, epsilon=1e-8, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def create_state(self, index, weight):
-        return _zeros(weight, 3)
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_ftml_update", weight, grad, *state, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
-                   rescale_grad=self.rescale_grad, clip_grad=self.clip_gradient or -1)
-
 
 @register
-class LARS(SGD):
+class LARS(SGD, definition="lars"):
     """Rates by the ratio of norms (You et al., 2017)."""
 
     def __init__(self, momentum=0.0, lazy_update=True, eta=0.001, eps=0, momentum_correction=True, learning_rate=0.01, **kwargs):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
-        self.eta, self.eps, self.momentum_correction, self._last_lr = eta, eps, momentum_correction, {}
+        self.eta, self.eps, self.momentum_correction = eta, eps, momentum_correction
+        self._last_lr = {}  # of each copy of a weight, as the library keeps it
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        momentum, copy = self.momentum, (index, weight.context)
-        last = self._last_lr.get(copy)
-        if self.momentum_correction and last:
-            momentum *= lr / last
-        self._last_lr[copy] = lr
-        if self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias")):
-            names, attrs = ("multi_sgd_update", "multi_sgd_mom_update"), {}
-        else:
-            names, attrs = ("_multi_lars_update", "_multi_lars_mom_update"), {"eta": self.eta, "eps": self.eps}
+    def create_state(self, index, weight):
+        return super().create_state(index, weight)[0] if self.momentum else None
+
+    def _list_of(self, index, weight, state):
         if state is None:
-            self._step(names[0], weight, grad, lr=lr, wd=wd, **attrs, **self._common())
-        else:
-            self._step(names[1], weight, grad, state, lr=lr, wd=wd, momentum=momentum, **attrs, **self._common())
+            return ()
+        copy = index, weight.context
+        if copy not in self._last_lr:
+            self._last_lr[copy] = nd.zeros((1,), weight.context, dtype="float64")
+        return state, self._last_lr[copy]
 
 
 @register
-class LAMB(Adam):
+class LAMB(Adam, definition="lamb"):
     """Adam with rates by the ratio of norms (You et al., 2019)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, lower_bound=None, upper_bound=None, bias_correction=True, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
-        self.bias_correction = bias_correction
-        self.bounds = {"lower_bound": -1 if lower_bound is None else lower_bound, "upper_bound": -1 if upper_bound is None else upper_bound}
-
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_lamb_step", weight, grad, *state, lr=lr, wd=wd, t=t, bias_correction=self.bias_correction, **self.bounds,
-                   **self._moments(), **self._common())
+        self.lower_bound, self.upper_bound, self.bias_correction = lower_bound, upper_bound, bias_correction
 
 
 @register
-class SGLD(Optimizer):
+class SGLD(_Defined, definition="sgld"):
     """Langevin dynamics: noise in every update."""
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        self._step("_multi_sgld_update", weight, grad, lr=lr, wd=wd, **self._common())
-
 
 @register
-class DCASGD(Optimizer):
+class DCASGD(_Defined, definition="dcasgd"):
     """SGD that compensates delays (Zheng et al., 2016)."""
 
     def __init__(self, momentum=0.0, lamda=0.04, **kwargs):
@@ -288,12 +253,25 @@ class DCASGD(Optimizer):
         self.momentum, self.lamda = momentum, lamda
 
     def create_state(self, index, weight):
-        return (_zeros(weight) if self.momentum else None), weight.copy()
+        state = super().create_state(index, weight)
+        return state if self.momentum else (None, state)
 
-    def step_one(self, index, weight, grad, state, lr, wd, t):
-        momentum, previous = state
-        more = {"momentum": self.momentum, "lamda": self.lamda, **self._common()}
-        if momentum is None:
-            self._step("_multi_dcasgd_update", weight, grad, previous, lr=lr, wd=wd, **more)
-        else:
-            self._step("_multi_dcasgd_mom_update", weight, grad, momentum, previous, lr=lr, wd=wd, **more)
+
+# ---- optimizers of the library that MXNet has not: their options are keywords
+
+def _from_definition(definition):
+    own = {name: json.loads(text.lower()) for name, text, _ in _core.options_of("optimizer", definition) if name not in _GIVEN_BY_BASE}
+
+    def __init__(self, **kwargs):
+        values = {name: kwargs.pop(name, default) for name, default in own.items() if name != "learning_rate"}
+        Optimizer.__init__(self, **{"learning_rate": own["learning_rate"], **kwargs})
+        vars(self).update(values)
+    name = "".join(word.capitalize() for word in definition.split("_"))
+    described = {"__init__": __init__, "__doc__": f"{definition}, with {', '.join(own) or 'no options'} of its own.", "__module__": __name__}
+    return types.new_class(name, (_Defined,), {"definition": definition}, lambda body: body.update(described))
+
+
+for _name in set(_core.names_of("optimizer")) - {getattr(cls, "_definition", None) for cls in Optimizer.opt_registry.values()}:
+    _class = register(_from_definition(_name))
+    globals()[_class.__name__] = _class
+    __all__.append(_class.__name__)

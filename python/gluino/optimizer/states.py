@@ -18,7 +18,7 @@ __all__ = ["dump", "load"]
 _FORMAT, _VERSION = "gluino states", 1
 _PARAMS_MAGIC = b"\x12\x01\0\0\0\0\0\0"
 # What belongs to the running process, or is written in another way.
-_NOT_FIELDS = {"param_dict", "lr_scheduler", "_calls", "_narrow", "_index_update_count"}
+_NOT_FIELDS = {"param_dict", "lr_scheduler", "_updates", "_narrow", "_index_update_count"}
 _DEEPEST = 32
 
 

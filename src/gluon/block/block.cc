@@ -303,7 +303,7 @@ ParameterDict Block::collect_params(const std::string& pattern) const {
   std::set<std::string> seen;
   for (const auto& [path, p] : collect_structural_params()) {
     const std::string name = p->name();
-    if (seen.insert(name).second && (!filter || std::regex_search(name, *filter))) d.add(name, p);
+    if (seen.insert(name).second && (!filter || std::regex_search(name, *filter, std::regex_constants::match_continuous))) d.add(name, p);
   }
   return d;
 }

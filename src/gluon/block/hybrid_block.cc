@@ -58,6 +58,26 @@ Tensors HybridBlock::run(const Tensors& inputs, std::span<const Tensor> destinat
   });
 }
 
+HybridCache::Result HybridBlock::call_function(const HybridCache::Function& function, const Tensors& inputs, const std::string& structure) {
+  const bool nested =
+      mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.is_symbolic(); });
+  const bool is_compiled = active_ && !nested && !has_hooks_below();
+  HybridCache::Result result;
+  run_with_hooks(inputs, [&] {
+    result = is_compiled ? held_cache()->call(function, inputs, structure) : function(inputs);
+    return result.tensors;
+  });
+  return result;
+}
+
+void detail::refuse_plain_call(const Block& block, size_t given, size_t least, size_t most, bool is_plain) {
+  if (!is_plain)
+    raise<UserError>("{}: its forward takes or gives more than tensors, so it cannot run where tensors alone are passed on; call it itself",
+                     block.kind());
+  raise<UserError>("{}: {} tensors were given, {} are needed", block.kind(), given,
+                   least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
+}
+
 // Another thread may empty the cache at any time, so graph and captured tensors are taken together.
 HybridCache::Traced HybridBlock::traced() {
   if (active_)

@@ -7,6 +7,7 @@
 #include "gluino/ops.h"
 #include "gluino/random.h"
 #include "gluon/block/parameter_names.h"
+#include "gluon/named.h"
 
 namespace gluino::init {
 namespace {
@@ -81,7 +82,7 @@ InitializerPtr msra_prelu(Factor factor, double slope) { return xavier(Distribut
 
 InitializerPtr orthogonal(double scale, Distribution distribution) {
   return make([=](const std::string& name, Tensor& value) {
-    fans(name, value.shape());
+    if (value.ndim() == 0) raise<UserError>("initialiser: '{}' is one number, which has no rows to be orthogonal", name);
     const int64_t rows = value.extent(0), columns = value.size() / std::max<int64_t>(rows, 1);
     const Shape flat = rows <= columns ? Shape{rows, columns} : Shape{columns, rows};
     const Tensor noise = distribution == Distribution::uniform ? random::uniform(-1, 1, flat) : random::normal(0, 1, flat);
@@ -116,7 +117,7 @@ InitializerPtr lstm_bias(double forget_bias) {
 InitializerPtr mixed(std::vector<std::pair<std::string, InitializerPtr>> by_pattern) {
   return std::make_shared<Everywhere>([by_pattern](const std::string& name, Tensor& value) {
     for (const auto& [pattern, init] : by_pattern)
-      if (std::regex_search(name, std::regex(pattern))) return (*init)(name, value);
+      if (std::regex_search(name, std::regex(pattern), std::regex_constants::match_continuous)) return (*init)(name, value);
     raise<UserError>("initialiser: no pattern fits '{}'; end the list with \".*\"", name);
   });
 }
@@ -134,22 +135,91 @@ InitializerPtr load(NamedTensors values, InitializerPtr otherwise) {
   });
 }
 
-InitializerPtr by_name(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::function<InitializerPtr()>>> known{{"zeros", zero},
-                                                                                          {"ones", one},
-                                                                                          {"uniform", [] { return uniform(); }},
-                                                                                          {"normal", [] { return normal(); }},
-                                                                                          {"xavier", [] { return xavier(); }},
-                                                                                          {"orthogonal", [] { return orthogonal(); }},
-                                                                                          {"bilinear", bilinear},
-                                                                                          {"lstmbias", [] { return lstm_bias(); }},
-                                                                                          {"msraprelu", [] { return msra_prelu(); }}};
-  std::vector<std::string> names;
-  for (const auto& [n, f] : known) {
-    if (n == name) return f();
-    names.push_back(n);
-  }
-  raise<UserError>("no initialiser is named '{}'{}", name, did_you_mean(name, names));
+namespace {
+
+// Options by Gluon's names.
+struct ConstantOptions {
+  double value = 0;
+};
+struct UniformOptions {
+  double scale = 0.07;
+};
+struct NormalOptions {
+  double sigma = 0.01;
+};
+struct XavierOptions {
+  Distribution rnd_type = Distribution::uniform;
+  Factor factor_type = Factor::average;
+  double magnitude = 3;
+};
+struct MSRAPreluOptions {
+  Factor factor_type = Factor::average;
+  double slope = 0.25;
+};
+struct OrthogonalOptions {
+  double scale = 1.414;
+  Distribution rand_type = Distribution::uniform;
+};
+struct LSTMBiasOptions {
+  double forget_bias = 1;
+};
+
+template <class O>
+void factor_field(AttrFields<O>& f) {
+  f.choice("factor_type", &O::factor_type, {"avg", "in", "out"}, "whose number counts: inputs, outputs, or their mean");
 }
+
+const Named<InitializerPtr>& initializers_by_name() {
+  static const Named<InitializerPtr> known = [] {
+    Named<InitializerPtr> all("initialiser");
+    const auto none = [](AttrFields<NoAttrs>&) {};
+    all.add<NoAttrs>("zeros", none, [](NoAttrs) { return zero(); });
+    all.add<NoAttrs>("ones", none, [](NoAttrs) { return one(); });
+    all.add<NoAttrs>("bilinear", none, [](NoAttrs) { return bilinear(); });
+    all.add<ConstantOptions>(
+        "constant", [](AttrFields<ConstantOptions>& f) { f.required("value", &ConstantOptions::value, "of all elements"); },
+        [](ConstantOptions o) { return constant(o.value); });
+    all.add<UniformOptions>(
+        "uniform", [](AttrFields<UniformOptions>& f) { f.field("scale", &UniformOptions::scale, "the largest absolute value"); },
+        [](UniformOptions o) { return uniform(o.scale); });
+    all.add<NormalOptions>(
+        "normal", [](AttrFields<NormalOptions>& f) { f.field("sigma", &NormalOptions::sigma, "the standard deviation"); },
+        [](NormalOptions o) { return normal(o.sigma); });
+    all.add<XavierOptions>(
+        "xavier",
+        [](AttrFields<XavierOptions>& f) {
+          f.choice("rnd_type", &XavierOptions::rnd_type, {"uniform", "gaussian"}, "the distribution");
+          factor_field(f);
+          f.field("magnitude", &XavierOptions::magnitude, "factor of the variance");
+        },
+        [](XavierOptions o) { return xavier(o.rnd_type, o.factor_type, o.magnitude); });
+    all.add<MSRAPreluOptions>(
+        "msraprelu",
+        [](AttrFields<MSRAPreluOptions>& f) {
+          factor_field(f);
+          f.field("slope", &MSRAPreluOptions::slope, "of the PReLU that follows");
+        },
+        [](MSRAPreluOptions o) { return msra_prelu(o.factor_type, o.slope); });
+    all.add<OrthogonalOptions>(
+        "orthogonal",
+        [](AttrFields<OrthogonalOptions>& f) {
+          f.field("scale", &OrthogonalOptions::scale, "length of the rows")
+              .choice("rand_type", &OrthogonalOptions::rand_type, {"uniform", "normal"}, "the distribution that is made orthogonal");
+        },
+        [](OrthogonalOptions o) { return orthogonal(o.scale, o.rand_type); });
+    all.add<LSTMBiasOptions>(
+        "lstmbias", [](AttrFields<LSTMBiasOptions>& f) { f.field("forget_bias", &LSTMBiasOptions::forget_bias, "of the forget gate"); },
+        [](LSTMBiasOptions o) { return lstm_bias(o.forget_bias); });
+    return all;
+  }();
+  return known;
+}
+
+}  // namespace
+
+InitializerPtr create(const std::string& name, const NamedOptions& options) { return initializers_by_name().create(name, options); }
+InitializerPtr by_name(const std::string& name) { return create(name); }
+std::vector<std::string> names() { return initializers_by_name().names(); }
+std::vector<Option> options_of(const std::string& name) { return initializers_by_name().options_of(name); }
 
 }  // namespace gluino::init

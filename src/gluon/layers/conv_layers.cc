@@ -17,16 +17,25 @@ static void check_axes(const Block& layer, const Shape& in, int axes) {
                       axes);
 }
 
-// One number, or one per axis.
-static Shape per_axis(const Extents& e, int axes, const char* what) {
-  if (const int given = e.values.ndim(); given != 1 && given != axes)
-    raise<UserError>("{} is {}, but one number or {} are needed", what, e.values, axes);
+// One number, or one per axis, none below `least`.
+static Shape per_axis(const std::string& layer, const Extents& e, int axes, const char* what, int64_t least) {
+  const int given = e.values.ndim();
+  const std::string numbers =
+      fmt::format(fmt::runtime(given == 1 ? "{}" : "({})"), fmt::join(e.values, ", "));  // a Shape would show -1 as unknown
+  if (given != 1 && given != axes) raise<UserError>("{}: {} is {}, but one number or {} are needed", layer, what, numbers, axes);
+  for (const int64_t value : e.values)
+    if (value < least) raise<UserError>("{}: {} is {}, but at least {} is needed", layer, what, numbers, least);
   return e.expand(axes);
 }
-static void check_filters(int axes, int64_t channels, const Extents& kernel, int64_t groups) {
-  if (channels < 1 || groups < 1 || channels % groups != 0)
-    raise<UserError>("a convolution of {} channels cannot have {} groups", channels, groups);
-  per_axis(kernel, axes, "kernel_size");
+template <class Options>
+static void check_filters(const std::string& layer, int axes, int64_t channels, const Extents& kernel, const Options& o) {
+  if (channels < 1 || o.groups < 1 || channels % o.groups != 0)
+    raise<UserError>("{}: a convolution of {} channels cannot have {} groups", layer, channels, o.groups);
+  per_axis(layer, kernel, axes, "kernel_size", 1);
+  per_axis(layer, o.strides, axes, "strides", 1);
+  per_axis(layer, o.dilation, axes, "dilation", 1);
+  per_axis(layer, o.padding, axes, "padding", 0);
+  check_activation(layer, o.activation);
 }
 
 // ---- convolutions
@@ -36,7 +45,7 @@ static std::string describe_filters(int64_t in, int64_t out, const Shape& kernel
 }
 
 Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
-    : weight((check_filters(axes, channels, kernel_size, options.groups),
+    : weight((check_filters(fmt::format("Conv{}D", axes), axes, channels, kernel_size, options),
               add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
                                        .init = options.weight_initializer}))),
       bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
@@ -52,9 +61,9 @@ Tensor Conv::forward(const Tensor& x) {
   const Tensor w = weight->data(), b = data_or_none(bias);
   const Tensor y = convolution(x, w, b,
                                {.kernel = kernel_,
-                                .stride = per_axis(options_.strides, axes_, "strides"),
-                                .dilate = per_axis(options_.dilation, axes_, "dilation"),
-                                .pad = per_axis(options_.padding, axes_, "padding"),
+                                .stride = options_.strides.expand(axes_),
+                                .dilate = options_.dilation.expand(axes_),
+                                .pad = options_.padding.expand(axes_),
                                 .num_filter = channels_,
                                 .num_group = options_.groups,
                                 .no_bias = !bias});
@@ -68,14 +77,16 @@ std::string Conv::describe() const {
 // ---- transposes: the weight is (channels in, channels out per group, kernel extents)
 
 ConvTranspose::ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options)
-    : weight((check_filters(axes, channels, kernel_size, options.groups),
+    : weight((check_filters(fmt::format("Conv{}DTranspose", axes), axes, channels, kernel_size, options),
               add_parameter("weight", {.shape = filter_shape(options.in_channels, channels / options.groups, kernel_size.expand(axes)),
                                        .init = options.weight_initializer}))),
       bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
       axes_(axes),
       channels_(channels),
       kernel_(kernel_size.expand(axes)),
-      options_(std::move(options)) {}
+      options_(std::move(options)) {
+  per_axis(fmt::format("Conv{}DTranspose", axes), options_.output_padding, axes, "output_padding", 0);
+}
 Tensor ConvTranspose::forward(const Tensor& x) {
   complete_if_known(has_known_shape(x), weight, [&] {
     check_axes(*this, peek_shape(x), axes_);
@@ -84,10 +95,10 @@ Tensor ConvTranspose::forward(const Tensor& x) {
   const Tensor w = weight->data(), b = data_or_none(bias);
   const Tensor y = deconvolution(x, w, b,
                                  {.kernel = kernel_,
-                                  .stride = per_axis(options_.strides, axes_, "strides"),
-                                  .dilate = per_axis(options_.dilation, axes_, "dilation"),
-                                  .pad = per_axis(options_.padding, axes_, "padding"),
-                                  .adj = per_axis(options_.output_padding, axes_, "output_padding"),
+                                  .stride = options_.strides.expand(axes_),
+                                  .dilate = options_.dilation.expand(axes_),
+                                  .pad = options_.padding.expand(axes_),
+                                  .adj = options_.output_padding.expand(axes_),
                                   .num_filter = channels_,
                                   .num_group = options_.groups,
                                   .no_bias = !bias});
@@ -101,27 +112,35 @@ std::string ConvTranspose::describe() const {
 // ---- pooling, padding, shuffles
 
 Pool::Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options)
-    : axes_(axes), kind_(std::move(kind)), window_(std::move(window)), options_(std::move(options)) {}
+    : axes_(axes), kind_(std::move(kind)), window_(std::move(window)), options_(std::move(options)) {
+  const std::string layer = fmt::format("{}Pool{}D", kind_ == "max" ? "Max" : kind_ == "avg" ? "Avg" : "", axes);
+  check_choice(layer + ": the kind", kind_, "Pooling", "pool_type");
+  if (window_) per_axis(layer, *window_, axes, "pool_size", 1);
+  if (options_.strides) per_axis(layer, *options_.strides, axes, "strides", 1);
+  per_axis(layer, options_.padding, axes, "padding", 0);
+}
 Tensor Pool::forward(const Tensor& x) {
   const std::string convention = options_.ceil_mode ? "full" : "valid";
   if (!window_)
     return pooling(x, {.kernel = Shape::filled(axes_, 1), .pool_type = kind_, .pooling_convention = convention, .global_pool = true});
-  const Shape kernel = per_axis(*window_, axes_, "pool_size");
+  const Shape kernel = window_->expand(axes_);
   return pooling(x, {.kernel = kernel,
-                     .stride = options_.strides ? per_axis(*options_.strides, axes_, "strides") : kernel,
-                     .pad = per_axis(options_.padding, axes_, "padding"),
+                     .stride = options_.strides ? options_.strides->expand(axes_) : kernel,
+                     .pad = options_.padding.expand(axes_),
                      .pool_type = kind_,
                      .pooling_convention = convention,
                      .count_include_pad = options_.count_include_pad});
 }
 std::string Pool::describe() const { return window_ ? fmt::format("size={}", window_->expand(axes_)) : "global"; }
 
-ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(per_axis(padding, 4, "padding")) {}
+ReflectionPad2D::ReflectionPad2D(Extents padding) : padding_(per_axis("ReflectionPad2D", padding, 4, "padding", 0)) {}
 Tensor ReflectionPad2D::forward(const Tensor& x) {
   const Shape& p = padding_;
   return pad(x, {.mode = "reflect", .pad_width = Shape{0, 0, 0, 0, p[2], p[3], p[0], p[1]}});
 }
 
+PixelShuffle::PixelShuffle(int axes, const Extents& factor)
+    : factors_(per_axis(fmt::format("PixelShuffle{}D", axes), factor, axes, "factor", 1)) {}
 // (N, C * f1 * f2, H, W) -> (N, C, f1, f2, H, W) -> (N, C, H, f1, W, f2) -> (N, C, H * f1, W * f2)
 Tensor PixelShuffle::forward(const Tensor& in) {
   const int axes = factors_.ndim();

@@ -48,6 +48,7 @@ Dense::Dense(int64_t units, DenseOptions options)
       units_(units),
       options_(std::move(options)) {
   if (units < 1) raise<UserError>("Dense: units is {}, at least 1 is needed", units);
+  check_activation("Dense", options_.activation);
 }
 Tensor Dense::forward(const Tensor& x) {
   complete_if_known(has_known_shape(x), weight, [&] {
@@ -67,6 +68,9 @@ std::string Dense::describe() const {
 
 // ---- activations
 
+Activation::Activation(std::string function) : function_(std::move(function)) {
+  check_choice("Activation: the function", function_, "Activation", "act_type");
+}
 Tensor Activation::forward(const Tensor& x) { return activate(x, function_); }
 
 LeakyReLU::LeakyReLU(double alpha) : alpha_(alpha) {
@@ -84,6 +88,7 @@ Tensor SELU::forward(const Tensor& x) { return leaky(x, "selu"); }
 Tensor GELU::forward(const Tensor& x) { return leaky(x, "gelu"); }
 Tensor Swish::forward(const Tensor& x) { return x * sigmoid(x * beta_); }
 
+Dropout::Dropout(double rate, Shape axes) : rate_(rate), axes_(std::move(axes)) { check_rate("Dropout: rate", rate); }
 Tensor Dropout::forward(const Tensor& x) {
   if (rate_ <= 0) return x;
   return dropout(x, {.p = rate_, .axes = axes_});
@@ -113,7 +118,10 @@ BatchNorm::BatchNorm(BatchNormOptions options)
       beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
       running_mean(add_parameter("running_mean", average_options(options.in_channels, init::zero()))),
       running_var(add_parameter("running_var", average_options(options.in_channels, init::one()))),
-      options_(options) {}
+      options_(options) {
+  check_rate("BatchNorm: momentum", options.momentum);
+  check_not_negative("BatchNorm: epsilon", options.epsilon);
+}
 Tensor BatchNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta, running_mean, running_var})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
@@ -136,7 +144,9 @@ std::string BatchNorm::describe() const {
 LayerNorm::LayerNorm(LayerNormOptions options)
     : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
       beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {}
+      options_(options) {
+  check_not_negative("LayerNorm: epsilon", options.epsilon);
+}
 Tensor LayerNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
@@ -148,7 +158,10 @@ std::string LayerNorm::describe() const { return fmt::format("axis={}, eps={}", 
 GroupNorm::GroupNorm(GroupNormOptions options)
     : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
       beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {}
+      options_(options) {
+  check_not_negative("GroupNorm: epsilon", options.epsilon);
+  check_positive("GroupNorm: num_groups", static_cast<double>(options.num_groups));
+}
 Tensor GroupNorm::forward(const Tensor& x) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(1, peek_shape(x))]}; });
@@ -160,7 +173,9 @@ std::string GroupNorm::describe() const { return fmt::format("num_groups={}, eps
 InstanceNorm::InstanceNorm(InstanceNormOptions options)
     : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
       beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {}
+      options_(options) {
+  check_not_negative("InstanceNorm: epsilon", options.epsilon);
+}
 Tensor InstanceNorm::forward(const Tensor& in) {
   for (const ParameterPtr& p : {gamma, beta})
     complete_if_known(has_known_shape(in), p, [&] { return Shape{peek_shape(in)[normalize_axis(options_.axis, peek_shape(in))]}; });

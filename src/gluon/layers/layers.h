@@ -5,6 +5,17 @@
 
 namespace gluino {
 
+// Options are checked where they are given, not where they are first used. `what` is "Dense: activation".
+
+// One of the choices of an operator's attribute.
+void check_choice(const std::string& what, const std::string& value, std::string_view op, std::string_view attribute);
+inline void check_activation(const std::string& layer, const std::string& function) {
+  if (!function.empty()) check_choice(layer + ": activation", function, "Activation", "act_type");
+}
+void check_rate(const std::string& what, double rate);  // a share: 0 to 1
+void check_positive(const std::string& what, double value);
+void check_not_negative(const std::string& what, double value);
+
 inline Tensor activate(const Tensor& x, const std::string& function) {
   return function.empty() ? x : activation(x, {.act_type = function});
 }

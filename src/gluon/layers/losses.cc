@@ -3,14 +3,12 @@
 #include "base/format.h"
 #include "gluino/loss.h"
 #include "gluon/layers/layers.h"
+#include "gluon/named.h"
 
 namespace gluino::loss {
 namespace {
 
 Tensor soft_relu(const Tensor& x) { return activation(x, {.act_type = "softrelu"}); }
-// Python's losses reshape as MXNet's do; here a label of another shape is a mistake.
-Tensor label_like(const Tensor& label, const Tensor& prediction) { return gluino::call("_label_like", {label, prediction}); }
-Tensor label_like(const Tensors& inputs) { return label_like(inputs[1], inputs[0]); }
 // Operators between a tensor and a number have no functions of their own: they are written x + 1, but there is no such sign for this one.
 Tensor at_least(const Tensor& x, double least) { return call("_maximum_scalar", {x}, {{"scalar", least}}); }
 Tensor sum_along(const Tensor& x, int64_t axis, bool keepdims, bool exclude = false) {
@@ -21,6 +19,9 @@ Tensor logistic(const Tensor& x, const Tensor& label) { return relu(x) - x * lab
 
 }  // namespace
 
+Tensor Loss::label_like(const Tensor& label, const Tensor& prediction) const {
+  return label_rule_ == LabelRule::mxnet ? reshape_like(label, prediction) : gluino::call("_label_like", {label, prediction});
+}
 Tensors Loss::forward(const Tensors& inputs) {
   if (inputs.size() < arity()) raise<UserError>("{}: {} inputs were given, {} are needed", kind(), inputs.size(), arity());
   Tensor loss = elements(inputs);
@@ -49,7 +50,8 @@ Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensors& in) const {
 Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
   const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], {.axis = options_.axis});
   if (options_.sparse_label) {
-    const Tensor label = gluino::call("_check_index", {in[1], log_p}, {{"axis", int64_t{options_.axis}}});
+    const Tensor label =
+        label_rule_ == LabelRule::mxnet ? in[1] : gluino::call("_check_index", {in[1], log_p}, {{"axis", int64_t{options_.axis}}});
     return -pick(log_p, label, {.axis = options_.axis, .keepdims = true, .mode = "clip"});
   }
   return -sum_along(log_p * label_like(in[1], log_p), options_.axis, true);
@@ -92,16 +94,16 @@ CTCLoss::CTCLoss(CTCOptions o) : Loss(o.weight, o.label_layout == "NT" ? 0 : 1),
 Tensors CTCLoss::forward(const Tensors& inputs) {
   if (inputs.size() == 3) throw UserError("CTCLoss: 3 inputs were given; lengths are needed of both predictions and labels, or of neither");
   Tensor loss = elements(inputs);
-  if (inputs.size() > 4) loss = broadcast_mul(loss, inputs[4]);
+  if (inputs.size() > 4 && inputs[4].defined()) loss = broadcast_mul(loss, inputs[4]);
   return {weight_ ? loss * *weight_ : loss};
 }
 Tensor CTCLoss::elements(const Tensors& in) const {
   auto swapped = [](const Tensor& t) { return swap_axis(t, {.dim1 = 0, .dim2 = 1}); };
   const Tensor data = options_.layout == "NTC" ? swapped(in.at(0)) : in.at(0);
   const Tensor label = options_.label_layout == "TN" ? swapped(in.at(1)) : in.at(1);
-  const bool has_lengths = in.size() > 3;
-  return ctc_loss(data, label, has_lengths ? in[2] : Tensor(), has_lengths ? in[3] : Tensor(),
-                  {.use_data_lengths = has_lengths, .use_label_lengths = has_lengths, .blank_label = "last"});
+  const Tensor lengths = in.size() > 3 ? in[2] : Tensor(), label_lengths = in.size() > 3 ? in[3] : Tensor();
+  return ctc_loss(data, label, lengths, label_lengths,
+                  {.use_data_lengths = lengths.defined(), .use_label_lengths = label_lengths.defined(), .blank_label = "last"});
 }
 
 Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
@@ -124,6 +126,80 @@ Tensor PoissonNLLLoss::elements(const Tensors& in) const {
   return loss + stirling * (target > 1.0);
 }
 Tensor PoissonNLLLoss::finish(const Tensor& weighted) const { return mean(weighted); }
+
+// ---- by name
+
+namespace {
+
+template <class O>
+void common_fields(AttrFields<O>& f) {
+  f.field("weight", &O::weight, "factor of the loss; None for none").field("batch_axis", &O::batch_axis, "the axis of the samples");
+}
+template <class L, class O, class F>
+void add_loss(Named<LossPtr>& all, const char* name, F own_fields) {
+  all.add<O>(
+      name,
+      [own_fields](AttrFields<O>& f) {
+        own_fields(f);
+        if constexpr (requires(O o) { o.batch_axis; }) common_fields(f);
+      },
+      [](O options) -> LossPtr { return std::make_shared<L>(std::move(options)); });
+}
+template <class O>
+void no_fields(AttrFields<O>&) {}
+template <class O>
+void margin_field(AttrFields<O>& f) {
+  f.field("margin", &O::margin, "how far apart is far enough");
+}
+
+const Named<LossPtr>& losses_by_name() {
+  static const Named<LossPtr> known = [] {
+    Named<LossPtr> all("loss");
+    add_loss<L1Loss, LossOptions>(all, "L1Loss", no_fields<LossOptions>);
+    add_loss<L2Loss, LossOptions>(all, "L2Loss", no_fields<LossOptions>);
+    using Sigmoid = SigmoidBinaryCrossEntropyOptions;
+    add_loss<SigmoidBinaryCrossEntropyLoss, Sigmoid>(all, "SigmoidBinaryCrossEntropyLoss", [](AttrFields<Sigmoid>& f) {
+      f.field("from_sigmoid", &Sigmoid::from_sigmoid, "the prediction is a probability");
+    });
+    using Softmax = SoftmaxCrossEntropyOptions;
+    add_loss<SoftmaxCrossEntropyLoss, Softmax>(all, "SoftmaxCrossEntropyLoss", [](AttrFields<Softmax>& f) {
+      f.field("axis", &Softmax::axis, "the axis of the classes")
+          .field("sparse_label", &Softmax::sparse_label, "labels are class numbers")
+          .field("from_logits", &Softmax::from_logits, "the prediction is log-probabilities");
+    });
+    add_loss<KLDivLoss, KLDivOptions>(all, "KLDivLoss", [](AttrFields<KLDivOptions>& f) {
+      f.field("from_logits", &KLDivOptions::from_logits, "the prediction is log-probabilities")
+          .field("axis", &KLDivOptions::axis, "the axis of the classes");
+    });
+    add_loss<HuberLoss, HuberOptions>(all, "HuberLoss",
+                                      [](AttrFields<HuberOptions>& f) { f.field("rho", &HuberOptions::rho, "where it becomes linear"); });
+    add_loss<HingeLoss, MarginOptions>(all, "HingeLoss", margin_field<MarginOptions>);
+    add_loss<SquaredHingeLoss, MarginOptions>(all, "SquaredHingeLoss", margin_field<MarginOptions>);
+    add_loss<TripletLoss, MarginOptions>(all, "TripletLoss", margin_field<MarginOptions>);
+    add_loss<LogisticLoss, LogisticOptions>(all, "LogisticLoss", [](AttrFields<LogisticOptions>& f) {
+      f.field("label_format", &LogisticOptions::label_format, "signed or binary");
+    });
+    add_loss<CTCLoss, CTCOptions>(all, "CTCLoss", [](AttrFields<CTCOptions>& f) {
+      f.field("layout", &CTCOptions::layout, "of the prediction: NTC or TNC")
+          .field("label_layout", &CTCOptions::label_layout, "NT or TN")
+          .field("weight", &CTCOptions::weight, "factor of the loss; None for none");
+    });
+    add_loss<CosineEmbeddingLoss, CosineEmbeddingOptions>(all, "CosineEmbeddingLoss", margin_field<CosineEmbeddingOptions>);
+    add_loss<PoissonNLLLoss, PoissonNLLOptions>(all, "PoissonNLLLoss", [](AttrFields<PoissonNLLOptions>& f) {
+      f.field("from_logits", &PoissonNLLOptions::from_logits, "the prediction is the logarithm of the rate")
+          .field("compute_full", &PoissonNLLOptions::compute_full, "with Stirling's term")
+          .field("epsilon", &PoissonNLLOptions::epsilon, "added to the rate before its logarithm");
+    });
+    return all;
+  }();
+  return known;
+}
+
+}  // namespace
+
+LossPtr create(const std::string& name, const NamedOptions& options) { return losses_by_name().create(name, options); }
+std::vector<std::string> names() { return losses_by_name().names(); }
+std::vector<Option> options_of(const std::string& name) { return losses_by_name().options_of(name); }
 
 // ---- samples
 

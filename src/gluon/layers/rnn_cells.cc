@@ -88,6 +88,10 @@ std::string GatedCell::describe() const {
   return fmt::format("{} -> {}", in > 0 ? std::to_string(in) : "None", hidden_size_);
 }
 
+RNNCell::RNNCell(int64_t hidden_size, CellOptions options, std::string activation)
+    : GatedCell(1, hidden_size, std::move(options)), activation_(std::move(activation)) {
+  check_choice("RNNCell: activation", activation_, "Activation", "act_type");
+}
 Tensors RNNCell::forward(const Tensors& inputs) {
   check_inputs(inputs);
   const Tensor h = activate(from_input(inputs[0]) + from_state(inputs[1]), activation_);
@@ -178,6 +182,8 @@ Tensors ResidualCell::forward(const Tensors& inputs) {
 
 ZoneoutCell::ZoneoutCell(CellPtr base, double zoneout_outputs, double zoneout_states)
     : base_(std::move(base)), zoneout_outputs_(zoneout_outputs), zoneout_states_(zoneout_states) {
+  check_rate("ZoneoutCell: zoneout_outputs", zoneout_outputs);
+  check_rate("ZoneoutCell: zoneout_states", zoneout_states);
   own_child("base_cell", base_);
 }
 std::vector<int64_t> ZoneoutCell::state_extents() const {

@@ -8,10 +8,12 @@ namespace gluino::nn {
 
 RecurrentLayer::RecurrentLayer(std::string mode, int64_t gates, int64_t hidden_size, RecurrentOptions options)
     : mode_(std::move(mode)), gates_(gates), hidden_size_(hidden_size), options_(std::move(options)) {
+  check_choice("a recurrent layer: mode", mode_, "RNN", "mode");
   if (hidden_size < 1) raise<UserError>("{}: hidden_size is {}, at least 1 is needed", mode_, hidden_size);
   if (options_.num_layers < 1) raise<UserError>("{}: num_layers is {}, at least 1 is needed", mode_, options_.num_layers);
   if (options_.layout != "TNC" && options_.layout != "NTC")
     raise<UserError>("{}: layout is '{}'; it must be TNC or NTC", mode_, options_.layout);
+  check_rate(mode_ + ": dropout", options_.dropout);
   const int64_t rows = gates * hidden_size, directions = options_.bidirectional ? 2 : 1;
   for (int64_t layer = 0; layer < options_.num_layers; ++layer)
     for (const char* direction : {"l", "r"}) {
@@ -81,10 +83,12 @@ std::string RecurrentLayer::describe() const {
                      options_.bidirectional ? ", bidirectional" : "");
 }
 
-RNN::RNN(int64_t hidden_size, RecurrentOptions options, const std::string& activation)
-    : RecurrentLayer("rnn_" + activation, 1, hidden_size, std::move(options)) {
+static std::string mode_of(const std::string& activation) {
   if (activation != "relu" && activation != "tanh") raise<UserError>("RNN: activation is '{}'; it must be relu or tanh", activation);
+  return "rnn_" + activation;
 }
+RNN::RNN(int64_t hidden_size, RecurrentOptions options, const std::string& activation)
+    : RecurrentLayer(mode_of(activation), 1, hidden_size, std::move(options)) {}
 
 static const LayerSamples samples{
     sample<RNN>({{3, 2, 4}}, 5, RecurrentOptions{}, "tanh"),

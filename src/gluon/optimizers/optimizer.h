@@ -6,16 +6,17 @@
 
 #include "gluino/op.h"
 #include "gluino/optimizer.h"
+#include "gluon/named.h"
 
 namespace gluino::optimizer::detail {
 
-using Create = std::function<OptimizerPtr(const NamedOptions&)>;
-std::map<std::string, Create>& registry();
-
-// Sets the fields of `options` by name; `who` starts error messages.
-void set_fields(const std::string& who, const std::vector<AttrField>& fields, void* options, const NamedOptions& values);
+Named<OptimizerPtr>& registry();
 
 using StepAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+
+// Told of every operator that a step has called, with the time it began (nanoseconds of the steady clock), by the thread that called it.
+using StepObserver = void (*)(const OpDef& op, int64_t begin);
+void set_step_observer(StepObserver observer);
 
 // Steps are operators over many weights. Those that differ in nothing but the numbers of each weight become one call.
 class Steps {
@@ -42,6 +43,7 @@ struct Definition {
   void (*fields)(AttrFields<O>&);  // those of its own, besides the common ones
   Tensors (*state)(const O&, const Tensor& weight);
   void (*update)(const O&, Update&, Steps&);
+  void (*begin)(const O&, std::span<Update* const>) = nullptr;  // what the weights of a step have in common, before any is updated
 };
 
 template <class O>
@@ -63,9 +65,12 @@ class Defined final : public Optimizer {
       if (std::find(devices.begin(), devices.end(), u.weight.device()) == devices.end()) devices.push_back(u.weight.device());
     for (const Device& device : devices) {
       const DeviceScope scope(device);
-      Steps steps;
+      std::vector<Update*> own;
       for (Update& u : updates)
-        if (u.weight.device() == device) definition_.update(options_, u, steps);
+        if (u.weight.device() == device) own.push_back(&u);
+      if (definition_.begin) definition_.begin(options_, own);
+      Steps steps;
+      for (Update* u : own) definition_.update(options_, *u, steps);
       steps.run();
     }
   }
@@ -76,24 +81,18 @@ class Defined final : public Optimizer {
 };
 
 template <class O>
-std::vector<AttrField> all_fields(const Definition<O>& d) {
-  AttrFields<O> f;
-  f.field("learning_rate", &O::learning_rate, "size of a step")
-      .field("wd", &O::wd, "weight decay")
-      .field("rescale_grad", &O::rescale_grad, "factor of the gradient")
-      .field("clip_gradient", &O::clip_gradient, "bound of the gradient; negative for none")
-      .field("multi_precision", &O::multi_precision, "keep a float32 copy of 16-bit weights");
-  d.fields(f);
-  return f.take();
-}
-
-template <class O>
 bool add(const Definition<O>& d) {
-  registry()[d.name] = [&d](const NamedOptions& values) -> OptimizerPtr {
-    O options;
-    set_fields("optimizer " + d.name, all_fields(d), &options, values);
-    return std::make_shared<Defined<O>>(std::move(options), d);
-  };
+  registry().add<O>(
+      d.name,
+      [&d](AttrFields<O>& f) {
+        f.field("learning_rate", &O::learning_rate, "size of a step")
+            .field("wd", &O::wd, "weight decay")
+            .field("rescale_grad", &O::rescale_grad, "factor of the gradient")
+            .field("clip_gradient", &O::clip_gradient, "bound of the gradient; negative for none")
+            .field("multi_precision", &O::multi_precision, "keep a float32 copy of 16-bit weights");
+        d.fields(f);
+      },
+      [&d](O options) -> OptimizerPtr { return std::make_shared<Defined<O>>(std::move(options), d); });
   return true;
 }
 

@@ -1,5 +1,7 @@
 // The optimizers. Every step is an operator over many weights.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -8,29 +10,13 @@
 
 namespace gluino::optimizer {
 
-std::map<std::string, detail::Create>& detail::registry() {
-  static std::map<std::string, Create> all;
+Named<OptimizerPtr>& detail::registry() {
+  static Named<OptimizerPtr> all("optimizer");
   return all;
 }
-void detail::set_fields(const std::string& who, const std::vector<AttrField>& fields, void* options, const NamedOptions& values) {
-  std::vector<std::string> known;
-  for (const AttrField& f : fields) known.push_back(f.name);
-  for (const auto& [name, value] : values) {
-    const auto at = std::find(known.begin(), known.end(), name);
-    if (at == known.end()) raise<UserError>("{} has no option '{}'{}", who, name, did_you_mean(name, known));
-    fields[at - known.begin()].set(options, fmt::format("{}: option '{}'", who, name), value);
-  }
-}
-std::vector<std::string> names() {
-  std::vector<std::string> out;
-  for (const auto& [name, create] : detail::registry()) out.push_back(name);
-  return out;
-}
-OptimizerPtr create(const std::string& name, const NamedOptions& options) {
-  const auto found = detail::registry().find(name);
-  if (found == detail::registry().end()) raise<UserError>("no optimizer is named '{}'{}", name, did_you_mean(name, names()));
-  return found->second(options);
-}
+std::vector<std::string> names() { return detail::registry().names(); }
+OptimizerPtr create(const std::string& name, const NamedOptions& options) { return detail::registry().create(name, options); }
+std::vector<Option> options_of(const std::string& name) { return detail::registry().options_of(name); }
 void Optimizer::set_learning_rate(double lr) {
   if (scheduler_)
     throw UserError("set_learning_rate: a scheduler decides the learning rate; remove it with set_lr_scheduler(nullptr) first");
@@ -48,12 +34,18 @@ void detail::Steps::add(std::string_view op, const Update& u, size_t states, dou
   call->numbers["wds"].push_back(u.wd);
   for (const auto& [name, number] : more) call->numbers[name].push_back(number);
 }
+static std::atomic<detail::StepObserver> step_observer = nullptr;
+void detail::set_step_observer(StepObserver observer) { step_observer = observer; }
+
 void detail::Steps::run() {
+  const StepObserver observer = step_observer.load(std::memory_order_relaxed);
   for (Call& call : calls_) {
+    const int64_t begin = observer ? std::chrono::steady_clock::now().time_since_epoch().count() : 0;
     const OpDef& op = OpRegistry::global().get(call.op);
     for (auto& [name, list] : call.numbers) call.common.emplace_back(name, std::move(list));
     call.common.emplace_back("num_weights", static_cast<int64_t>(call.outputs.size()));
     apply_into(op, call.inputs, op.make_attrs(call.common), call.outputs);
+    if (observer) observer(op, begin);
   }
 }
 
@@ -192,7 +184,11 @@ GLUINO_OPTIMIZER(adamax, AdamaxOptions, moment_fields, zero_states<2>, [](const 
   steps.add("_multi_adamax_update", u, 2, corrected_lr, with(common(o, u), moments(o)));
 })
 
-// The third state is the product of the momenta so far.
+// The third state is the product of the momenta so far. As in MXNet 1.9 it goes on from weight to weight, in their order: the momentum is
+// at most beta1 < 1, so the least number among the weights is the one that the step before ended with.
+static double nadam_momentum(const NadamOptions& o, int64_t t) {
+  return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay));
+}
 GLUINO_OPTIMIZER(
     nadam, NadamOptions,
     [](AttrFields<NadamOptions>& f) {
@@ -205,10 +201,14 @@ GLUINO_OPTIMIZER(
       return states;
     },
     [](const NadamOptions& o, Update& u, Steps& steps) {
-      const auto momentum_at = [&](int64_t t) { return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * o.schedule_decay)); };
-      const double momentum = momentum_at(u.t), next = momentum_at(u.t + 1), schedule = number_in(u.state[2]) *= momentum;
+      const double momentum = nadam_momentum(o, u.t), next = nadam_momentum(o, u.t + 1), schedule = number_in(u.state[2]);
       steps.add("_multi_nadam_update", u, 2, u.lr * next / (1 - schedule * next), with(with(common(o, u), moments(o)), {{"t", u.t}}),
                 {{"gradient_lrs", u.lr * (1 - momentum) / (1 - schedule)}});
+    },
+    [](const NadamOptions& o, std::span<Update* const> updates) {
+      double schedule = 1;
+      for (Update* u : updates) schedule = std::min(schedule, number_in(u->state[2]));
+      for (Update* u : updates) number_in(u->state[2]) = schedule *= nadam_momentum(o, u->t);
     })
 
 GLUINO_OPTIMIZER(ftml, FTMLOptions, moment_fields, zero_states<3>, [](const FTMLOptions& o, Update& u, Steps& steps) {

@@ -5,6 +5,7 @@
 #include "gluino/autograd.h"
 #include "gluino/metric.h"
 #include "gluino/ops.h"
+#include "gluon/named.h"
 
 namespace gluino::metric {
 namespace {
@@ -17,6 +18,12 @@ void check_sizes(const std::string& name, const Tensor& label, const Tensor& pre
 }
 
 }  // namespace
+
+// "macro" or "micro"
+static bool is_micro(const std::string& name, const std::string& average) {
+  if (average != "micro" && average != "macro") raise<UserError>("metric {}: average is '{}'; it must be macro or micro", name, average);
+  return average == "micro";
+}
 
 double Metric::value() const { return count_ > 0 ? sum_ / count_ : std::numeric_limits<double>::quiet_NaN(); }
 
@@ -49,10 +56,8 @@ void TopKAccuracy::update(const Tensor& label, const Tensor& prediction) {
   add(hits, static_cast<double>(want.size()));
 }
 
-BinaryMetric::BinaryMetric(std::string name, std::string average) : Metric(std::move(name)), micro_(average == "micro") {
-  if (average != "micro" && average != "macro") raise<UserError>("metric {}: average is '{}'; it must be macro or micro", name_, average);
-}
-void BinaryMetric::update(const Tensor& label, const Tensor& prediction) {
+BinaryMetric::BinaryMetric(std::string name, const std::string& average) : Metric(std::move(name)), micro_(is_micro(name_, average)) {}
+BinaryMetric::Counts BinaryMetric::count_batch(const Tensor& label, const Tensor& prediction) const {
   const std::vector<double> want = numbers(label), got = numbers(prediction);
   const bool has_two = got.size() == 2 * want.size();
   if (!has_two) check_sizes(name_, label, prediction, static_cast<int64_t>(want.size()), static_cast<int64_t>(got.size()));
@@ -63,6 +68,10 @@ void BinaryMetric::update(const Tensor& label, const Tensor& prediction) {
     double& count = want[i] == 1 ? (positive ? c.true_positive : c.false_negative) : (positive ? c.false_positive : c.true_negative);
     ++count;
   }
+  return c;
+}
+void BinaryMetric::update(const Tensor& label, const Tensor& prediction) {
+  const Counts c = count_batch(label, prediction);
   all_.true_positive += c.true_positive;
   all_.false_positive += c.false_positive;
   all_.true_negative += c.true_negative;
@@ -86,23 +95,21 @@ double MCC::score(const Counts& c) const {
   return (c.true_positive * c.true_negative - c.false_positive * c.false_negative) / std::sqrt(below);
 }
 
-template <class F>
-static std::pair<double, double> sum_of_errors(const std::string& name, const Tensor& label, const Tensor& prediction, F error) {
+RegressionMetric::RegressionMetric(std::string name, const std::string& average)
+    : Metric(std::move(name)), micro_(is_micro(name_, average)) {}
+void RegressionMetric::update(const Tensor& label, const Tensor& prediction) {
   const std::vector<double> want = numbers(label), got = numbers(prediction);
-  check_sizes(name, label, prediction, static_cast<int64_t>(want.size()), static_cast<int64_t>(got.size()));
+  check_sizes(name_, label, prediction, static_cast<int64_t>(want.size()), static_cast<int64_t>(got.size()));
   double sum = 0;
-  for (size_t i = 0; i < want.size(); ++i) sum += error(want[i] - got[i]);
-  return {sum, static_cast<double>(want.size())};
+  for (size_t i = 0; i < want.size(); ++i) sum += of_element(want[i] - got[i]);
+  const auto count = static_cast<double>(want.size());
+  if (micro_)
+    add(sum, count);
+  else
+    add(of_mean(sum / count), 1);
 }
-void MAE::update(const Tensor& label, const Tensor& prediction) {
-  const auto [sum, count] = sum_of_errors(name_, label, prediction, [](double d) { return std::abs(d); });
-  add(sum, count);
-}
-void MSE::update(const Tensor& label, const Tensor& prediction) {
-  const auto [sum, count] = sum_of_errors(name_, label, prediction, [](double d) { return d * d; });
-  add(sum, count);
-}
-double RMSE::value() const { return std::sqrt(MSE::value()); }
+double MAE::of_element(double difference) const { return std::abs(difference); }
+double RMSE::of_mean(double mean) const { return std::sqrt(mean); }
 
 void CrossEntropy::update(const Tensor& label, const Tensor& prediction) {
   const std::vector<double> want = numbers(label), got = numbers(prediction);
@@ -113,32 +120,45 @@ void CrossEntropy::update(const Tensor& label, const Tensor& prediction) {
     const auto c = static_cast<int64_t>(want[i]);
     if (ignore_label_ && c == *ignore_label_) continue;
     if (c < 0 || c >= classes) raise<IndexError>("metric {}: label {} is not one of {} classes", name_, c, classes);
-    sum -= std::log(std::max(got[i * static_cast<size_t>(classes) + static_cast<size_t>(c)], eps_));
+    sum += of_probability(got[i * static_cast<size_t>(classes) + static_cast<size_t>(c)]);
     ++count;
   }
   add(sum, count);
 }
+double CrossEntropy::of_probability(double p) const { return -std::log(p + eps_); }
+double Perplexity::of_probability(double p) const { return -std::log(std::max(p, eps_)); }
 double Perplexity::value() const { return std::exp(CrossEntropy::value()); }
 
+void PearsonCorrelation::Moments::add(const Moments& o) {
+  const double total = n + o.n, weight = n * o.n / total, dx = o.x - x, dy = o.y - y;
+  xx += o.xx + dx * dx * weight;
+  yy += o.yy + dy * dy * weight;
+  xy += o.xy + dx * dy * weight;
+  x += dx * o.n / total;
+  y += dy * o.n / total;
+  n = total;
+}
+double PearsonCorrelation::Moments::correlation() const { return xy / std::sqrt(xx * yy); }
+
+PearsonCorrelation::PearsonCorrelation(const std::string& average, std::string name)
+    : Metric(std::move(name)), micro_(is_micro(name_, average)) {}
 void PearsonCorrelation::update(const Tensor& label, const Tensor& prediction) {
   const std::vector<double> x = numbers(label), y = numbers(prediction);
   check_sizes(name_, label, prediction, static_cast<int64_t>(x.size()), static_cast<int64_t>(y.size()));
-  for (size_t i = 0; i < x.size(); ++i) {
-    x_ += x[i];
-    y_ += y[i];
-    xx_ += x[i] * x[i];
-    yy_ += y[i] * y[i];
-    xy_ += x[i] * y[i];
-  }
-  add(0, static_cast<double>(x.size()));
+  if (x.empty()) return;
+  Moments batch;
+  for (size_t i = 0; i < x.size(); ++i) batch.add({.n = 1, .x = x[i], .y = y[i]});
+  all_.add(batch);
+  if (micro_)
+    add(0, batch.n);
+  else
+    add(batch.correlation(), 1);
 }
 void PearsonCorrelation::reset() {
   Metric::reset();
-  x_ = y_ = xx_ = yy_ = xy_ = 0;
+  all_ = {};
 }
-double PearsonCorrelation::value() const {
-  return (count_ * xy_ - x_ * y_) / std::sqrt((count_ * xx_ - x_ * x_) * (count_ * yy_ - y_ * y_));
-}
+double PearsonCorrelation::value() const { return micro_ && count_ > 0 ? all_.correlation() : Metric::value(); }
 
 void Loss::update(const Tensor&, const Tensor& losses) {
   double sum = 0;
@@ -168,27 +188,92 @@ std::vector<std::pair<std::string, double>> CompositeMetric::get() const {
   return all;
 }
 
-MetricPtr create(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::function<MetricPtr()>>> known{
-      {"accuracy", [] { return std::make_shared<Accuracy>(); }},
-      {"acc", [] { return std::make_shared<Accuracy>(); }},
-      {"top_k_accuracy", [] { return std::make_shared<TopKAccuracy>(); }},
-      {"f1", [] { return std::make_shared<F1>(); }},
-      {"mcc", [] { return std::make_shared<MCC>(); }},
-      {"mae", [] { return std::make_shared<MAE>(); }},
-      {"mse", [] { return std::make_shared<MSE>(); }},
-      {"rmse", [] { return std::make_shared<RMSE>(); }},
-      {"cross-entropy", [] { return std::make_shared<CrossEntropy>(); }},
-      {"ce", [] { return std::make_shared<CrossEntropy>(); }},
-      {"perplexity", [] { return std::make_shared<Perplexity>(); }},
-      {"pearsonr", [] { return std::make_shared<PearsonCorrelation>(); }},
-      {"loss", [] { return std::make_shared<Loss>(); }}};
-  std::vector<std::string> names;
-  for (const auto& [n, make] : known) {
-    if (n == name) return make();
-    names.push_back(n);
-  }
-  raise<UserError>("no metric is named '{}'{}", name, did_you_mean(name, names));
+namespace {
+
+// Options are the arguments of the constructors.
+struct AxisOptions {
+  int axis = 1;
+  std::string name;
+};
+struct TopKOptions {
+  int64_t top_k = 1;
+  std::string name;
+};
+struct AverageOptions {
+  std::string average = "macro", name;
+};
+struct ProbabilityOptions {
+  double eps = 1e-12;
+  std::optional<int64_t> ignore_label;
+  std::string name;
+};
+struct NameOptions {
+  std::string name;
+};
+
+template <class O>
+void name_field(AttrFields<O>& f) {
+  f.field("name", &O::name, "what it is called in results");
 }
+// `make` takes the options and the name, which is `name` where none is given.
+template <class O, class F, class Make>
+void add_metric(Named<MetricPtr>& all, const std::string& key, const std::string& name, F own_fields, Make make) {
+  all.add<O>(
+      key,
+      [=](AttrFields<O>& f) {
+        own_fields(f);
+        name_field(f);
+      },
+      [=](const O& o) -> MetricPtr { return make(o, o.name.empty() ? name : o.name); });
+}
+template <class M>
+void add_average(Named<MetricPtr>& all, const std::string& name) {
+  add_metric<AverageOptions>(
+      all, name, name,
+      [](AttrFields<AverageOptions>& f) { f.field("average", &AverageOptions::average, "macro: over batches; micro: over all at once"); },
+      [](const AverageOptions& o, const std::string& n) { return std::make_shared<M>(o.average, n); });
+}
+
+const Named<MetricPtr>& metrics_by_name() {
+  static const Named<MetricPtr> known = [] {
+    Named<MetricPtr> all("metric");
+    const auto axis = [](AttrFields<AxisOptions>& f) { f.field("axis", &AxisOptions::axis, "the axis of the classes"); };
+    for (const char* key : {"accuracy", "acc"})
+      add_metric<AxisOptions>(all, key, "accuracy", axis,
+                              [](const AxisOptions& o, const std::string& n) { return std::make_shared<Accuracy>(o.axis, n); });
+    add_metric<TopKOptions>(
+        all, "top_k_accuracy", "top_k_accuracy",
+        [](AttrFields<TopKOptions>& f) { f.field("top_k", &TopKOptions::top_k, "how many guesses count"); },
+        [](const TopKOptions& o, const std::string& n) { return std::make_shared<TopKAccuracy>(o.top_k, n); });
+    add_average<F1>(all, "f1");
+    add_average<MCC>(all, "mcc");
+    add_average<MAE>(all, "mae");
+    add_average<MSE>(all, "mse");
+    add_average<RMSE>(all, "rmse");
+    add_average<PearsonCorrelation>(all, "pearsonr");
+    using P = ProbabilityOptions;
+    const auto ignored = [](AttrFields<P>& f) { f.field("ignore_label", &P::ignore_label, "a label that does not count; None for none"); };
+    const auto eps = [=](AttrFields<P>& f) {
+      f.field("eps", &P::eps, "added to probabilities");
+      ignored(f);
+    };
+    for (const char* key : {"cross-entropy", "ce"})
+      add_metric<P>(all, key, "cross-entropy", eps,
+                    [](const P& o, const std::string& n) { return std::make_shared<CrossEntropy>(o.eps, n, o.ignore_label); });
+    add_metric<P>(all, "perplexity", "perplexity", ignored,
+                  [](const P& o, const std::string& n) { return std::make_shared<Perplexity>(o.ignore_label, n); });
+    add_metric<NameOptions>(
+        all, "loss", "loss", [](AttrFields<NameOptions>&) {},
+        [](const NameOptions&, const std::string& n) { return std::make_shared<Loss>(n); });
+    return all;
+  }();
+  return known;
+}
+
+}  // namespace
+
+MetricPtr create(const std::string& name, const NamedOptions& options) { return metrics_by_name().create(name, options); }
+std::vector<std::string> names() { return metrics_by_name().names(); }
+std::vector<Option> options_of(const std::string& name) { return metrics_by_name().options_of(name); }
 
 }  // namespace gluino::metric

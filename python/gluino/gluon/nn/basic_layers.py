@@ -1,9 +1,8 @@
 """Dense, normalisation, embedding, containers."""
 import warnings
 
-import numpy as _np
-
 from ... import autograd, distributed
+from ...base import dtype_name
 from ..block import Block
 from ..hybrid_block import HybridBlock
 
@@ -130,7 +129,7 @@ class BatchNorm(HybridBlock):
         self.running_var = get("running_var", running_variance_initializer, False)
 
     def cast(self, dtype):
-        super().cast("float32" if _np.dtype(dtype).name == "float16" else dtype)
+        super().cast("float32" if dtype_name(dtype) in ("float16", "bfloat16") else dtype)
 
     def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
         return getattr(F, self._operator)(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
@@ -241,7 +240,7 @@ class Embedding(HybridBlock):
         return F.Embedding(x, weight, name="fwd", **self._kwargs)
 
     def __repr__(self):
-        return f"{type(self).__name__}({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {_np.dtype(self._kwargs['dtype']).name})"
+        return f"{type(self).__name__}({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {dtype_name(self._kwargs['dtype'])})"
 
 
 class Flatten(HybridBlock):
