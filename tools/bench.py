@@ -19,6 +19,7 @@ import time
 
 import bench_languages
 import bench_report
+import npm_packages
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "bench"
@@ -116,25 +117,16 @@ def find_torch():
 
 def find_ort(build):
     """Fetches the runtime with npm and lets PyTorch write the models, where they are not there yet."""
-    folder, models = OUT / "onnxruntime", OUT / "models"
-    folder.mkdir(parents=True, exist_ok=True)
-    architecture = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    pattern = f"package/bin/*/linux/{architecture}/libonnxruntime.so*"
-    if not list(folder.glob(pattern)):
-        if not shutil.which("npm"):
-            raise PeerError("npm is needed to fetch onnxruntime-node")
-        archive = quietly(["npm", "pack", "--silent", "onnxruntime-node"], cwd=folder).split()[-1]
-        quietly(["tar", "xzf", archive], cwd=folder)
-        (folder / archive).unlink()
-    library = next(iter(folder.glob(pattern)), None)
-    if not library:
-        raise PeerError(f"onnxruntime-node has no library for {platform.machine()}")
+    models = OUT / "models"
+    try:
+        library, version = npm_packages.onnx_runtime()
+    except npm_packages.FetchError as e:
+        raise PeerError(str(e)) from e
     script = PEERS / "torch_peer.py"
     stale = [w for w in WORKLOADS if not is_training(w) and
              not ((models / f"{w}.onnx").exists() and (models / f"{w}.onnx").stat().st_mtime > script.stat().st_mtime)]
     if stale:
         quietly([PYTHON, script, "--export", models, *stale])
-    version = json.loads((folder / "package" / "package.json").read_text())["version"]
     return [build / "bench" / "ort_peer", "{threads}", library, models], version
 
 

@@ -248,6 +248,11 @@ Tensors Program::run(const Tensors& inputs, const Tensors& parameters) const {
     scope.set(parameters_[i].first, {Value::Kind::parameter, parameters[i], nullptr, parameters_[i].second});
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueData& declared = inputs_[i];
+    // mx.nd has no arrays without axes: one element stands for a scalar.
+    if (declared.has_shape && declared.extents.empty() && inputs[i].ndim() == 1 && inputs[i].extent(0) == 1) {
+      scope.set(declared.name, Value::computed(inputs[i].reshape({})));
+      continue;
+    }
     if (declared.has_shape && inputs[i].ndim() != static_cast<int>(declared.extents.size()))
       raise<ShapeError>("{}: input '{}' has {} axes, but the model says {}", what_, declared.name, inputs[i].ndim(),
                         declared.extents.size());

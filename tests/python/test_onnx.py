@@ -121,6 +121,67 @@ def test_free_extents(tmp_path):
         assert net(mx.nd.zeros((batch, 1, 8, 8))).shape == (batch, 72)
 
 
+def test_free_pictures(tmp_path):
+    """Free height and width: shapes are found at a size that the network can have."""
+    x = mx.sym.Convolution(mx.sym.var("data"), kernel=(7, 7), stride=(4, 4), num_filter=2, name="conv")
+    y = mx.sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pool_type="max")
+    params = {"conv_weight": mx.nd.random.normal(shape=(2, 1, 7, 7)), "conv_bias": mx.nd.zeros(2)}
+    path = mx.onnx.export_model(y, params, [(1, 1, 64, 64)], onnx_file_path=str(tmp_path / "free.onnx"), dynamic=True,
+                                dynamic_input_shapes=[("N", 1, "H", "W")])
+    _checked(path)
+    net = mx.onnx.import_model(path)
+    assert net._program.outputs()[0][2][1] == 2 and not any(isinstance(net._program.outputs()[0][2][i], int) for i in (0, 2, 3))
+    for shape in ((1, 1, 64, 64), (2, 1, 31, 48)):
+        assert net(mx.nd.zeros(shape)).shape == y.infer_shape(data=shape)[1][0]
+
+
+def test_scalars_are_given_as_one_element(tmp_path):
+    """mx.nd has no arrays without axes."""
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "rate"], ["y"])], "g",
+                                   [onnx.helper.make_tensor_value_info("x", 1, [3]), onnx.helper.make_tensor_value_info("rate", 1, [])],
+                                   [onnx.helper.make_tensor_value_info("y", 1, [3])])
+    onnx.save(onnx.helper.make_model(graph), str(tmp_path / "scalar.onnx"))
+    net = mx.onnx.import_model(str(tmp_path / "scalar.onnx"))
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        assert net(mx.nd.array([1, 2, 3]), mx.nd.array([10])).asnumpy().tolist() == [11, 12, 13]
+    with pytest.raises(mx.MXNetError, match="input 'rate' has 1 axes, but the model says 0"):
+        net(mx.nd.array([1, 2, 3]), mx.nd.array([10, 20]))
+
+
+def test_nodes_of_one_name(tmp_path):
+    """Graphs of old files have several nodes of a name; in ONNX each has its own."""
+    onnx = pytest.importorskip("onnx")
+    x = mx.sym.var("data")
+    y = mx.sym.Activation(mx.sym.Activation(x, act_type="tanh", name="act"), act_type="relu", name="act")
+    _round_trip(y, {}, {"data": np.array([[-1, 2]], "float32")}, tmp_path)
+    names = [n.name for n in onnx.load(str(tmp_path / "model.onnx")).graph.node]
+    assert len(names) == len(set(names)) == 2
+
+
+def test_labels_need_no_shape(tmp_path):
+    label = mx.sym.Reshape(mx.sym.var("softmax_label"), shape=(-1,))
+    y = mx.sym.SoftmaxOutput(mx.sym.Reshape(mx.sym.var("data"), shape=(-1, 2)), label)
+    path = mx.onnx.export_model(y, {}, [(3, 4)], onnx_file_path=str(tmp_path / "label.onnx"))
+    net = mx.onnx.import_model(path)
+    assert net.input_names == ["data"] and net(mx.nd.zeros((3, 4))).shape == (6, 2)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+def test_indices_out_of_range(mode, tmp_path):
+    y = mx.sym.take(mx.sym.var("w"), mx.sym.var("data"), mode=mode)
+    _round_trip(y, {"w": mx.nd.array(np.arange(6.0).reshape(3, 2))}, {"data": np.array([-1, 0, 2, 3, 7], "float32")}, tmp_path)
+
+
+def test_numbers_of_a_graph(tmp_path):
+    """arange(5) of a graph's file: start is what stop was left out for."""
+    sym = mx.sym.load_json(mx.sym.broadcast_add(mx.sym.var("data"), mx.sym.arange(5)).tojson())
+    _round_trip(sym, {}, {"data": np.zeros((1, 5), "float32")}, tmp_path)
+    stop = mx.sym.broadcast_add(mx.sym.var("data"), mx.sym._internal._arange(start=5, stop=None))
+    _round_trip(stop, {}, {"data": np.zeros((1, 5), "float32")}, tmp_path)
+
+
 def test_trains(tmp_path):
     y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, name="fc")
     params = {"fc_weight": mx.nd.zeros((1, 3)), "fc_bias": mx.nd.zeros(1)}

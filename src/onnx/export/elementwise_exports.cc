@@ -112,13 +112,14 @@ void filled_like(const ExportCall& c, double value) {
 
 void created(const ExportCall& c, double value) { c.put_as(c.constant(full(c.out_shape(), value, {.dtype = c.out_dtype()}))); }
 
+// Numbers that no input takes part in; how many there are may follow from the graph.
 void range(const ExportCall& c) {
+  if (!c.flag("infer_range")) return c.put_as(c.constant(c.computed()));
   const double start = c.number("start"), step = c.number("step");
-  const Shape& shape = c.out_shape();
   const auto repeats = c.integer("repeat");
   std::vector<double> values;
-  for (int64_t i = 0; i < shape.elements(); ++i) values.push_back(start + static_cast<double>(i / repeats) * step);
-  c.put_as(c.constant(from_vector(values, shape, {.dtype = c.out_dtype()})));
+  for (int64_t i = 0; i < c.out_shape().elements(); ++i) values.push_back(start + static_cast<double>(i / repeats) * step);
+  c.put_as(c.constant(from_vector(values, c.out_shape(), {.dtype = c.out_dtype()})));
 }
 
 }  // namespace
@@ -201,6 +202,7 @@ void add_elementwise_exports(ExportRules& rules) {
   rules["_ones"] = [](const ExportCall& c) { created(c, 1); };
   rules["_full"] = [](const ExportCall& c) { created(c, c.number("value")); };
   rules["_arange"] = range;
+  rules["_eye"] = rules["_linspace"] = [](const ExportCall& c) { c.put_as(c.constant(c.computed())); };
   rules["_contrib_div_sqrt_dim"] = [](const ExportCall& c) {
     c.put("Div", {c.in(0), number(c, std::sqrt(static_cast<double>(c.shape(0).back())))});
   };

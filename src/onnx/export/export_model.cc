@@ -5,13 +5,17 @@
 
 namespace gluino::onnx {
 
-// What stands for a free extent while shapes are inferred: not 1, which broadcasts.
-constexpr int64_t kFreeExtent = 2;
+// What stands for free extents while shapes are inferred, one time and the other: not 1, which broadcasts. Networks may need pictures
+// and sequences of some size, so the first numbers that go through are taken.
+struct FreeExtents {
+  int64_t one, other;
+};
+constexpr FreeExtents kBatch{2, 3}, kOthers[] = {{2, 3}, {32, 64}, {224, 448}, {299, 331}, {512, 1024}};
 
-static std::vector<ExportInput> with_numbers(const std::vector<InputShape>& inputs) {
+static std::vector<ExportInput> with_numbers(const std::vector<InputShape>& inputs, FreeExtents others) {
   std::vector<ExportInput> out;
   for (const InputShape& given : inputs) {
-    ExportInput input{.name = given.name, .shape = given.shape, .dtype = given.dtype};
+    ExportInput input{.name = given.name, .shape = given.shape, .other_shape = given.shape, .dtype = given.dtype};
     for (int i = 0; i < given.shape.ndim(); ++i) {
       const bool is_free = given.shape[i] < 0;
       const bool is_named = i < static_cast<int>(given.free_names.size()) && !given.free_names[static_cast<size_t>(i)].empty();
@@ -19,11 +23,17 @@ static std::vector<ExportInput> with_numbers(const std::vector<InputShape>& inpu
                                    : is_named ? given.free_names[static_cast<size_t>(i)]
                                    : i == 0   ? "batch"
                                               : fmt::format("{}_{}", given.name, i));
-      if (is_free) input.shape[i] = kFreeExtent;
+      if (is_free) input.shape[i] = (i == 0 ? kBatch : others).one, input.other_shape[i] = (i == 0 ? kBatch : others).other;
     }
     out.push_back(std::move(input));
   }
   return out;
+}
+
+static bool has_free_extents(const std::vector<InputShape>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const InputShape& i) {
+    return std::any_of(i.shape.begin() + std::min(1, i.shape.ndim()), i.shape.end(), [](int64_t n) { return n < 0; });
+  });
 }
 
 void export_model(const Symbol& symbol, const NamedTensors& parameters, const std::string& path, const std::vector<InputShape>& inputs,
@@ -38,8 +48,15 @@ void export_model(const Symbol& symbol, const NamedTensors& parameters, const st
   for (const InputShape& i : inputs)
     if (std::find(names.begin(), names.end(), i.name) == names.end())
       raise<UserError>("export_model: the graph has no input named '{}'{}", i.name, did_you_mean(i.name, names));
-  ModelData model = Exporter(symbol.graph(), std::move(values), with_numbers(inputs), options.operator_set).run();
-  write_file(path, format.write(model));
+  for (const FreeExtents& others : kOthers) {
+    const bool is_last = &others == std::end(kOthers) - 1;
+    try {
+      Exporter exporter(symbol.graph(), values, with_numbers(inputs, others), options.operator_set);
+      return write_file(path, format.write(exporter.run()));
+    } catch (const ShapeError&) {
+      if (is_last || !has_free_extents(inputs)) throw;
+    }
+  }
 }
 
 void export_model(HybridBlock& net, const std::string& path, const std::vector<InputShape>& inputs, const ExportOptions& options) {

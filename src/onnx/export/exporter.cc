@@ -13,6 +13,13 @@ Attribute attribute_of(const std::vector<int64_t>& values) { return {.kind = Att
 Attribute attribute_of(const Shape& values) { return attribute_of(std::vector<int64_t>(values.begin(), values.end())); }
 Attribute attribute_of(const std::vector<std::string>& values) { return {.kind = Attribute::Kind::texts, .texts = values}; }
 
+// `hint`, with a number behind it where it is taken.
+static std::string fresh_name(std::set<std::string>& used, const std::string& hint) {
+  std::string name = hint;
+  for (int i = 1; !used.insert(name).second; ++i) name = fmt::format("{}_{}", hint, i);
+  return name;
+}
+
 // ---- ExportCall
 
 std::string ExportCall::in(int i) const { return exporter_.name_of(node_.inputs.at(static_cast<size_t>(i))); }
@@ -21,6 +28,9 @@ const Shape& ExportCall::out_shape(int i) const { return graph_.shape({number_, 
 DType ExportCall::dtype(int i) const { return graph_.info(node_.inputs.at(static_cast<size_t>(i))).dtype.value_or(DType::float32); }
 DType ExportCall::out_dtype(int i) const { return graph_.info({number_, i}).dtype.value_or(DType::float32); }
 int ExportCall::version() const { return exporter_.version_; }
+
+bool ExportCall::is_free(int i, int axis) const { return exporter_.is_free(node_.inputs.at(static_cast<size_t>(i)), axis); }
+Tensor ExportCall::computed() const { return apply(*node_.op, {}, node_.attrs).at(0); }
 
 std::string ExportCall::text(const std::string& name) const {
   const auto found = attrs_.find(name);
@@ -38,10 +48,9 @@ std::vector<std::optional<int64_t>> ExportCall::optional_ints(const std::string&
   return AttrType<OptionalInts>::parse(name, text(name));
 }
 
-static std::vector<std::string> add_node(ModelData& model, const std::string& type, const std::string& name,
-                                         const std::vector<std::string>& inputs, const ExportCall::Attributes& attributes,
-                                         std::vector<std::string> outputs) {
-  model.graph.nodes.push_back({type, "", name, inputs, outputs, attributes});
+std::vector<std::string> ExportCall::add_node(const std::string& type, const std::string& name, const std::vector<std::string>& inputs,
+                                              const Attributes& attributes, std::vector<std::string> outputs) const {
+  exporter_.model_.graph.nodes.push_back({type, "", fresh_name(exporter_.node_names_, name), inputs, outputs, attributes});
   return outputs;
 }
 
@@ -50,7 +59,7 @@ std::vector<std::string> ExportCall::add_all(const std::string& type, const std:
   std::vector<std::string> names;
   const std::string name = exporter_.fresh(node_.name + "_" + type);
   for (int i = 0; i < outputs; ++i) names.push_back(i == 0 ? name : exporter_.fresh(name + "_" + std::to_string(i)));
-  return add_node(exporter_.model_, type, name, inputs, attributes, names);
+  return add_node(type, name, inputs, attributes, names);
 }
 std::string ExportCall::add(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes) const {
   return add_all(type, inputs, attributes, 1).at(0);
@@ -58,13 +67,13 @@ std::string ExportCall::add(const std::string& type, const std::vector<std::stri
 void ExportCall::put_all(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes, int outputs) const {
   std::vector<std::string> names;
   for (int i = 0; i < outputs; ++i) names.push_back(exporter_.name_of({number_, i}));
-  add_node(exporter_.model_, type, node_.name, inputs, attributes, names);
+  add_node(type, node_.name, inputs, attributes, names);
 }
 void ExportCall::put(const std::string& type, const std::vector<std::string>& inputs, const Attributes& attributes) const {
   put_all(type, inputs, attributes, 1);
 }
 void ExportCall::put_as(const std::string& value, int output) const {
-  add_node(exporter_.model_, "Identity", exporter_.fresh(node_.name + "_Identity"), {value}, {}, {exporter_.name_of({number_, output})});
+  add_node("Identity", node_.name + "_Identity", {value}, {}, {exporter_.name_of({number_, output})});
 }
 
 std::string ExportCall::constant(const Tensor& value) const {
@@ -96,24 +105,40 @@ const ExportRules& export_rules() {
 }
 
 Exporter::Exporter(Graph graph, std::map<std::string, Tensor> parameters, std::vector<ExportInput> inputs, int version)
-    : graph_(std::move(graph)), parameters_(std::move(parameters)), inputs_(std::move(inputs)), version_(version) {
+    : graph_(std::move(graph)), other_(graph_), parameters_(std::move(parameters)), inputs_(std::move(inputs)), version_(version) {
   ShapeMap shapes;
   DTypeMap types;
   for (const ExportInput& i : inputs_) shapes[i.name] = i.shape, types[i.name] = i.dtype;
   for (const auto& [name, t] : parameters_) shapes[name] = t.shape(), types[name] = t.dtype();
   infer_graph(graph_, shapes, types);
-  for (const auto& node : graph_.nodes)
-    for (const OutputInfo& info : node.outputs)
-      if (!info.shape || !info.shape->is_known())
+  for (const ExportInput& i : inputs_) shapes[i.name] = i.other_shape;
+  infer_graph(other_, shapes, types);
+  find_written();
+  for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
+    for (const OutputInfo& info : graph_.node(n).outputs)
+      if (is_written_[static_cast<size_t>(n)] && (!info.shape || !info.shape->is_known()))
         raise<UserError>(
             "export_model: the shape of {} does not follow from those of the inputs; give the shapes of all inputs, or the value of '{}'",
-            node.str(), node.name);
+            graph_.node(n).str(), graph_.node(n).name);
+}
+
+// What the outputs need, and not what only makes labels: losses are written as what they predict.
+void Exporter::find_written() {
+  is_written_.assign(graph_.nodes.size(), false);
+  for (const ValueId v : graph_.outputs) is_written_[static_cast<size_t>(v.node)] = true;
+  for (int n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
+    const auto& node = graph_.node(n);
+    if (!is_written_[static_cast<size_t>(n)] || !node.op) continue;
+    const size_t read = loss_operators().contains(node.op->name) ? 1 : node.inputs.size();
+    for (size_t i = 0; i < read; ++i) is_written_[static_cast<size_t>(node.inputs[i].node)] = true;
+  }
 }
 
 void Exporter::check_all_known() const {
   std::vector<std::string> unknown;
-  for (const auto& node : graph_.nodes)
-    if (node.op && !export_rules().contains(node.op->name) && !value_of({static_cast<int>(&node - graph_.nodes.data()), 0}))
+  for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
+    if (const auto& node = graph_.node(n);
+        is_written_[static_cast<size_t>(n)] && node.op && !export_rules().contains(node.op->name) && !value_of({n, 0}))
       unknown.push_back(fmt::format("node '{}', a {}", node.name, node.op->name));
   if (!unknown.empty())
     raise<UserError>("{} nodes have no counterpart in ONNX:\n  {}\nTake them out of what is exported, or write them with other operators",
@@ -152,11 +177,7 @@ void Exporter::drop_unread_nodes() {
   std::erase_if(model_.graph.initializers, [&](const auto& i) { return !read.contains(i.first); });
 }
 
-std::string Exporter::fresh(const std::string& hint) {
-  std::string name = hint;
-  for (int i = 1; !used_.insert(name).second; ++i) name = fmt::format("{}_{}", hint, i);
-  return name;
-}
+std::string Exporter::fresh(const std::string& hint) { return fresh_name(used_, hint); }
 
 std::string Exporter::name_of(ValueId v) const { return names_.at(v); }
 
@@ -176,7 +197,7 @@ ModelData Exporter::run() {
   }
   for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
     const auto& node = graph_.node(n);
-    if (!node.op) continue;
+    if (!node.op || !is_written_[static_cast<size_t>(n)]) continue;
     if (!export_rules().contains(node.op->name)) {
       model_.graph.initializers.emplace_back(name_of({n, 0}), *value_of({n, 0}));
       continue;
@@ -206,12 +227,13 @@ ModelData Exporter::run() {
     if (node.is_constant()) model_.graph.initializers.emplace_back(node.name, node.constant);
     if (const auto p = parameters_.find(node.name); p != parameters_.end()) model_.graph.initializers.emplace_back(p->first, p->second);
   }
-  const bool any_free = std::any_of(inputs_.begin(), inputs_.end(), [](const ExportInput& i) {
-    return std::any_of(i.free_extents.begin(), i.free_extents.end(), [](const std::string& s) { return !s.empty(); });
-  });
   for (const ValueId v : graph_.outputs) {
-    ValueData value{.name = name_of(v), .type = element_type(graph_.info(v).dtype.value_or(DType::float32)), .has_shape = !any_free};
-    for (const int64_t n : graph_.shape(v)) value.extents.emplace_back(n), value.extent_names.emplace_back();
+    ValueData value{.name = name_of(v), .type = element_type(graph_.info(v).dtype.value_or(DType::float32)), .has_shape = true};
+    for (int axis = 0; axis < graph_.shape(v).ndim(); ++axis) {
+      const bool is_open = is_free(v, axis);
+      value.extents.push_back(is_open ? std::nullopt : std::optional<int64_t>(graph_.shape(v)[axis]));
+      value.extent_names.push_back(is_open ? fmt::format("{}_{}", value.name, axis) : "");
+    }
     model_.graph.outputs.push_back(std::move(value));
   }
   return std::move(model_);

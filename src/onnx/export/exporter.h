@@ -20,6 +20,7 @@ class ExportCall {
   std::string in(int i) const;
   const Shape& shape(int i) const;  // of an input
   const Shape& out_shape(int i = 0) const;
+  bool is_free(int i, int axis) const;  // whether an extent of an input follows from a free one
   DType dtype(int i) const;
   DType out_dtype(int i = 0) const;
   int rank(int i) const { return shape(i).ndim(); }
@@ -47,11 +48,15 @@ class ExportCall {
   std::string constant(const Tensor& value) const;
   std::string whole_numbers(const std::vector<int64_t>& values) const;  // a vector of int64
   std::string number_of(double value, DType dtype) const;               // a scalar
+  Tensor computed() const;                                              // what the node gives where it has no inputs
   std::optional<Tensor> parameter(int i) const;                         // the tensor behind an input that follows from parameters alone
 
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
+  std::vector<std::string> add_node(const std::string& type, const std::string& name, const std::vector<std::string>& inputs,
+                                    const Attributes& attributes, std::vector<std::string> outputs) const;
+
   Exporter& exporter_;
   const Graph::Node& node_;
   const Graph& graph_;
@@ -62,6 +67,7 @@ class ExportCall {
 using ExportRule = std::function<void(const ExportCall&)>;
 using ExportRules = std::map<std::string, ExportRule>;
 const ExportRules& export_rules();
+const std::set<std::string>& loss_operators();  // written as what they predict; inputs after the first are not read
 
 void add_elementwise_exports(ExportRules& rules);
 void add_layer_exports(ExportRules& rules);
@@ -77,7 +83,7 @@ Attribute attribute_of(const std::vector<std::string>& values);
 
 struct ExportInput {
   std::string name;
-  Shape shape;                            // with numbers, also where an extent is free
+  Shape shape, other_shape;               // with numbers, also where an extent is free: there the two differ
   std::vector<std::string> free_extents;  // per axis the name of a free extent, "" where it is fixed; may be empty
   DType dtype = DType::float32;
 };
@@ -94,13 +100,18 @@ class Exporter {
   void check_all_known() const;
   std::optional<Tensor> value_of(ValueId v) const;
   void drop_unread_nodes();
+  void find_written();
 
-  Graph graph_;
+  bool is_free(ValueId v, int axis) const { return !(graph_.shape(v)[axis] == other_.shape(v)[axis]); }
+
+  Graph graph_, other_;  // the same graph, its shapes inferred with other numbers for what is free
   std::map<std::string, Tensor> parameters_;
   const std::vector<ExportInput> inputs_;
   const int version_;
   ModelData model_;
-  std::set<std::string> used_;
+  std::vector<bool> is_written_;      // by node of the graph
+  std::set<std::string> used_;        // names of values
+  std::set<std::string> node_names_;  // which have a space of their own
   std::map<ValueId, std::string> names_;
 };
 

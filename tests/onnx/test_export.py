@@ -1,0 +1,129 @@
+"""Networks of ours and of MXNet, written as ONNX: ONNX Runtime gives the answers that MXNet recorded, or Gluino's; and so does Gluino, reading them back."""
+import os
+import zlib
+
+import numpy as np
+import onnx
+import pytest
+from judge import assert_close, judge
+
+import gluino as mx
+
+# The inputs of graphs that come without weights; those that are not here are images of 3 channels.
+SYMBOL_INPUTS = {
+    "bert-qa-static": {"data0": np.arange(384, dtype="float32")[None] % 97, "data1": np.zeros((1, 384), "float32"), "data2": np.array([100], "float32")},
+    "dcgan-celeba-G": {"latent_vector": (1, 100, 1, 1)},
+    "inception_v3": {"data": (1, 3, 299, 299)},
+    "lstm_ptb": {"data": np.arange(70, dtype="float32").reshape(35, 2)},
+    "ssd-gluon-small": {"data": (1, 3, 256, 256)},
+    "text-cnn": {"data": np.arange(50 * 56, dtype="float32").reshape(50, 56)},
+    "xception": {"data": (1, 3, 299, 299)},
+    "yolo3-gluon-1.3": {"data": (1, 3, 64, 64)},
+}
+LARGE_IMAGES = ("alexnet", "vgg", "densenet", "squeezenet")
+
+
+def _noise(shape, seed):
+    return np.random.RandomState(seed).uniform(-1, 1, shape).astype("float32")
+
+
+def _drawn(name, shape):
+    """Weights that keep the size of what they are applied to."""
+    draw = np.random.RandomState(zlib.crc32(name.encode()))
+    if name.endswith(("gamma", "var")):
+        return draw.uniform(0.5, 1.5, shape)
+    if name.endswith(("bias", "beta", "mean")) or len(shape) < 2:
+        return draw.uniform(-0.1, 0.1, shape)
+    return draw.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+
+
+def _bound(sym, values, inputs):
+    """The symbol's own answers."""
+    arrays = {n: mx.nd.array(a, dtype=a.dtype) for n, a in inputs.items()}
+    shapes = {n: a.shape for n, a in {**values, **arrays}.items() if n in sym.list_inputs()}
+    if sym.infer_shape(**shapes)[0] is None:  # a label, of the shape of the data
+        shapes |= {n: inputs["data"].shape for n in sym.list_arguments() if n.endswith("label")}
+    executor = sym.simple_bind(mx.cpu(), grad_req="null", **shapes)
+    executor.copy_params_from({n: v for n, v in values.items() if n in sym.list_arguments()},
+                              {n: v for n, v in values.items() if n in sym.list_auxiliary_states()})
+    return [o.asnumpy() for o in executor.forward(is_train=False, **arrays)]
+
+
+def _check(runtime, sym, values, inputs, path, recorded=None):
+    """`recorded` are MXNet's own answers, None for Gluino's."""
+    names = [n for n in sym.list_inputs() if n not in values and not n.endswith("label")]
+    mx.onnx.export_model(sym, values, [inputs[n].shape for n in names], [inputs[n].dtype for n in names], str(path))
+    if os.path.getsize(path) < 1 << 28:
+        onnx.checker.check_model(str(path), full_check=True)
+    (answers,) = judge(runtime, path, [inputs])
+    assert_close(answers, recorded or _bound(sym, values, inputs), "beside MXNet's" if recorded else "beside Gluino's")
+
+
+def _bare(params):
+    return {n[4:] if n.startswith(("arg:", "aux:")) else n: v for n, v in params.items()}
+
+
+@pytest.mark.parametrize("name", sorted(mx.gluon.model_zoo.vision._models))
+def test_zoo(runtime, tmp_path, name):
+    shape = {"mlp": (2, 784), "lenet": (2, 1, 28, 28), "inceptionv3": (1, 3, 299, 299)}.get(
+        name, (1, 3, 224, 224) if name.startswith(LARGE_IMAGES) else (1, 3, 64, 64))
+    net = mx.gluon.model_zoo.vision.get_model(name, classes=10)
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    net(mx.nd.zeros(shape))
+    symbol, params = net.export(str(tmp_path / "net"))
+    _check(runtime, mx.sym.load(symbol), _bare(mx.nd.load(params)), {"data": _noise(shape, 0)}, tmp_path / "net.onnx")
+
+
+def _recorded(runtime, symbol, params, npz, path):
+    recorded, sym, values = np.load(npz), mx.sym.load(str(symbol)), _bare(mx.nd.load(str(params)))
+    names = [n for n in sym.list_inputs() if n not in values and not n.endswith("label")]
+    inputs = {n: recorded[f"in:{n}"] if f"in:{n}" in recorded.files else recorded[f"in{i}"] for i, n in enumerate(names)}
+    _check(runtime, sym, values, inputs, path, [recorded[f"out{i}"] for i in range(len(sym.list_outputs()))])
+
+
+@pytest.mark.parametrize("name", ["lenet", "lstm", "mlp", "mobilenet0_25", "residual", "two_inputs"])
+def test_golden_models(runtime, shared, tmp_path, name):
+    prefix = shared / "golden" / "models" / name
+    _recorded(runtime, f"{prefix}-symbol.json", f"{prefix}-0001.params", f"{prefix}-io.npz", tmp_path / "model.onnx")
+
+
+REAL_MODELS = ["cifar_resnet20_v1/cifar_resnet20_v1", "fashion-mnist-cnn/fashion-mnist", "kaggle-mlp-0.11/mx_mlp", "linear-gluon-1.3/model",
+               "matchbox-lenet/lenet", "mnist-lenet-2015/mnist-lenet-0", "mobilefacenet-y1/model", "mtcnn/det1", "mtcnn/det2", "mtcnn/det3",
+               "residual-face-v0/residual", "sr-EES_2x/EES_2x", "tutorial-cnn", "tutorial-lstm-fused"]
+
+
+@pytest.mark.parametrize("name", REAL_MODELS)
+def test_real_models(runtime, shared, tmp_path, name):
+    folder = shared / "models"
+    npz = folder / f"{name}-io.npz" if "/" in name else next((folder / name).glob("*-io.npz"))
+    prefix = str(npz)[:-len("-io.npz")]
+    params = sorted(npz.parent.glob(os.path.basename(prefix) + "-0*.params"))[-1]
+    _recorded(runtime, f"{prefix}-symbol.json", params, npz, tmp_path / "model.onnx")
+
+
+# Models without recorded answers, and the shapes of their inputs.
+@pytest.mark.parametrize("name, shapes", [("gluon-net-1.5/net-0000", {"data0": (2, 256), "data1": (2, 800), "data2": (2, 16)}),
+                                          ("go-test-tiny/go_test-0001", {"data": (1, 3)})])
+def test_models_without_record(runtime, shared, tmp_path, name, shapes):
+    params = shared / "models" / f"{name}.params"
+    sym, values = mx.sym.load(str(params)[:-len("-0000.params")] + "-symbol.json"), _bare(mx.nd.load(str(params)))
+    _check(runtime, sym, values, {n: _noise(s, 1) for n, s in shapes.items()}, tmp_path / "model.onnx")
+
+
+# Left out: inception_bn-legacy and unet-cpp, whose shapes fit at no size of image (they want the pooling of 2015), and vgg16_reduced, whose
+# softmax is over a picture that its label does not fit.
+SYMBOLS = ["bert-qa-static", "dcgan-celeba-G", "inception_v3", "lstm_ptb", "mobilenet-v2", "resnet18-legacy", "resnet18-v1-gluon1.9",
+           "resnet50-1.1", "se-resnet50", "squeezenet_v1.1-legacy", "ssd-gluon-small", "text-cnn", "xception", "yolo3-gluon-1.3"]
+
+
+@pytest.mark.parametrize("name", SYMBOLS)
+def test_graphs_with_drawn_weights(runtime, shared, tmp_path, name):
+    sym = mx.sym.load(str(shared / "models" / "symbols" / f"{name}-symbol.json"))
+    inputs = SYMBOL_INPUTS.get(name, {"data": (1, 3, 224, 224)})
+    inputs = {n: _noise(s, 2) if isinstance(s, tuple) else s for n, s in inputs.items()}
+    labels = {n: inputs["data"].shape for n in sym.list_arguments() if n.endswith("label") and name == "lstm_ptb"}
+    arguments, _, states = sym.infer_shape(**labels, **{n: a.shape for n, a in inputs.items()})
+    shapes = dict(zip(sym.list_arguments(), arguments)) | dict(zip(sym.list_auxiliary_states(), states))
+    values = {n: mx.nd.array(_drawn(n, s)) for n, s in shapes.items() if n not in inputs and not n.endswith("label")}
+    _check(runtime, sym, values, inputs, tmp_path / "model.onnx")
