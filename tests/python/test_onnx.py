@@ -135,6 +135,41 @@ def test_free_pictures(tmp_path):
         assert net(mx.nd.zeros(shape)).shape == y.infer_shape(data=shape)[1][0]
 
 
+def _dense(tmp_path, name, **options):
+    y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=64, name="fc")
+    params = {"fc_weight": mx.nd.random.normal(shape=(64, 16)), "fc_bias": mx.nd.random.normal(shape=(64,))}
+    path = mx.onnx.export_model(y, params, [(2, 16)], onnx_file_path=str(tmp_path / name), **options)
+    return path, mx.onnx.import_model(path)
+
+
+def test_external_data(tmp_path):
+    """Parameters beside the model, written by us and by onnx; what is wrong with the place is said."""
+    onnx, numpy_helper = pytest.importorskip("onnx"), pytest.importorskip("onnx.numpy_helper")
+    x = mx.nd.random.normal(shape=(2, 16))
+    path, net = _dense(tmp_path, "out.onnx", external_data=True)
+    _checked(path)
+    expected = net(x).asnumpy()
+    model = onnx.load(path)  # reads the data too
+    weight = next(i for i in model.graph.initializer if i.name == "fc_weight")
+    assert os.path.getsize(tmp_path / "out.onnx.data") >= 64 * 16 * 4 and os.path.getsize(path) < 2000
+    np.testing.assert_array_equal(numpy_helper.to_array(weight), net.collect_params()["fc_weight"].data().asnumpy())
+    onnx.save(model, str(tmp_path / "theirs.onnx"), save_as_external_data=True, location="theirs.bin", size_threshold=0)
+    np.testing.assert_array_equal(mx.onnx.import_model(str(tmp_path / "theirs.onnx"))(x).asnumpy(), expected)
+
+    model = onnx.load(path, load_external_data=False)
+    weight = next(i for i in model.graph.initializer if i.name == "fc_weight")
+    place = {e.key: e for e in weight.external_data}
+    for key, value, message in [("location", "absent.data", "there is no file"), ("location", "../out.onnx.data", "must lie beside the model"),
+                                ("location", "/etc/passwd", "must lie beside the model"), ("location", "", "must lie beside the model"),
+                                ("offset", "10000000", "beyond the end"), ("length", str(2**63), "beyond the end"), ("length", "4", "needs 1024 elements or more bytes, but has 4"),
+                                ("offset", "x", "is not a number")]:
+        kept, place[key].value = place[key].value, value
+        (tmp_path / "wrong.onnx").write_bytes(model.SerializeToString())
+        place[key].value = kept
+        with pytest.raises(mx.MXNetError, match=message):
+            mx.onnx.import_model(str(tmp_path / "wrong.onnx"))
+
+
 def test_scalars_are_given_as_one_element(tmp_path):
     """mx.nd has no arrays without axes."""
     onnx = pytest.importorskip("onnx")

@@ -1,3 +1,6 @@
+#include <filesystem>
+
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "gluino/onnx.h"
@@ -30,6 +33,18 @@ static std::vector<ExportInput> with_numbers(const std::vector<InputShape>& inpu
   return out;
 }
 
+// Beyond this, with room for the graph, a message of protobuf's is too large.
+constexpr int64_t kMostInside = 2'000'000'000;
+
+static void write_model(const ModelData& model, const std::string& path, bool is_external) {
+  int64_t bytes = 0;
+  for (const auto& [name, t] : model.graph.initializers) bytes += t.nbytes();
+  if (!is_external && bytes <= kMostInside) return write_file(path, file_format().write(model, nullptr));
+  ExternalData data{.location = std::filesystem::path(path).filename().string() + ".data"};
+  const std::string graph = file_format().write(model, &data);
+  write_files({{path + ".data", data.bytes}, {path, graph}});
+}
+
 static bool has_free_extents(const std::vector<InputShape>& inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const InputShape& i) {
     return std::any_of(i.shape.begin() + std::min(1, i.shape.ndim()), i.shape.end(), [](int64_t n) { return n < 0; });
@@ -40,7 +55,7 @@ void export_model(const Symbol& symbol, const NamedTensors& parameters, const st
                   const ExportOptions& options) {
   if (options.operator_set < 13 || options.operator_set > 17)
     raise<UserError>("export_model: operator set {} cannot be written; choose one of 13 to 17", options.operator_set);
-  const FileFormat& format = file_format();
+  file_format();  // before any work: it may not be there
   std::map<std::string, Tensor> values;
   for (const auto& [name, t] : parameters)
     values[name.starts_with("arg:") || name.starts_with("aux:") ? name.substr(4) : name] = t.detach();
@@ -52,7 +67,7 @@ void export_model(const Symbol& symbol, const NamedTensors& parameters, const st
     const bool is_last = &others == std::end(kOthers) - 1;
     try {
       Exporter exporter(symbol.graph(), values, with_numbers(inputs, others), options.operator_set);
-      return write_file(path, format.write(exporter.run()));
+      return write_model(exporter.run(), path, options.external_data);
     } catch (const ShapeError&) {
       if (is_last || !has_free_extents(inputs)) throw;
     }
