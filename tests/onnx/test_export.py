@@ -127,3 +127,32 @@ def test_graphs_with_drawn_weights(runtime, shared, tmp_path, name):
     shapes = dict(zip(sym.list_arguments(), arguments)) | dict(zip(sym.list_auxiliary_states(), states))
     values = {n: mx.nd.array(_drawn(n, s)) for n, s in shapes.items() if n not in inputs and not n.endswith("label")}
     _check(runtime, sym, values, inputs, tmp_path / "model.onnx")
+
+
+def _records(batch, boxes, classes, seed):
+    """(class, score, x0, y0, x1, y1): clusters of boxes that overlap, scores all different."""
+    draw = np.random.RandomState(seed)
+    middle = draw.randint(0, 6, (batch, boxes, 2)) * 10 + draw.uniform(0, 2, (batch, boxes, 2))
+    size = draw.uniform(6, 9, (batch, boxes, 2))
+    scores = draw.permutation(batch * boxes).reshape(batch, boxes, 1) / (batch * boxes)
+    return np.concatenate([draw.randint(0, classes, (batch, boxes, 1)), scores, middle - size / 2, middle + size / 2], 2).astype("float32")
+
+
+@pytest.mark.parametrize("options", [{}, {"topk": 7}, {"force_suppress": True}, {"valid_thresh": 0.4, "background_id": 0}, {"id_index": -1},
+                                     {"out_format": "center"}, {"in_format": "center", "out_format": "corner", "overlap_thresh": 0.2}])
+@pytest.mark.parametrize("shape", [(40, 6), (3, 40, 6), (2, 2, 20, 6)])
+def test_box_nms(runtime, tmp_path, options, shape):
+    options = {"overlap_thresh": 0.3, "coord_start": 2, "score_index": 1, "id_index": 0, **options}
+    sym = mx.sym.contrib.box_nms(mx.sym.var("data"), **options)
+    _check(runtime, sym, {}, {"data": _records(int(np.prod(shape[:-2])), shape[-2], 3, 1).reshape(shape)}, tmp_path / "nms.onnx")
+
+
+@pytest.mark.parametrize("options", [{}, {"nms_topk": 5}, {"force_suppress": True}, {"threshold": 0.4, "clip": False}, {"background_id": 2}])
+def test_multibox_detection(runtime, tmp_path, options):
+    names = ("scores", "offsets", "anchors")
+    sym = mx.sym.contrib.MultiBoxDetection(*map(mx.sym.var, names), **{"nms_threshold": 0.3, **options})
+    draw = np.random.RandomState(2)
+    scores = draw.dirichlet([1, 1, 1], (2, 30)).transpose(0, 2, 1)
+    anchors = _records(1, 30, 1, 3)[:, :, 2:] / 60
+    inputs = {"scores": scores, "offsets": draw.normal(size=(2, 120)) * 0.3, "anchors": anchors}
+    _check(runtime, sym, {}, {n: a.astype("float32") for n, a in inputs.items()}, tmp_path / "detection.onnx")

@@ -30,7 +30,7 @@ DType ExportCall::out_dtype(int i) const { return graph_.info({number_, i}).dtyp
 int ExportCall::version() const { return exporter_.version_; }
 
 bool ExportCall::is_free(int i, int axis) const { return exporter_.is_free(node_.inputs.at(static_cast<size_t>(i)), axis); }
-Tensor ExportCall::computed() const { return apply(*node_.op, {}, node_.attrs).at(0); }
+Tensor ExportCall::computed(const Tensors& inputs) const { return apply(*node_.op, inputs, node_.attrs).at(0); }
 
 std::string ExportCall::text(const std::string& name) const {
   const auto found = attrs_.find(name);
@@ -47,6 +47,7 @@ Shape ExportCall::ints(const std::string& name) const { return is_none(name) ? S
 std::vector<std::optional<int64_t>> ExportCall::optional_ints(const std::string& name) const {
   return AttrType<OptionalInts>::parse(name, text(name));
 }
+Floats ExportCall::numbers(const std::string& name) const { return AttrType<Floats>::parse(name, text(name)); }
 
 std::vector<std::string> ExportCall::add_node(const std::string& type, const std::string& name, const std::vector<std::string>& inputs,
                                               const Attributes& attributes, std::vector<std::string> outputs) const {
@@ -95,6 +96,7 @@ void ExportCall::refuse(const std::string& why) const {
 const ExportRules& export_rules() {
   static const ExportRules rules = [] {
     ExportRules all;
+    add_detection_exports(all);
     add_elementwise_exports(all);
     add_layer_exports(all);
     add_layout_exports(all);

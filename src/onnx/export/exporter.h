@@ -35,6 +35,7 @@ class ExportCall {
   std::optional<int64_t> optional_integer(const std::string& name) const;
   Shape ints(const std::string& name) const;  // () for None
   std::vector<std::optional<int64_t>> optional_ints(const std::string& name) const;
+  Floats numbers(const std::string& name) const;
   bool is_none(const std::string& name) const { return text(name) == "None"; }
 
   // ONNX nodes. put() gives the node's own output; add() a value in between.
@@ -48,7 +49,7 @@ class ExportCall {
   std::string constant(const Tensor& value) const;
   std::string whole_numbers(const std::vector<int64_t>& values) const;  // a vector of int64
   std::string number_of(double value, DType dtype) const;               // a scalar
-  Tensor computed() const;                                              // what the node gives where it has no inputs
+  Tensor computed(const Tensors& inputs = {}) const;                    // what the operator gives on these
   std::optional<Tensor> parameter(int i) const;                         // the tensor behind an input that follows from parameters alone
 
   [[noreturn]] void refuse(const std::string& why) const;
@@ -70,6 +71,7 @@ const ExportRules& export_rules();
 const std::set<std::string>& loss_operators();  // written as what they predict; inputs after the first are not read
 
 void add_elementwise_exports(ExportRules& rules);
+void add_detection_exports(ExportRules& rules);
 void add_layer_exports(ExportRules& rules);
 void add_layout_exports(ExportRules& rules);
 void add_reduce_exports(ExportRules& rules);
