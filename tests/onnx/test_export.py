@@ -156,3 +156,33 @@ def test_multibox_detection(runtime, tmp_path, options):
     anchors = _records(1, 30, 1, 3)[:, :, 2:] / 60
     inputs = {"scores": scores, "offsets": draw.normal(size=(2, 120)) * 0.3, "anchors": anchors}
     _check(runtime, sym, {}, {n: a.astype("float32") for n, a in inputs.items()}, tmp_path / "detection.onnx")
+
+
+def _quantized(data, low, high, out_type="int8"):
+    return mx.sym.contrib.quantize_v2(data, min_calib_range=low, max_calib_range=high, out_type=out_type)
+
+
+@pytest.mark.parametrize("out_type", ["int8", "uint8"])
+def test_quantized_network(runtime, tmp_path, out_type):
+    """Quantized operators are written as what they are made of: their sums as ConvInteger and MatMulInteger, exact as here."""
+    x, weight, bias, dense = (mx.sym.var(n) for n in ("data", "weight", "bias", "dense"))
+    q = _quantized(x, 0.0 if out_type == "uint8" else -1.0, 1.0, out_type)
+    w, b = _quantized(weight, -0.5, 0.5), _quantized(bias, -0.3, 0.3)
+    conv = mx.sym.contrib.quantized_conv(q[0], w[0], b[0], q[1], q[2], w[1], w[2], b[1], b[2], kernel=(3, 3), num_filter=4)
+    back = mx.sym.contrib.requantize(conv[0], conv[1], conv[2], min_calib_range=-2.0, max_calib_range=2.0)
+    act = mx.sym.contrib.quantized_act(back[0], back[1], back[2], act_type="relu")
+    pool = mx.sym.contrib.quantized_pooling(act[0], act[1], act[2], kernel=(2, 2), stride=(2, 2), pool_type="max")
+    flat = mx.sym.contrib.quantized_flatten(pool[0], pool[1], pool[2])
+    d = _quantized(dense, -0.4, 0.4)
+    full = mx.sym.contrib.quantized_fully_connected(
+        data=flat[0], weight=d[0], min_data=flat[1], max_data=flat[2], min_weight=d[1], max_weight=d[2], num_hidden=3, no_bias=True)
+    sym = mx.sym.contrib.dequantize(full[0], full[1], full[2])
+    shapes = {"weight": (4, 2, 3, 3), "bias": (4,), "dense": (3, 36)}
+    values = {n: mx.nd.array(_noise(s, i) * 0.5) for i, (n, s) in enumerate(shapes.items())}
+    _check(runtime, sym, values, {"data": np.abs(_noise((2, 2, 8, 8), 9))}, tmp_path / "quantized.onnx")
+
+
+@pytest.mark.parametrize("name", ["rint", "round", "fix"])
+def test_rounding(runtime, tmp_path, name):
+    numbers = np.array([[-2.5, -1.5, -1.4, -0.5, -0.2, 0.0, 0.2, 0.5, 0.49999997, 1.5, 1.9, 2.5, 8388609.0]], "float32")
+    _check(runtime, getattr(mx.sym, name)(mx.sym.var("data")), {}, {"data": numbers}, tmp_path / "round.onnx")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "onnx/export/expand_composed.h"
 
 namespace gluino::onnx {
 
@@ -85,6 +86,13 @@ std::string ExportCall::constant(const Tensor& value) const {
 std::string ExportCall::whole_numbers(const std::vector<int64_t>& values) const { return constant(from_vector(values)); }
 std::string ExportCall::number_of(double value, DType dtype) const { return constant(full({}, value, {.dtype = dtype})); }
 
+std::string ExportCall::levels_behind(int i) const {
+  const auto& node = graph_.node(node_.inputs.at(static_cast<size_t>(i)));
+  if (!node.op || node.op->name != "Cast") return "";
+  const DType from = graph_.info(node.inputs.at(0)).dtype.value_or(DType::float32);
+  return from == DType::int8 || from == DType::uint8 ? exporter_.name_of(node.inputs[0]) : "";
+}
+
 std::optional<Tensor> ExportCall::parameter(int i) const { return exporter_.value_of(node_.inputs.at(static_cast<size_t>(i))); }
 
 void ExportCall::refuse(const std::string& why) const {
@@ -107,11 +115,13 @@ const ExportRules& export_rules() {
 }
 
 Exporter::Exporter(Graph graph, std::map<std::string, Tensor> parameters, std::vector<ExportInput> inputs, int version)
-    : graph_(std::move(graph)), other_(graph_), parameters_(std::move(parameters)), inputs_(std::move(inputs)), version_(version) {
+    : graph_(std::move(graph)), parameters_(std::move(parameters)), inputs_(std::move(inputs)), version_(version) {
   ShapeMap shapes;
   DTypeMap types;
   for (const ExportInput& i : inputs_) shapes[i.name] = i.shape, types[i.name] = i.dtype;
   for (const auto& [name, t] : parameters_) shapes[name] = t.shape(), types[name] = t.dtype();
+  infer_graph(graph_, shapes, types);
+  graph_ = other_ = expand_composed(graph_, [](const OpDef& op) { return export_rules().contains(op.name); });
   infer_graph(graph_, shapes, types);
   for (const ExportInput& i : inputs_) shapes[i.name] = i.other_shape;
   infer_graph(other_, shapes, types);

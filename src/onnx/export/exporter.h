@@ -52,6 +52,9 @@ class ExportCall {
   Tensor computed(const Tensors& inputs = {}) const;                    // what the operator gives on these
   std::optional<Tensor> parameter(int i) const;                         // the tensor behind an input that follows from parameters alone
 
+  // What an input was cast from, where that is of 8 bits; else "".
+  std::string levels_behind(int i) const;
+
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
