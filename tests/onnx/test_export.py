@@ -186,3 +186,60 @@ def test_quantized_network(runtime, tmp_path, out_type):
 def test_rounding(runtime, tmp_path, name):
     numbers = np.array([[-2.5, -1.5, -1.4, -0.5, -0.2, 0.0, 0.2, 0.5, 0.49999997, 1.5, 1.9, 2.5, 8388609.0]], "float32")
     _check(runtime, getattr(mx.sym, name)(mx.sym.var("data")), {}, {"data": numbers}, tmp_path / "round.onnx")
+
+
+def test_foreach(runtime, tmp_path):
+    """Scan: rows, states, values from outside, of which some are not read."""
+    weight, bias = mx.sym.var("weight"), mx.sym.var("bias")
+
+    def step(rows, states):
+        total = mx.sym.tanh(mx.sym.FullyConnected(rows[0], weight, bias, num_hidden=4) + states[0])
+        return [total * 2, rows[1]], [total, states[1] + 1]
+    outputs, states = mx.sym.contrib.foreach(step, [mx.sym.var("a"), mx.sym.var("b")], [mx.sym.var("s"), mx.sym.var("count")])
+    values = {"weight": mx.nd.array(_noise((4, 3), 1)), "bias": mx.nd.array(_noise((4,), 2))}
+    inputs = {"a": _noise((5, 2, 3), 3), "b": _noise((5, 2), 4), "s": _noise((2, 4), 5), "count": np.zeros((1,), "float32")}
+    _check(runtime, mx.sym.Group([*outputs, *states]), values, inputs, tmp_path / "scan.onnx")
+
+
+@pytest.mark.parametrize("steps", [1, 3, 7, 20])
+def test_while_loop(runtime, tmp_path, steps):
+    """Loop: rows behind the last step are 0."""
+    scale = mx.sym.var("scale")
+
+    def step(i, x):
+        return [x * i, i + 1], [i + 1, mx.sym.broadcast_mul(x, scale)]
+    outputs, variables = mx.sym.contrib.while_loop(lambda i, x: i < steps, step, [mx.sym.var("i"), mx.sym.var("x")], max_iterations=8)
+    inputs = {"i": np.zeros((1,), "float32"), "x": _noise((1,), 1)}
+    _check(runtime, mx.sym.Group([*outputs, *variables]), {"scale": mx.nd.array([1.5])}, inputs, tmp_path / "loop.onnx")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_cond(runtime, tmp_path, sign):
+    x, weight = mx.sym.var("data"), mx.sym.var("weight")
+    out = mx.sym.contrib.cond(mx.sym.sum(x) > 0, lambda: mx.sym.FullyConnected(x, weight, no_bias=True, num_hidden=2), lambda: mx.sym.slice_axis(x, axis=1, begin=0, end=2))
+    _check(runtime, out, {"weight": mx.nd.array(_noise((2, 3), 1))}, {"data": sign * np.abs(_noise((4, 3), 2))}, tmp_path / "if.onnx")
+
+
+def test_loop_within_loop(runtime, tmp_path):
+    def inner(row, state):
+        return row * state, mx.sym.contrib.cond(mx.sym.sum(row) > 0, lambda: state + row, lambda: state - 1)
+
+    def outer(rows, state):
+        inside, last = mx.sym.contrib.foreach(inner, rows, state)
+        return inside, last
+    outputs, state = mx.sym.contrib.foreach(outer, mx.sym.var("data"), mx.sym.var("s"))
+    _check(runtime, mx.sym.Group([outputs, state]), {}, {"data": _noise((3, 4, 2), 1), "s": _noise((2,), 2)}, tmp_path / "nested.onnx")
+
+
+def test_recurrent_networks(runtime, tmp_path):
+    """Every form of the fused layer, unrolled cells, and the layers of Gluon."""
+    for mode in ("rnn_relu", "rnn_tanh", "lstm", "gru"):
+        for both in (False, True):
+            net = {"lstm": mx.gluon.rnn.LSTM, "gru": mx.gluon.rnn.GRU}.get(mode, mx.gluon.rnn.RNN)
+            options = {"activation": mode[4:]} if mode.startswith("rnn") else {}
+            layer = net(5, num_layers=2, bidirectional=both, input_size=3, **options)
+            layer.initialize(mx.init.Xavier())
+            layer.hybridize()
+            layer(mx.nd.zeros((4, 2, 3)))
+            symbol, params = layer.export(str(tmp_path / "rnn"))
+            _check(runtime, mx.sym.load(symbol), _bare(mx.nd.load(params)), {"data": _noise((4, 2, 3), 1)}, tmp_path / "rnn.onnx")

@@ -217,6 +217,38 @@ def test_numbers_of_a_graph(tmp_path):
     _round_trip(stop, {}, {"data": np.zeros((1, 5), "float32")}, tmp_path)
 
 
+def test_control_flow(tmp_path):
+    """foreach, while_loop and cond, within each other, as Scan, Loop and If, and back."""
+    def inner(row, state):
+        return row * state, mx.sym.contrib.cond(mx.sym.sum(row) > 0, lambda: state + row, lambda: state - 1)
+    outputs, state = mx.sym.contrib.foreach(lambda rows, s: mx.sym.contrib.foreach(inner, rows, s), mx.sym.var("data"), mx.sym.var("s"))
+    rows, variables = mx.sym.contrib.while_loop(lambda i, x: i < 3, lambda i, x: ([x * i], [i + 1, x * 2]), [mx.sym.var("i"), mx.sym.var("x")],
+                                                max_iterations=5)
+    draw = np.random.RandomState(1)
+    inputs = {"data": draw.normal(size=(3, 4, 2)), "s": draw.normal(size=(2,)), "i": np.zeros(1), "x": np.ones(1)}
+    _round_trip(mx.sym.Group([outputs, state, *rows, *variables]), {}, {n: a.astype("float32") for n, a in inputs.items()}, tmp_path)
+
+
+def test_detection(tmp_path):
+    draw = np.random.RandomState(2)
+    corner = draw.randint(0, 4, (2, 20, 2)) + draw.uniform(0, 0.2, (2, 20, 2))
+    records = np.concatenate([draw.randint(0, 2, (2, 20, 1)), draw.permutation(40).reshape(2, 20, 1) / 40, corner, corner + 0.9], 2).astype("float32")
+    for options in ({"id_index": 0}, {"topk": 5, "force_suppress": True, "out_format": "center"}):
+        (answer,) = _round_trip(mx.sym.contrib.box_nms(mx.sym.var("data"), overlap_thresh=0.5, **options), {}, {"data": records}, tmp_path)
+        assert 2 < (answer[:, :, 1] >= 0).sum() < 38, "nothing is suppressed, or everything"
+
+
+def test_quantized_layers(tmp_path):
+    x, weight = mx.sym.var("data"), mx.sym.var("weight")
+    q = mx.sym.contrib.quantize_v2(x, min_calib_range=-1, max_calib_range=1, out_type="int8")
+    w = mx.sym.contrib.quantize_v2(weight, min_calib_range=-1, max_calib_range=1, out_type="int8")
+    full = mx.sym.contrib.quantized_fully_connected(data=q[0], weight=w[0], min_data=q[1], max_data=q[2], min_weight=w[1], max_weight=w[2],
+                                                    num_hidden=3, no_bias=True)
+    draw = np.random.RandomState(3)
+    _round_trip(mx.sym.contrib.dequantize(full[0], full[1], full[2]), {"weight": mx.nd.array(draw.uniform(-1, 1, (3, 8)))},
+                {"data": draw.uniform(-1, 1, (2, 8)).astype("float32")}, tmp_path)
+
+
 def test_trains(tmp_path):
     y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, name="fc")
     params = {"fc_weight": mx.nd.zeros((1, 3)), "fc_bias": mx.nd.zeros(1)}

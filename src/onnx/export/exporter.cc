@@ -104,6 +104,7 @@ void ExportCall::refuse(const std::string& why) const {
 const ExportRules& export_rules() {
   static const ExportRules rules = [] {
     ExportRules all;
+    add_control_flow_exports(all);
     add_detection_exports(all);
     add_elementwise_exports(all);
     add_layer_exports(all);
@@ -116,6 +117,10 @@ const ExportRules& export_rules() {
 
 Exporter::Exporter(Graph graph, std::map<std::string, Tensor> parameters, std::vector<ExportInput> inputs, int version)
     : graph_(std::move(graph)), parameters_(std::move(parameters)), inputs_(std::move(inputs)), version_(version) {
+  infer();
+}
+
+void Exporter::infer() {
   ShapeMap shapes;
   DTypeMap types;
   for (const ExportInput& i : inputs_) shapes[i.name] = i.shape, types[i.name] = i.dtype;
@@ -175,6 +180,16 @@ std::optional<Tensor> Exporter::value_of(ValueId v) const {
   return apply(*node.op, inputs, node.attrs).at(static_cast<size_t>(v.index));
 }
 
+// All names that a node reads, those that its bodies take from around it too.
+static void add_names_read(const NodeData& node, std::set<std::string>& names) {
+  names.insert(node.inputs.begin(), node.inputs.end());
+  for (const auto& [name, attribute] : node.attributes) {
+    if (!attribute.graph) continue;
+    for (const NodeData& n : attribute.graph->nodes) add_names_read(n, names);
+    for (const ValueData& v : attribute.graph->outputs) names.insert(v.name);
+  }
+}
+
 // Rules that take parameters apart leave those behind that put them together.
 void Exporter::drop_unread_nodes() {
   std::set<std::string> read;
@@ -182,7 +197,7 @@ void Exporter::drop_unread_nodes() {
   std::vector<NodeData> kept;
   for (auto node = model_.graph.nodes.rbegin(); node != model_.graph.nodes.rend(); ++node) {
     if (std::none_of(node->outputs.begin(), node->outputs.end(), [&](const std::string& name) { return read.contains(name); })) continue;
-    read.insert(node->inputs.begin(), node->inputs.end());
+    add_names_read(*node, read);
     kept.push_back(std::move(*node));
   }
   model_.graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
@@ -193,23 +208,29 @@ std::string Exporter::fresh(const std::string& hint) { return fresh_name(used_, 
 
 std::string Exporter::name_of(ValueId v) const { return names_.at(v); }
 
-ModelData Exporter::run() {
-  check_all_known();
-  model_.producer = "gluino";
-  model_.operator_sets[""] = version_;
-  // IR versions go with operator sets; readers refuse one that is newer than they are.
-  model_.ir_version = version_ >= 15 ? 8 : 7;
-  model_.graph.name = "gluino";
-  for (const auto& node : graph_.nodes)
-    if (!node.op) used_.insert(node.name);
+void Exporter::name_values() {
+  if (!is_body_)
+    for (const auto& node : graph_.nodes)
+      if (!node.op) used_.insert(node.name);
   for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
     const auto& node = graph_.node(n);
+    const auto around = outside_.find(node.name);
     for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
-      names_[{n, i}] = node.op ? fresh(output_name(node.op, node.attrs, node.name, i)) : node.name;
+      names_[{n, i}] = node.op                                          ? fresh(output_name(node.op, node.attrs, node.name, i))
+                       : node.is_variable() && around != outside_.end() ? around->second
+                       : !is_body_                                      ? node.name
+                                                                        : fresh(node.name);
   }
+}
+
+void Exporter::write_nodes() {
+  check_all_known();
+  name_values();
   for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
     const auto& node = graph_.node(n);
-    if (!node.op || !is_written_[static_cast<size_t>(n)]) continue;
+    if (!is_written_[static_cast<size_t>(n)]) continue;
+    if (node.is_constant()) model_.graph.initializers.emplace_back(name_of({n, 0}), node.constant);
+    if (!node.op) continue;
     if (!export_rules().contains(node.op->name)) {
       model_.graph.initializers.emplace_back(name_of({n, 0}), *value_of({n, 0}));
       continue;
@@ -221,34 +242,102 @@ ModelData Exporter::run() {
     }
   }
   drop_unread_nodes();
+}
+
+ValueData Exporter::value_data(const std::string& name, const Shape& shape, const Shape& other, DType dtype) const {
+  ValueData value{.name = name, .type = element_type(dtype), .has_shape = true};
+  for (int axis = 0; axis < shape.ndim(); ++axis) {
+    const bool is_open = shape[axis] != other[axis];
+    value.extents.push_back(is_open ? std::nullopt : std::optional<int64_t>(shape[axis]));
+    value.extent_names.push_back(is_open ? fmt::format("{}_{}", name, axis) : "");
+  }
+  return value;
+}
+
+ModelData Exporter::run() {
+  model_.producer = "gluino";
+  model_.operator_sets[""] = version_;
+  // IR versions go with operator sets; readers refuse one that is newer than they are.
+  model_.ir_version = version_ >= 15 ? 8 : 7;
+  model_.graph.name = "gluino";
+  write_nodes();
   std::set<std::string> needed;
-  for (const NodeData& n : model_.graph.nodes) needed.insert(n.inputs.begin(), n.inputs.end());
+  for (const NodeData& n : model_.graph.nodes) add_names_read(n, needed);
   for (const ValueId v : graph_.outputs) needed.insert(name_of(v));
   for (const ExportInput& i : inputs_) {
     if (!needed.contains(i.name)) continue;
-    ValueData value{.name = i.name, .type = element_type(i.dtype), .has_shape = true};
-    for (int axis = 0; axis < i.shape.ndim(); ++axis) {
-      const std::string free = axis < static_cast<int>(i.free_extents.size()) ? i.free_extents[static_cast<size_t>(axis)] : "";
-      value.extents.push_back(free.empty() ? std::optional<int64_t>(i.shape[axis]) : std::nullopt);
-      value.extent_names.push_back(free);
-    }
+    ValueData value = value_data(i.name, i.shape, i.other_shape, i.dtype);
+    value.extent_names = i.free_extents;
     model_.graph.inputs.push_back(std::move(value));
   }
-  for (const auto& node : graph_.nodes) {
-    if (node.op || !needed.contains(node.name)) continue;
-    if (node.is_constant()) model_.graph.initializers.emplace_back(node.name, node.constant);
-    if (const auto p = parameters_.find(node.name); p != parameters_.end()) model_.graph.initializers.emplace_back(p->first, p->second);
-  }
-  for (const ValueId v : graph_.outputs) {
-    ValueData value{.name = name_of(v), .type = element_type(graph_.info(v).dtype.value_or(DType::float32)), .has_shape = true};
-    for (int axis = 0; axis < graph_.shape(v).ndim(); ++axis) {
-      const bool is_open = is_free(v, axis);
-      value.extents.push_back(is_open ? std::nullopt : std::optional<int64_t>(graph_.shape(v)[axis]));
-      value.extent_names.push_back(is_open ? fmt::format("{}_{}", value.name, axis) : "");
-    }
-    model_.graph.outputs.push_back(std::move(value));
-  }
+  for (const auto& node : graph_.nodes)
+    if (const auto p = parameters_.find(node.name); node.is_variable() && p != parameters_.end() && needed.contains(node.name))
+      model_.graph.initializers.emplace_back(p->first, p->second);
+  for (const ValueId v : graph_.outputs)
+    model_.graph.outputs.push_back(value_data(name_of(v), graph_.shape(v), other_.shape(v), graph_.info(v).dtype.value_or(DType::float32)));
   return std::move(model_);
+}
+
+// ---- bodies
+
+Exporter::Exporter(Graph body, const std::vector<ExportInput>& inputs, const std::vector<std::string>& names, const Exporter& outer)
+    : graph_(std::move(body)), inputs_(inputs), version_(outer.version_), is_body_(true) {
+  for (size_t i = 0; i < inputs.size(); ++i) outside_[inputs[i].name] = names[i];
+  infer();
+}
+
+GraphData Exporter::write_body(Exporter& outer) {
+  used_ = std::move(outer.used_);
+  node_names_ = std::move(outer.node_names_);
+  model_.graph.name = fresh("body");
+  write_nodes();
+  // An output may be an input or a value from around, but must be one of this graph's own.
+  for (const ValueId v : graph_.outputs) {
+    const std::string name = fresh(name_of(v) + "_out");
+    model_.graph.nodes.push_back({"Identity", "", fresh_name(node_names_, name), {name_of(v)}, {name}, {}});
+    model_.graph.outputs.push_back(value_data(name, graph_.shape(v), other_.shape(v), graph_.info(v).dtype.value_or(DType::float32)));
+  }
+  outer.used_ = std::move(used_);
+  outer.node_names_ = std::move(node_names_);
+  return std::move(model_.graph);
+}
+
+ExportCall::Outside ExportCall::input(int i) const {
+  const ValueId v = node_.inputs.at(static_cast<size_t>(i));
+  return {in(i), graph_.shape(v), exporter_.other_.shape(v), dtype(i)};
+}
+std::string ExportCall::fresh(const std::string& hint) const { return exporter_.fresh(hint); }
+ValueData ExportCall::value_data(const Outside& v) const { return exporter_.value_data(v.name, v.shape, v.other_shape, v.dtype); }
+
+GraphData ExportCall::part(const Symbol& body, const std::vector<Outside>& inputs) const {
+  std::vector<int> variables;
+  Graph graph = graph_in_call_order(body, variables);
+  std::vector<ExportInput> given;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    // Bodies may have several variables of a name.
+    std::string& own = graph.nodes[static_cast<size_t>(variables[i])].name = fmt::format("{}:{}", node_.name, i);
+    given.push_back({.name = own, .shape = inputs.at(i).shape, .other_shape = inputs[i].other_shape, .dtype = inputs[i].dtype});
+    names.push_back(inputs[i].name);
+  }
+  return Exporter(std::move(graph), given, names, exporter_).write_body(exporter_);
+}
+
+std::vector<std::string> ExportCall::inlined(const Symbol& body, const std::vector<Outside>& inputs) const {
+  GraphData graph = part(body, inputs);
+  GraphData& mine = exporter_.model_.graph;
+  std::move(graph.nodes.begin(), graph.nodes.end(), std::back_inserter(mine.nodes));
+  std::move(graph.initializers.begin(), graph.initializers.end(), std::back_inserter(mine.initializers));
+  std::vector<std::string> names;
+  for (const ValueData& v : graph.outputs) names.push_back(v.name);
+  return names;
+}
+
+std::string ExportCall::inside(GraphData& graph, const std::function<std::string()>& f) const {
+  std::swap(exporter_.model_.graph, graph);
+  std::string result = f();
+  std::swap(exporter_.model_.graph, graph);
+  return result;
 }
 
 }  // namespace gluino::onnx
