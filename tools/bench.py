@@ -282,6 +282,14 @@ def distributed_rows(build, rounds):
     return json.loads(rows.read_text())
 
 
+def onnx_models(build, rounds):
+    """The same .onnx files in ONNX Runtime and here: what bench/onnx_models.py measures."""
+    rows = OUT / "onnx.json"
+    subprocess.run([PYTHON, str(ROOT / "bench" / "onnx_models.py"), "--json", str(rows), "--rounds", str(rounds)], check=True,
+                   env=dict(os.environ, PYTHONPATH=str(build / "python")))
+    return json.loads(rows.read_text())
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
@@ -301,7 +309,7 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve", "distributed"]
+    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve", "distributed", "onnx"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
@@ -322,7 +330,7 @@ def main():
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
                "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {},
-               "languages": {}, "serve": {}, "distributed": {}}
+               "languages": {}, "serve": {}, "distributed": {}, "onnx": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -348,6 +356,8 @@ def main():
         results["serve"] = served(o.build, min(o.rounds, 5))
     if "distributed" in chosen:
         results["distributed"] = distributed_rows(o.build, min(o.rounds, 3))
+    if "onnx" in chosen:
+        results["onnx"] = onnx_models(o.build, min(o.rounds, 5))
     print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 
