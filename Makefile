@@ -4,7 +4,7 @@ BUILD ?= build/release
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
-.PHONY: help demo test test-release test-asan test-tsan test-bindings test-page bench lint format install package setup configure build clean
+.PHONY: help demo test test-release test-asan test-tsan test-bindings test-page test-onnx bench lint format install package setup configure build clean
 
 help:
 	@echo "make demo | test | bench | lint | format | install PREFIX=... | package | clean"
@@ -46,6 +46,11 @@ test-bindings: build
 test-page: build
 	@tools/setup.sh page
 	@cd $(BUILD) && ctest --output-on-failure -R '^(cli|serve)$$'
+
+# ONNX Runtime as the judge of what is read and written; peers and models are fetched, and kept in build/. PYTEST_FLAGS="-k silero"
+test-onnx: build
+	@tools/setup.sh onnx || echo "PyTorch could not be installed; its tests are skipped"
+	@PYTHONPATH=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest tests/onnx -v $(PYTEST_FLAGS)
 
 # Tables beside the peers, in build/bench; docs/performance.md says how to read them. BENCH_FLAGS="--only mlp_b1 --rounds 3"
 bench: setup

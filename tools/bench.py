@@ -19,6 +19,7 @@ import time
 
 import bench_languages
 import bench_report
+import npm_packages
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "bench"
@@ -116,25 +117,16 @@ def find_torch():
 
 def find_ort(build):
     """Fetches the runtime with npm and lets PyTorch write the models, where they are not there yet."""
-    folder, models = OUT / "onnxruntime", OUT / "models"
-    folder.mkdir(parents=True, exist_ok=True)
-    architecture = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    pattern = f"package/bin/*/linux/{architecture}/libonnxruntime.so*"
-    if not list(folder.glob(pattern)):
-        if not shutil.which("npm"):
-            raise PeerError("npm is needed to fetch onnxruntime-node")
-        archive = quietly(["npm", "pack", "--silent", "onnxruntime-node"], cwd=folder).split()[-1]
-        quietly(["tar", "xzf", archive], cwd=folder)
-        (folder / archive).unlink()
-    library = next(iter(folder.glob(pattern)), None)
-    if not library:
-        raise PeerError(f"onnxruntime-node has no library for {platform.machine()}")
+    models = OUT / "models"
+    try:
+        library, version = npm_packages.onnx_runtime()
+    except npm_packages.FetchError as e:
+        raise PeerError(str(e)) from e
     script = PEERS / "torch_peer.py"
     stale = [w for w in WORKLOADS if not is_training(w) and
              not ((models / f"{w}.onnx").exists() and (models / f"{w}.onnx").stat().st_mtime > script.stat().st_mtime)]
     if stale:
         quietly([PYTHON, script, "--export", models, *stale])
-    version = json.loads((folder / "package" / "package.json").read_text())["version"]
     return [build / "bench" / "ort_peer", "{threads}", library, models], version
 
 
@@ -290,6 +282,14 @@ def distributed_rows(build, rounds):
     return json.loads(rows.read_text())
 
 
+def onnx_models(build, rounds):
+    """The same .onnx files in ONNX Runtime and here: what bench/onnx_models.py measures."""
+    rows = OUT / "onnx.json"
+    subprocess.run([PYTHON, str(ROOT / "bench" / "onnx_models.py"), "--json", str(rows), "--rounds", str(rounds)], check=True,
+                   env=dict(os.environ, PYTHONPATH=str(build / "python")))
+    return json.loads(rows.read_text())
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
@@ -309,7 +309,7 @@ def write(results):
 
 def main():
     cores = len(os.sched_getaffinity(0))
-    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve", "distributed"]
+    sections = ["table", "busy", "first", "overhead", "generation", "operators", "languages", "serve", "distributed", "onnx"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads, separated by commas: " + ", ".join(WORKLOADS))
     parser.add_argument("--sections", default=",".join(sections), help="which parts to run (default: %(default)s)")
@@ -330,7 +330,7 @@ def main():
     commands, versions, missing = find_runners(o.build)
     results = {"machine": machine(), "versions": versions, "missing": missing, "rounds": o.rounds, "seconds": o.seconds,
                "threads": {}, "limits": {}, "rates": {}, "busy": {}, "first": {}, "overhead": {}, "generation": {}, "operators": {},
-               "languages": {}, "serve": {}, "distributed": {}}
+               "languages": {}, "serve": {}, "distributed": {}, "onnx": {}}
     if "table" in chosen:
         for n in threads:
             print(bench_report.count(str(n)), file=sys.stderr)
@@ -356,6 +356,8 @@ def main():
         results["serve"] = served(o.build, min(o.rounds, 5))
     if "distributed" in chosen:
         results["distributed"] = distributed_rows(o.build, min(o.rounds, 3))
+    if "onnx" in chosen:
+        results["onnx"] = onnx_models(o.build, min(o.rounds, 5))
     print(write(results))
     print(f"written: {OUT.relative_to(ROOT)}/bench.json, bench.md, bench.svg", file=sys.stderr)
 

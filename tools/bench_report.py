@@ -208,6 +208,27 @@ def serve_section(results):
     return ["## The server, load from wrk on the same machine", "", *table(header, body)]
 
 
+def onnx_section(results):
+    """The same files in ONNX Runtime and in Gluino; later calls as processor time at one thread, and as time that passed at several."""
+    all_threads = list(next(iter(results["onnx"].values())))
+    header = ["", *(f"{what}{count(t) if len(all_threads) > 1 else ''}: Gluino, ONNX Runtime, ratio" for t in all_threads for what in ("µs a call, ",)),
+              "ms to create", "ms of the first call", "MB"]
+    body, ratios = [], {t: [] for t in all_threads}
+    for name, row in results["onnx"].items():
+        line = [name]
+        for t in all_threads:
+            mine, theirs = (row[t][engine].get("us") for engine in ("gluino", "ort"))
+            if mine and theirs:
+                ratios[t].append(theirs / mine)
+            line.append(f"{number(mine)}, {number(theirs)}, {theirs / mine:.2f}" if mine and theirs else "; ".join(
+                f"{engine}: {cell['error']}" for engine, cell in row[t].items() if "error" in cell))
+        one = row[all_threads[0]]
+        line += [", ".join(f"{one[e][key]:.0f}" if key in one[e] else "–" for e in ("gluino", "ort")) for key in ("create_ms", "first_ms", "memory_mb")]
+        body.append(line)
+    means = [f"Geometric mean at {count(t)}: {statistics.geometric_mean(r):.2f}." for t, r in ratios.items() if r]
+    return ["## ONNX models", "", *table(header, body), " ".join(means), ""]
+
+
 def languages_section(results):
     found = results["languages"]
     return ["## One call of the perceptron at batch 1, from each language", "", bench_languages.markdown(found["rows"], found["missing"]), ""]
@@ -223,7 +244,7 @@ def markdown(results):
         lines += threads_section(results, threads)
     sections = {"busy": busy_section, "first": first_section, "overhead": overhead_section, "generation": generation_section,
                 "operators": operators_section, "languages": languages_section, "serve": serve_section,
-                "distributed": distributed_section}
+                "distributed": distributed_section, "onnx": onnx_section}
     for name, section in sections.items():
         if results.get(name):
             lines += section(results)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing. With the argument "bench": also what the benchmark compares with; with
-# "lint": also the linters; with "page": also the browser in which the page is tested; with "bindings": also the runtimes of other
-# languages, as many as can be had.
+# "lint": also the linters; with "onnx": also what the ONNX tests export from; with "page": also the browser in which the page is
+# tested; with "bindings": also the runtimes of other languages, as many as can be had.
 set -euo pipefail
 mkdir -p "$(dirname "$0")/../build"
 
@@ -13,6 +13,7 @@ packages=(g++ clang-19 llvm-19-dev cmake ninja-build ccache pkg-config clang-for
   libffi-platypus-perl)
 if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch wrk); fi
 if [ "${1:-}" = lint ]; then packages+=(clang-tidy); fi
+if [ "${1:-}" = onnx ]; then packages+=(python3-torch python3-torchvision); fi
 if [ "${1:-}" = page ]; then packages+=(chromium); fi
 
 sudo=""

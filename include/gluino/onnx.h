@@ -37,6 +37,8 @@ struct InputShape {
 };
 struct ExportOptions {
   int operator_set = 13;  // 13 to 17
+  // Parameters in a file beside, PATH.data. Models above 2 GB are always written so, as an ONNX file cannot hold them.
+  bool external_data = false;
 };
 // Raises UserError that lists every node that ONNX cannot express. `parameters` may carry MXNet's arg: and aux:.
 void export_model(const Symbol& symbol, const NamedTensors& parameters, const std::string& path, const std::vector<InputShape>& inputs,

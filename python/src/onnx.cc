@@ -70,7 +70,7 @@ void add_onnx(py::module_& m) {
         return py::make_tuple(s.symbol, named(s.parameters));
       });
   m.def("onnx_export", [](const Symbol& symbol, const py::dict& parameters, const std::string& path, const py::list& inputs,
-                          int operator_set) {
+                          int operator_set, bool external_data) {
     NamedTensors values;
     for (const auto& [name, value] : parameters) values.emplace_back(py::cast<std::string>(name), unwrap(value.ptr()));
     std::vector<onnx::InputShape> shapes;
@@ -79,7 +79,7 @@ void add_onnx(py::module_& m) {
       shapes.push_back({name, to_shape(shape), parse_dtype(dtype), names});
     }
     const ReleaseLock release;
-    onnx::export_model(symbol, values, path, shapes, {.operator_set = operator_set});
+    onnx::export_model(symbol, values, path, shapes, {.operator_set = operator_set, .external_data = external_data});
   });
   m.def("onnx_exported_operators", &onnx::exported_operators);
 }

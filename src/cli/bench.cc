@@ -48,7 +48,7 @@ struct Measured {
   }
 };
 
-Measured measure(const std::string& mode, SymbolBlock& net, const Tensors& inputs, const BenchOptions& options) {
+Measured measure(const std::string& mode, HybridBlock& net, const Tensors& inputs, const BenchOptions& options) {
   Measured m{.mode = mode};
   const int64_t live = memory_stats().live;
   reset_peak();
@@ -193,10 +193,10 @@ int bench(const BenchOptions& options, bool json) {
   const ModelProgram program = make_program(model, inputs);
   const CompiledGraph compiled = program.compile();
   std::vector<Measured> all{measure("eager", *model.net, inputs, options)};
-  all[0].parts = time_operators(program.graph, model.net->inputs(), inputs);
+  all[0].parts = time_operators(program.graph, model.inputs, inputs);
   model.net->hybridize(true, {.static_alloc = true});
   all.push_back(measure("hybridized", *model.net, inputs, options));
-  all[1].parts = time_steps(compiled, model.net->inputs(), inputs);
+  all[1].parts = time_steps(compiled, model.inputs, inputs);
 
   int64_t flops = 0;
   for (const auto& node : program.graph.nodes) flops += operations_of(program.graph, node);

@@ -8,6 +8,8 @@
 #include "cli/inputs.h"
 #include "cli/rewrite_model.h"
 #include "cli/report.h"
+#include "gluino/onnx.h"
+#include "gluon/block/description.h"
 #include "io/zip.h"
 
 namespace gluino::cli {
@@ -19,6 +21,8 @@ struct ConvertOptions {
   std::string output, dtype;
   int epoch = 0;
   bool fold_batch_norm = false;
+  std::vector<std::string> free;  // NAME=AXES
+  onnx::ExportOptions onnx;
 };
 
 bool is_for_arrays(const std::string& path) {
@@ -44,7 +48,47 @@ NamedTensors with_prefixes(const Symbol& symbol, const NamedTensors& parameters)
   return named;
 }
 
+std::vector<std::string> names_of(const ShapeMap& shapes) {
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : shapes) names.push_back(name);
+  return names;
+}
+
+// The shapes of what an ONNX file takes: those given, else what the weights let expect, where extents that may change stay free.
+std::vector<onnx::InputShape> onnx_inputs(const RewrittenModel& model, const ConvertOptions& options) {
+  const ShapeMap given = given_shapes(options.inputs), freed = parse_shapes("--free", options.free, "axes are given as name=0,2");
+  const DTypeMap types = given_dtypes(options.inputs);
+  ShapeMap shapes;
+  DTypeMap dtypes;
+  for (const auto& [name, t] : model.parameters) shapes[bare_name(name)] = t.shape(), dtypes[bare_name(name)] = t.dtype();
+  std::vector<onnx::InputShape> inputs;
+  for (const ValueDescription& v : describe_model(model.symbol, model.inputs, shapes, dtypes).inputs) {
+    const auto shape = given.find(v.name);
+    if (shape == given.end() && !v.shape)
+      raise<UsageError>("the shape of input '{}' is not known; give it with --shape {}=1,3,224,224", v.name, v.name);
+    onnx::InputShape input{.name = v.name, .shape = shape != given.end() ? shape->second : *v.shape};
+    for (int64_t& extent : input.shape) extent = extent == Shape::kUnknown ? -1 : extent;
+    if (const auto type = types.find(v.name); type != types.end()) input.dtype = type->second;
+    if (const auto axes = freed.find(v.name); axes != freed.end())
+      for (const int64_t axis : axes->second) {
+        if (axis >= input.shape.ndim()) raise<UsageError>("--free {}: input '{}' has {} axes", axis, v.name, input.shape.ndim());
+        input.shape[static_cast<int>(axis)] = -1;
+      }
+    inputs.push_back(std::move(input));
+  }
+  for (const auto& names : {named_inputs(options.inputs), names_of(freed)})
+    for (const std::string& name : names)
+      if (std::none_of(inputs.begin(), inputs.end(), [&](const onnx::InputShape& i) { return i.name == name; }))
+        raise<UsageError>("the model has no input '{}'{}; its inputs are: {}", name, did_you_mean(name, model.inputs),
+                          fmt::join(model.inputs, ", "));
+  return inputs;
+}
+
 std::vector<std::string> write_model(const RewrittenModel& model, const ConvertOptions& options) {
+  if (is_onnx_file(options.output)) {
+    onnx::export_model(model.symbol, model.parameters, options.output, onnx_inputs(model, options), options.onnx);
+    return {options.output};
+  }
   const std::string json = model.symbol.to_json(), params = write_params(with_prefixes(model.symbol, model.parameters));
   if (options.output.ends_with(".gluino")) {
     const Json meta{{"format", "gluino"}, {"version", 1}, {"inputs", model.inputs}};
@@ -74,9 +118,8 @@ int convert(const ConvertOptions& options, bool json) {
     report["written"].push_back(options.output);
     report["arrays"] = arrays.size();
   } else {
-    const ModelFiles files = read_model(options.model);
-    RewrittenModel model{.symbol = Symbol::from_json(files.symbol_json, files.symbol_path), .parameters = files.parameters};
-    model.inputs = files.inputs.empty() ? guess_inputs(model.symbol, files.parameters) : files.inputs;
+    ModelGraph graph = read_graph(read_model(options.model), given_shapes(options.inputs));
+    RewrittenModel model{std::move(graph.symbol), std::move(graph.parameters), std::move(graph.inputs)};
     if (options.fold_batch_norm)
       report["folded_batch_norms"] = fold_batch_norms(model, given_shapes(options.inputs), given_dtypes(options.inputs));
     if (dtype) cast_model(model, *dtype);
@@ -96,17 +139,20 @@ int convert(const ConvertOptions& options, bool json) {
 void add_convert(Commands& commands) {
   auto options = std::make_shared<ConvertOptions>();
   Command command =
-      commands.add("convert", "Writes a model of any age in MXNet 1.9's form or as one file, or its arrays in another format.");
+      commands.add("convert", "Writes a model of any age in MXNet 1.9's form, as one file or as ONNX, or its arrays in another format.");
   add_model_options(command, options->model, false);
   command
       .option("-o,--output", options->output,
-              "what to write: NAME for NAME-symbol.json and NAME-0000.params, NAME.gluino for one file; .params, .npz, .npy or "
-              ".safetensors for the arrays alone")
+              "what to write: NAME for NAME-symbol.json and NAME-0000.params, NAME.gluino for one file, NAME.onnx; .params, .npz, .npy "
+              "or .safetensors for the arrays alone")
       .required();
   command.option("--epoch", options->epoch, "the number in the name of the parameters' file").between(0, 9999);
   command.flag("--fold-batch-norm", options->fold_batch_norm, "fold batch norms into the layers before them; needs --shape");
   command.option("--cast", options->dtype, "store weights and compute in this type; inputs and outputs stay as they are")
       .choices({"float16", "bfloat16", "float32", "float64"});
+  command.option("--operator-set", options->onnx.operator_set, "of an .onnx file").between(13, 17).with_default();
+  command.flag("--external-data", options->onnx.external_data, "put the parameters of an .onnx file into NAME.onnx.data");
+  command.option("--free", options->free, "axes of an input whose extents stay free in an .onnx file, as data=0").type("NAME=AXES");
   add_shape_options(command, options->inputs);
   command.runs([options](bool json) { return convert(*options, json); });
 }

@@ -131,21 +131,21 @@ int diff(const DiffOptions& options, bool json) {
   const Tensors inputs = make_inputs(first, options.inputs, true);
   const ModelProgram program = make_program(first, inputs);
   Json report;
-  Layers a = run_layers(program.graph, first.net->inputs(), inputs), b;
-  const Tensors eager = interpret(program.graph, bind_inputs(program.graph, first.net->inputs(), inputs));
+  Layers a = run_layers(program.graph, first.inputs, inputs), b;
+  const Tensors eager = interpret(program.graph, bind_inputs(program.graph, first.inputs, inputs));
   Tensors other;
   if (options.second.path.empty()) {
     const Graph compiled = program.compile().after;
-    b = run_layers(compiled, first.net->inputs(), inputs);
-    other = interpret(compiled, bind_inputs(compiled, first.net->inputs(), inputs));
+    b = run_layers(compiled, first.inputs, inputs);
+    other = interpret(compiled, bind_inputs(compiled, first.inputs, inputs));
   } else {
     LoadedModel second = load_model(options.second, named);
-    if (second.net->inputs().size() != inputs.size())
-      raise<UserError>("the models have {} and {} inputs, so they cannot be given the same", inputs.size(), second.net->inputs().size());
+    if (second.inputs.size() != inputs.size())
+      raise<UserError>("the models have {} and {} inputs, so they cannot be given the same", inputs.size(), second.inputs.size());
     const ModelProgram second_program = make_program(second, inputs);
     report["parameters"] = compare_parameters(first.files.parameters, second.files.parameters, options.tolerance);
-    b = run_layers(second_program.graph, second.net->inputs(), inputs);
-    other = interpret(second_program.graph, bind_inputs(second_program.graph, second.net->inputs(), inputs));
+    b = run_layers(second_program.graph, second.inputs, inputs);
+    other = interpret(second_program.graph, bind_inputs(second_program.graph, second.inputs, inputs));
   }
   std::vector<int> pairs = pair_layers(a, b);
   if (options.second.path.empty()) unpair_other_layouts(a, b, pairs);

@@ -42,7 +42,7 @@ int draw(const DrawOptions& options, bool json) {
   const CompiledGraph compiled = program.compile();
   if (is_page) {
     PageContent content{.title = model.files.symbol_path, .before = compiled.before, .after = compiled.after, .plan = compiled.plan};
-    if (!options.no_times) time_parts(program, compiled, model.net->inputs(), inputs, content);
+    if (!options.no_times) time_parts(program, compiled, model.inputs, inputs, content);
     write_file(options.output, make_page(content));
   } else {
     const Graph& graph = options.traced ? compiled.before : compiled.after;

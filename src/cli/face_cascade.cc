@@ -81,7 +81,7 @@ Tensor cut_out(const Tensor& picture, const Window& w) {
 }
 
 // Stage one on the picture at one size: every place of the network's output looks at a window of 12 pixels, two apart.
-Windows look_at_size(SymbolBlock& net, const Tensor& picture, double scale, double threshold) {
+Windows look_at_size(HybridBlock& net, const Tensor& picture, double scale, double threshold) {
   constexpr double kStride = 2, kCell = 12;
   const auto height = static_cast<int64_t>(std::ceil(static_cast<double>(picture.shape()[0]) * scale));
   const auto width = static_cast<int64_t>(std::ceil(static_cast<double>(picture.shape()[1]) * scale));
@@ -105,7 +105,7 @@ Windows look_at_size(SymbolBlock& net, const Tensor& picture, double scale, doub
 }
 
 // Stages two and three: each window by itself, enlarged or reduced to `side`.
-Windows look_closer(SymbolBlock& net, const Tensor& picture, const Windows& windows, int64_t side, double threshold) {
+Windows look_closer(HybridBlock& net, const Tensor& picture, const Windows& windows, int64_t side, double threshold) {
   if (windows.empty()) return {};
   const auto count = static_cast<int64_t>(windows.size());
   Tensor batch = empty({count, 3, side, side});
@@ -134,9 +134,9 @@ Windows look_closer(SymbolBlock& net, const Tensor& picture, const Windows& wind
 
 }  // namespace
 
-FaceCascade::FaceCascade(std::unique_ptr<SymbolBlock> first, std::unique_ptr<SymbolBlock> second, std::unique_ptr<SymbolBlock> third)
+FaceCascade::FaceCascade(std::unique_ptr<HybridBlock> first, std::unique_ptr<HybridBlock> second, std::unique_ptr<HybridBlock> third)
     : first_(std::move(first)), second_(std::move(second)), third_(std::move(third)) {
-  for (SymbolBlock* net : {first_.get(), second_.get(), third_.get()}) net->hybridize();
+  for (HybridBlock* net : {first_.get(), second_.get(), third_.get()}) net->hybridize();
 }
 
 std::vector<Face> FaceCascade::find(const Tensor& picture, const CascadeOptions& options) {

@@ -24,12 +24,12 @@ struct CascadeOptions {
 class FaceCascade {
  public:
   // Each gives corrections of the window and, last, how likely it is a face; the third gives the points of the face too.
-  FaceCascade(std::unique_ptr<SymbolBlock> first, std::unique_ptr<SymbolBlock> second, std::unique_ptr<SymbolBlock> third);
+  FaceCascade(std::unique_ptr<HybridBlock> first, std::unique_ptr<HybridBlock> second, std::unique_ptr<HybridBlock> third);
   // The picture is uint8 (height, width, 3), red first. The best face first.
   std::vector<Face> find(const Tensor& picture, const CascadeOptions& options);
 
  private:
-  std::unique_ptr<SymbolBlock> first_, second_, third_;
+  std::unique_ptr<HybridBlock> first_, second_, third_;
 };
 
 }  // namespace gluino::cli

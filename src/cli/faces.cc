@@ -16,11 +16,11 @@ struct FacesOptions {
   CascadeOptions cascade;
 };
 
-std::unique_ptr<SymbolBlock> load_stage(const std::string& path, size_t outputs) {
+std::unique_ptr<HybridBlock> load_stage(const std::string& path, size_t outputs) {
   LoadedModel model = load_model({.path = path});
-  if (model.net->inputs().size() != 1 || static_cast<size_t>(model.symbol.num_outputs()) != outputs)
-    raise<UserError>("'{}' has {} inputs and {} outputs; this stage of the cascade needs 1 and {}", path, model.net->inputs().size(),
-                     model.symbol.num_outputs(), outputs);
+  if (model.inputs.size() != 1 || model.outputs.size() != outputs)
+    raise<UserError>("'{}' has {} inputs and {} outputs; this stage of the cascade needs 1 and {}", path, model.inputs.size(),
+                     model.outputs.size(), outputs);
   return std::move(model.net);
 }
 

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "gluino/gluino.h"
 #include "graph/graph.h"
+#include "onnx/description.h"
 
 namespace gluino::cli {
 namespace {
@@ -48,17 +49,18 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 class InputReader {
  public:
   InputReader(const LoadedModel& model, const InputOptions& options)
-      : options_(options),
-        names_(model.net->inputs()),
-        shapes_(known_shapes(model.symbol, model.files.parameters, options)),
-        types_(given_dtypes(options)) {
-    const std::vector<std::string> variables = model.symbol.list_inputs();
+      : options_(options), names_(model.inputs), types_(given_dtypes(options)) {
+    const std::vector<std::string> variables = model.symbol ? model.symbol->list_inputs() : model.inputs;
     for (const auto& [name, shape] : given_shapes(options))
       if (!is_in(variables, name)) fail_unknown("--shape", name, names_);
     for (const auto& [name, type] : types_)
       if (!is_in(variables, name)) fail_unknown("--dtype", name, names_);
-    Graph graph = model.symbol.graph();
-    infer_graph_shapes(graph, shapes_);
+    if (!model.symbol) {
+      take_declared(*model.files.onnx);
+      return;
+    }
+    Graph graph = model.symbol->graph();
+    infer_graph_shapes(graph, known_shapes(*model.symbol, model.files.parameters, options));
     for (const auto& node : graph.nodes)
       if (node.is_variable() && node.outputs[0].shape) inferred_[node.name] = *node.outputs[0].shape;
   }
@@ -76,6 +78,15 @@ class InputReader {
   }
 
  private:
+  // What an ONNX file says of its inputs; the command line says more.
+  void take_declared(const onnx::Program& program) {
+    const ShapeMap given = given_shapes(options_);
+    for (const ValueDescription& v : onnx::describe(program).inputs) {
+      if (v.shape) inferred_[v.name] = *v.shape;
+      if (const auto it = given.find(v.name); it != given.end()) inferred_[v.name] = it->second;
+      if (v.dtype && *v.dtype != DType::float32) drawn_types_[v.name] = *v.dtype;
+    }
+  }
   void read_option(const std::string& text) {
     auto [name, path] = split_at_equals(text);
     if (!name.empty() && !is_in(names_, name)) fail_unknown("--input " + text, name, names_);
@@ -115,14 +126,16 @@ class InputReader {
     if (it == inferred_.end() || !it->second.is_known())
       raise<UsageError>("the shape of input '{}' is not known{}; give it with --shape {}=1,3,224,224", name,
                         it == inferred_.end() ? "" : fmt::format(", only {}", it->second), name);
+    if (const auto type = drawn_types_.find(name); type != drawn_types_.end())
+      return is_floating(type->second) ? random::normal(0, 1, it->second).astype(type->second)
+                                       : floor(random::uniform(0, 2, it->second)).astype(type->second);
     return random::normal(0, 1, it->second);
   }
   Tensor missing(const std::string& name) const { raise<UsageError>("input '{}' is not given; give it with --input {}=FILE", name, name); }
 
   const InputOptions& options_;
   std::vector<std::string> names_;
-  ShapeMap shapes_;
-  DTypeMap types_;
+  DTypeMap types_, drawn_types_;
   std::map<std::string, Shape> inferred_;
   TensorMap found_;
 };
@@ -153,22 +166,26 @@ void add_input_options(Command& command, InputOptions& options) {
   command.option("--layout", p.layout, "of pictures").choices({"NCHW", "NHWC"}).with_default();
 }
 
-ShapeMap given_shapes(const InputOptions& options) {
+ShapeMap parse_shapes(const std::string& option, const std::vector<std::string>& texts, const std::string& form) {
   ShapeMap shapes;
-  for (const std::string& text : options.shapes) {
+  for (const std::string& text : texts) {
     const auto [name, extents] = split_at_equals(text);
     try {
       if (name.empty()) raise<UsageError>("");
       std::string inside = extents;
       if (inside.starts_with("(") && inside.ends_with(")")) inside = inside.substr(1, inside.size() - 2);
-      shapes[name] = AttrType<Shape>::parse("--shape", fmt::format("({})", inside));
+      shapes[name] = AttrType<Shape>::parse(option, fmt::format("({})", inside));
       for (int64_t extent : shapes[name])
         if (extent < 0) raise<UsageError>("");
     } catch (const UserError&) {
-      raise<UsageError>("--shape {}: a shape is given as name=1,3,224,224", text);
+      raise<UsageError>("{} {}: {}", option, text, form);
     }
   }
   return shapes;
+}
+
+ShapeMap given_shapes(const InputOptions& options) {
+  return parse_shapes("--shape", options.shapes, "a shape is given as name=1,3,224,224");
 }
 
 DTypeMap given_dtypes(const InputOptions& options) {

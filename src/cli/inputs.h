@@ -22,6 +22,8 @@ struct InputOptions {
 void add_shape_options(Command& command, InputOptions& options);
 void add_input_options(Command& command, InputOptions& options);
 
+// NAME=NUMBERS, several times; `form` says in messages how it is written.
+ShapeMap parse_shapes(const std::string& option, const std::vector<std::string>& texts, const std::string& form);
 ShapeMap given_shapes(const InputOptions& options);
 DTypeMap given_dtypes(const InputOptions& options);
 std::vector<std::string> named_inputs(const InputOptions& options);  // by either of the two, or by a file

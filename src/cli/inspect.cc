@@ -8,6 +8,7 @@
 #include "cli/report.h"
 #include "graph/work.h"
 #include "io/symbol_summary.h"
+#include "onnx/description.h"
 
 namespace gluino::cli {
 namespace {
@@ -46,16 +47,31 @@ Json describe_arrays(const NamedTensors& arrays, bool each) {
   return report;
 }
 
+struct NodeOfFile {
+  std::string op, name;
+  bool is_known = false;
+};
+std::vector<NodeOfFile> nodes_of(const io::SymbolSummary& summary) {
+  std::vector<NodeOfFile> nodes;
+  for (const auto& n : summary.nodes)
+    if (n.op != "null")
+      nodes.push_back({n.op, n.inside.empty() ? n.name : n.inside + "/" + n.name, OpRegistry::global().find(n.op) != nullptr});
+  return nodes;
+}
+std::vector<NodeOfFile> nodes_of(const onnx::ModelData& model) {
+  std::vector<NodeOfFile> nodes;
+  for (const onnx::NodeSummary& n : onnx::summarize_nodes(model)) nodes.push_back({n.type, n.text, n.has_rule});
+  return nodes;
+}
+
 // Operators by kind, most frequent first, and those that gluino does not have, each with the nodes that need it.
-void describe_operators(const io::SymbolSummary& summary, Json& report) {
+void describe_operators(const std::vector<NodeOfFile>& nodes, Json& report) {
   std::map<std::string, int> counts;
   Json missing = Json::array();
   std::map<std::string, std::vector<std::string>> nodes_of_missing;
-  for (const auto& node : summary.nodes) {
-    if (node.op == "null") continue;
+  for (const NodeOfFile& node : nodes) {
     ++counts[node.op];
-    if (!OpRegistry::global().find(node.op))
-      nodes_of_missing[node.op].push_back(node.inside.empty() ? node.name : node.inside + "/" + node.name);
+    if (!node.is_known) nodes_of_missing[node.op].push_back(node.name);
   }
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -95,7 +111,42 @@ void describe_costs(const ModelProgram& program, Json& report) {
                       {"steps", plan.steps.size()}};
 }
 
+Json describe_values(const std::vector<ValueDescription>& values) {
+  Json list = Json::array();
+  for (const ValueDescription& v : values)
+    list.push_back(
+        {{"name", v.name}, {"shape", shape_json(v.shape)}, {"dtype", v.dtype ? Json(std::string(dtype_name(*v.dtype))) : Json(nullptr)}});
+  return list;
+}
+
+// What the file says, with the shapes that the command line gives; work and memory where all are known.
+void describe_program(const ModelFiles& files, const InspectOptions& options, Json& report) {
+  ModelDescription description = onnx::describe(*files.onnx);
+  ShapeMap shapes = given_shapes(options.inputs);
+  DTypeMap types = given_dtypes(options.inputs);
+  bool is_complete = true;
+  for (ValueDescription& v : description.inputs) {
+    if (const auto given = shapes.find(v.name); given != shapes.end()) v.shape = given->second;
+    is_complete = is_complete && v.shape && v.shape->is_known();
+    if (v.shape && v.shape->is_known()) shapes[v.name] = *v.shape;
+    if (v.dtype) types.try_emplace(v.name, *v.dtype);
+  }
+  for (const std::string& name : named_inputs(options.inputs))
+    if (std::find(files.inputs.begin(), files.inputs.end(), name) == files.inputs.end())
+      raise<UsageError>("the model has no input '{}'{}; its inputs are: {}", name, did_you_mean(name, files.inputs),
+                        fmt::join(files.inputs, ", "));
+  report["inputs"] = describe_values(description.inputs);
+  report["labels"] = Json::array();
+  report["outputs"] = describe_values(description.outputs);
+  if (!is_complete) return;
+  const ModelGraph graph = read_graph(files, shapes);
+  const ModelProgram program = make_program(graph.symbol, graph.parameters, graph.inputs, shapes, types);
+  if (program.is_complete) describe_costs(program, report);
+  if (options.graph) report["graph"] = program.graph.str();
+}
+
 void describe_graph(const ModelFiles& files, const InspectOptions& options, Json& report) {
+  if (files.onnx) return describe_program(files, options, report);
   const Symbol symbol = Symbol::from_json(files.symbol_json, files.symbol_path);
   std::vector<std::string> inputs = files.inputs.empty() ? guess_inputs(symbol, files.parameters) : files.inputs;
   const std::vector<std::string> variables = symbol.list_inputs();
@@ -189,18 +240,36 @@ void print_report(const Json& report) {
   if (report.contains("graph")) fmt::print("graph:\n{}", report["graph"].get<std::string>());
 }
 
-Json describe_model(const InspectOptions& options) {
-  const ModelFiles files = read_model(options.model);
+// What the files hold, whether or not all of it is known here.
+Json describe_onnx_file(const std::string& path, const InspectOptions& options) {
+  const onnx::ModelData data = onnx::read_model(path);
+  Json report{{"file", path}, {"operator_sets", Json::object()}};
+  for (const auto& [domain, version] : data.operator_sets) report["operator_sets"][domain.empty() ? "ai.onnx" : domain] = version;
+  report["written_by"] = data.producer.empty() ? "ONNX, its writer gives no name" : data.producer + ", as ONNX";
+  describe_operators(nodes_of(data), report);
+  report["parameters"] = describe_arrays(data.graph.initializers, options.arrays);
+  return report;
+}
+Json describe_files(const ModelFiles& files, const InspectOptions& options) {
   Json report{{"file", files.symbol_path}};
   if (!files.params_path.empty()) report["parameters_file"] = files.params_path;
   const io::SymbolSummary summary = io::summarize_symbol_json(files.symbol_json, files.symbol_path);
   report["written_by"] = summary.written_by;
   report["mxnet_version"] = summary.version > 0 ? Json(summary.version) : Json(nullptr);
-  describe_operators(summary, report);
+  describe_operators(nodes_of(summary), report);
   report["parameters"] = describe_arrays(files.parameters, options.arrays);
+  return report;
+}
+
+Json describe_model(const InspectOptions& options) {
+  const std::string onnx_file = find_onnx_file(options.model.path);
+  std::optional<ModelFiles> files;
+  if (onnx_file.empty()) files = read_model(options.model);
+  Json report = files ? describe_files(*files, options) : describe_onnx_file(onnx_file, options);
   if (!report["unsupported"].empty()) return report;
   try {
-    describe_graph(files, options, report);
+    if (!files) files = read_model(options.model);
+    describe_graph(*files, options, report);
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {

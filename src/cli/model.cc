@@ -7,7 +7,9 @@
 #include "cli/command.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "gluino/onnx.h"
 #include "io/zip.h"
+#include "onnx/symbol.h"
 
 namespace gluino::cli {
 namespace fs = std::filesystem;
@@ -45,10 +47,11 @@ std::string find_params(const std::string& symbol_path) {
 std::string only_symbol_in(const std::string& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().string().ends_with(kSymbolEnding) || entry.path().extension() == ".gluino") found.push_back(entry.path().string());
+    if (entry.path().string().ends_with(kSymbolEnding) || entry.path().extension() == ".gluino" || is_onnx_file(entry.path().string()))
+      found.push_back(entry.path().string());
   std::sort(found.begin(), found.end());
   if (found.empty())
-    raise<SystemError>("'{}' is a folder without a model: it holds no file that ends in {} or .gluino", folder, kSymbolEnding);
+    raise<SystemError>("'{}' is a folder without a model: it holds no file that ends in {}, .gluino or .onnx", folder, kSymbolEnding);
   if (found.size() > 1) raise<UsageError>("'{}' is a folder of several models; name one: {}", folder, fmt::join(found, ", "));
   return found[0];
 }
@@ -95,14 +98,29 @@ ModelFiles read_one_file(const std::string& path, const std::string& bytes) {
 void add_model_options(Command& command, ModelOptions& options, bool may_lack_weights) {
   command
       .option("MODEL", options.path,
-              "an exported model: its -symbol.json, the name before that, its .params, one file, or a folder with one model")
+              "an exported model: its -symbol.json, the name before that, its .params, one file, an .onnx file, or a folder with one model")
       .required();
   command.option("--params", options.params, "its parameters, where they are not those of the last epoch beside the graph").type("FILE");
   if (may_lack_weights) command.flag("--random-weights", options.random_weights, "draw the weights, for a graph without any");
 }
 
+bool is_onnx_file(const std::string& path) { return path.ends_with(".onnx"); }
+
+std::string find_onnx_file(const std::string& path) {
+  const std::string found = find_symbol(path);
+  return is_onnx_file(found) ? found : "";
+}
+
 ModelFiles read_model(const ModelOptions& options) {
-  const std::string path = find_symbol(options.path), bytes = read_file(path);
+  const std::string path = find_symbol(options.path);
+  if (is_onnx_file(path)) {
+    if (!options.params.empty()) raise<UsageError>("--params: '{}' holds its parameters itself", path);
+    ModelFiles files{.symbol_path = path, .params_path = path, .onnx = onnx::Program::load(path)};
+    files.parameters = files.onnx->parameters();
+    for (const onnx::ValueData& v : files.onnx->inputs()) files.inputs.push_back(v.name);
+    return files;
+  }
+  const std::string bytes = read_file(path);
   if (is_zip(bytes)) return read_one_file(path, bytes);
   ModelFiles files{.symbol_path = path, .symbol_json = bytes};
   files.params_path = !options.params.empty() ? options.params : options.path.ends_with(".params") ? options.path : find_params(path);
@@ -110,8 +128,18 @@ ModelFiles read_model(const ModelOptions& options) {
   return files;
 }
 
+ModelGraph read_graph(const ModelFiles& files, const ShapeMap& shapes) {
+  if (files.onnx) {
+    onnx::ModelSymbol model = onnx::to_symbol(*files.onnx, shapes);
+    return {std::move(model.symbol), std::move(model.parameters), files.inputs};
+  }
+  ModelGraph graph{.symbol = Symbol::from_json(files.symbol_json, files.symbol_path), .parameters = files.parameters};
+  graph.inputs = files.inputs.empty() ? guess_inputs(graph.symbol, files.parameters) : files.inputs;
+  return graph;
+}
+
 bool holds_arrays_alone(const std::string& path) {
-  if (fs::is_directory(path) || !fs::is_regular_file(path)) return false;
+  if (fs::is_directory(path) || !fs::is_regular_file(path) || is_onnx_file(path)) return false;
   if (path.ends_with(".params")) {
     try {
       find_symbol(path);
@@ -151,19 +179,27 @@ std::vector<std::string> guess_inputs(const Symbol& symbol, const NamedTensors& 
 LoadedModel load_model(const ModelOptions& options, const std::vector<std::string>& named) {
   LoadedModel model;
   model.files = read_model(options);
-  model.symbol = Symbol::from_json(model.files.symbol_json, model.files.symbol_path);
+  if (model.files.onnx) {
+    auto net = std::make_unique<onnx::Model>(model.files.onnx);
+    model.inputs = net->inputs();
+    model.outputs = net->outputs();
+    model.net = std::move(net);
+    return model;
+  }
+  const Symbol& symbol = model.symbol.emplace(Symbol::from_json(model.files.symbol_json, model.files.symbol_path));
   model.has_weights = !model.files.parameters.empty();
-  if (!model.has_weights && !options.random_weights && model.symbol.list_inputs().size() > named.size())
+  if (!model.has_weights && !options.random_weights && symbol.list_inputs().size() > named.size())
     raise<SystemError>(
         "'{}' has no parameters beside it; name their file with --params, or try the graph with weights drawn by --random-weights",
         model.files.symbol_path);
-  std::vector<std::string> inputs = model.files.inputs;
-  if (inputs.empty()) inputs = guess_inputs(model.symbol, model.files.parameters);
-  const std::vector<std::string> all = model.symbol.list_inputs();
+  std::vector<std::string>& inputs = model.inputs = model.files.inputs;
+  if (inputs.empty()) inputs = guess_inputs(symbol, model.files.parameters);
+  const std::vector<std::string> all = symbol.list_inputs();
   for (const std::string& name : named)
     if (std::find(all.begin(), all.end(), name) != all.end() && std::find(inputs.begin(), inputs.end(), name) == inputs.end())
       inputs.push_back(name);
-  model.net = std::make_unique<SymbolBlock>(model.symbol, inputs, model.files.parameters);
+  model.net = std::make_unique<SymbolBlock>(symbol, inputs, model.files.parameters);
+  model.outputs = symbol.list_outputs();
   if (!model.has_weights) model.net->initialize(init::xavier());
   return model;
 }

@@ -24,17 +24,20 @@ ModelProgram make_program(const Symbol& symbol, const NamedTensors& parameters, 
 }
 
 ModelProgram make_program(const LoadedModel& model, const Tensors& inputs) {
+  ShapeMap shapes;
+  DTypeMap types;
+  for (size_t i = 0; i < model.inputs.size(); ++i) shapes[model.inputs[i]] = inputs[i].shape(), types[model.inputs[i]] = inputs[i].dtype();
+  if (!model.symbol) {
+    const ModelGraph graph = read_graph(model.files, shapes);
+    return make_program(graph.symbol, graph.parameters, graph.inputs, shapes, types);
+  }
   bool needs_call = false;
   for (const auto& [name, p] : model.net->own_parameters()) needs_call = needs_call || !p->is_initialized();
   if (needs_call) (*model.net)(inputs);
   NamedTensors parameters;
   for (const auto& [name, p] : model.net->own_parameters())
     if (p->is_initialized()) parameters.emplace_back(name, p->data().detach());
-  ShapeMap shapes;
-  DTypeMap types;
-  const std::vector<std::string>& names = model.net->inputs();
-  for (size_t i = 0; i < names.size(); ++i) shapes[names[i]] = inputs[i].shape(), types[names[i]] = inputs[i].dtype();
-  return make_program(model.symbol, parameters, names, shapes, types);
+  return make_program(*model.symbol, parameters, model.inputs, shapes, types);
 }
 
 Tensors plan_variables(const CompiledGraph& compiled, const std::vector<std::string>& names, const Tensors& inputs) {

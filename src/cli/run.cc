@@ -99,7 +99,7 @@ int run(const RunOptions& options, bool json) {
   const auto start = std::chrono::steady_clock::now();
   const Tensors outputs = (*model.net)(inputs);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::vector<std::string> names = model.symbol.list_outputs();
+  const std::vector<std::string>& names = model.outputs;
 
   Json report{{"outputs", Json::array()}, {"seconds", seconds}};
   NamedTensors named;

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "cli/command.h"
 #include "cli/model.h"
+#include "onnx/description.h"
 #include "serve/options.h"
 
 namespace gluino::cli {
@@ -40,7 +41,7 @@ serve::ServeFunction serve_function() {
 std::string name_of(const std::string& path) {
   std::string name = fs::path(path).lexically_normal().filename().string();
   if (name.empty()) name = fs::path(path).lexically_normal().parent_path().filename().string();
-  for (const std::string_view ending : {"-symbol.json", ".gluino", ".params"})
+  for (const std::string_view ending : {"-symbol.json", ".gluino", ".params", ".onnx"})
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
   return name;
 }
@@ -61,6 +62,7 @@ serve::ModelSource parse_model(const std::string& text) {
 
 serve::LoadedNet load(const std::string& path) {
   LoadedModel model = load_model({.path = path});
+  if (model.files.onnx) return {std::move(model.net), onnx::describe(*model.files.onnx)};
   ShapeMap shapes;
   DTypeMap types;
   for (const auto& [name, p] : model.net->own_parameters())
@@ -68,7 +70,7 @@ serve::LoadedNet load(const std::string& path) {
       shapes[name] = p->shape();
       types[name] = p->dtype();
     }
-  ModelDescription description = describe_model(model.symbol, model.net->inputs(), shapes, types);
+  ModelDescription description = describe_model(*model.symbol, model.inputs, shapes, types);
   return {std::move(model.net), std::move(description)};
 }
 

@@ -40,7 +40,7 @@ int verify(VerifyOptions options, bool json) {
     options.inputs.files.push_back(options.against);
   }
   LoadedModel model = load_model(options.model, named_inputs(options.inputs));
-  SymbolBlock& net = *model.net;
+  HybridBlock& net = *model.net;
   const Tensors inputs = make_inputs(model, options.inputs, options.against.empty());
   const Tensors eager = net(inputs);
   std::vector<std::pair<std::string, Difference>> ways;

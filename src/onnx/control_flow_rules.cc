@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "control_flow/body.h"
 #include "gluino/control_flow.h"
 #include "graph/trace.h"
 #include "onnx/program.h"
@@ -27,10 +28,18 @@ const GraphData& body_of(Call& c, const char* name) {
   return *a.graph;
 }
 
-// The condition is looked at: the branches may differ in shapes, which no single program of both could have.
+// The condition is looked at: the branches may differ in shapes, which no single program of both could have. Only within the body of a
+// loop, which is one program, nothing can be looked at.
 Tensors branch(Call& c) {
-  const bool condition = c.number(0) != 0;
-  return tensors_of(c.scope().run(body_of(c, condition ? "then_branch" : "else_branch"), {}));
+  const auto run = [&](bool condition) { return tensors_of(c.scope().run(body_of(c, condition ? "then_branch" : "else_branch"), {})); };
+  bool condition = false;
+  try {
+    condition = c.number(0) != 0;
+  } catch (const BodyReadsValue&) {
+    return cond(
+        c.in(0), [&] { return run(true); }, [&] { return run(false); });
+  }
+  return run(condition);
 }
 
 Tensor stacked(const Tensors& parts) { return stack(parts, {.axis = 0}); }

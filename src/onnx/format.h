@@ -82,13 +82,19 @@ struct ModelData {
   std::vector<FunctionData> functions;
 };
 
-// The functions of libgluino_onnx. `what` names the file in messages; `folder` is where its external data lies.
+// Initializers in a file beside the model's: the model names it and says where in it each of them lies.
+struct ExternalData {
+  std::string location;  // the file's name
+  std::string bytes;     // what it holds
+};
+// The functions of libgluino_onnx. `what` names the file in messages; `folder` is where its external data lies. Where there is `external`,
+// initializers of some size go there.
 struct FileFormat {
   ModelData (*read)(std::string_view bytes, const std::string& what, const std::string& folder);
-  std::string (*write)(const ModelData& model);
+  std::string (*write)(const ModelData& model, ExternalData* external);
 };
 using GetFileFormat = const FileFormat* (*)();
-inline constexpr const char* kFileFormatSymbol = "gluino_onnx_format_1";
+inline constexpr const char* kFileFormatSymbol = "gluino_onnx_format_2";
 
 // That of libgluino_onnx, which lies beside this library; raises SystemError that says what to install where it is not there.
 const FileFormat& file_format();

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "graph/trace.h"
+#include "onnx/description.h"
 #include "onnx/rules.h"
 
 namespace gluino::onnx {
@@ -38,12 +39,12 @@ bool can_grow(const std::string& type) {
   return types.contains(type);
 }
 
+}  // namespace
+
 std::string describe_node(const NodeData& node) {
   const std::string first = node.outputs.empty() ? "" : node.outputs[0];
   return node.name.empty() ? fmt::format("the {} that gives '{}'", node.type, first) : fmt::format("node '{}', {}", node.name, node.type);
 }
-
-}  // namespace
 
 // ---- Scope
 
@@ -154,13 +155,12 @@ std::shared_ptr<const Program> Program::load(const std::string& path) { return s
 
 Program::Program(ModelData model, const std::string& what) : model_(std::move(model)), what_(what) {
   std::vector<std::string> unknown;
-  check_nodes(model_.graph.nodes, model_.operator_sets, unknown);
-  for (const FunctionData& f : model_.functions) check_nodes(f.nodes, f.operator_sets, unknown);
+  for (const NodeSummary& node : summarize_nodes(model_))
+    if (!node.has_rule) unknown.push_back(node.text);
   if (!unknown.empty())
     raise<UserError>(
         "{}: {} of its nodes cannot be imported:\n  {}\nExport the model with operators of ONNX's own set (7 to 17), or replace these "
-        "nodes "
-        "by such ones",
+        "nodes by such ones",
         what_, unknown.size(), fmt::join(unknown, "\n  "));
   for (const auto& [name, t] : model_.graph.initializers) {
     if (is_learnt(t))
@@ -181,18 +181,6 @@ Program::Program(ModelData model, const std::string& what) : model_(std::move(mo
       for (size_t i = 3; i < std::min<size_t>(5, node.inputs.size()); ++i) states_.insert(node.inputs[i]);
   fold_constants();
   find_last_uses();
-}
-
-void Program::check_nodes(const std::vector<NodeData>& nodes, const std::map<std::string, int64_t>& sets,
-                          std::vector<std::string>& unknown) const {
-  for (const NodeData& node : nodes) {
-    const auto set = sets.find(node.domain);
-    if (!find_function(node.domain, node.type) && !Rules::all().find(node.domain, node.type))
-      unknown.push_back(fmt::format("{} of operator set {}{}", describe_node(node), node.domain.empty() ? "" : node.domain + " ",
-                                    set == sets.end() ? 1 : set->second));
-    for (const auto& [name, a] : node.attributes)
-      if (a.graph) check_nodes(a.graph->nodes, sets, unknown);
-  }
 }
 
 const FunctionData* Program::find_function(const std::string& domain, const std::string& name) const {
@@ -248,6 +236,11 @@ Tensors Program::run(const Tensors& inputs, const Tensors& parameters) const {
     scope.set(parameters_[i].first, {Value::Kind::parameter, parameters[i], nullptr, parameters_[i].second});
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueData& declared = inputs_[i];
+    // mx.nd has no arrays without axes: one element stands for a scalar.
+    if (declared.has_shape && declared.extents.empty() && inputs[i].ndim() == 1 && inputs[i].extent(0) == 1) {
+      scope.set(declared.name, Value::computed(inputs[i].reshape({})));
+      continue;
+    }
     if (declared.has_shape && inputs[i].ndim() != static_cast<int>(declared.extents.size()))
       raise<ShapeError>("{}: input '{}' has {} axes, but the model says {}", what_, declared.name, inputs[i].ndim(),
                         declared.extents.size());

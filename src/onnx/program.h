@@ -37,6 +37,8 @@ class Scope {
   std::unordered_map<std::string, Value> values_;
 };
 
+std::string describe_node(const NodeData& node);  // "node 'conv1', Conv"
+
 class Program {
  public:
   Program(ModelData model, const std::string& what);  // raises UserError that lists all nodes without a rule
@@ -56,7 +58,6 @@ class Program {
   const std::vector<std::string>* last_uses(const NodeData& node) const;
 
  private:
-  void check_nodes(const std::vector<NodeData>& nodes, const std::map<std::string, int64_t>& sets, std::vector<std::string>& unknown) const;
   void fold_constants();
   void find_last_uses();
 

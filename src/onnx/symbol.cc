@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/format.h"
 #include "gluino/ops.h"
 #include "graph/graph.h"
 #include "graph/trace.h"
@@ -29,7 +30,10 @@ ModelSymbol to_symbol(const Program& program, const ShapeMap& shapes) {
     out.parameters.emplace_back(name, value);
   }
   std::vector<Symbol> heads;
-  for (const Tensor& t : program.run(inputs, parameters)) heads.push_back(t.is_symbolic() ? Symbol(t) : Symbol(identity(t)));
+  for (const Tensor& t : program.run(inputs, parameters)) {
+    if (!t.is_symbolic()) out.parameters.emplace_back(fmt::format("constant_output{}", heads.size()), t);
+    heads.push_back(t.is_symbolic() ? Symbol(t) : sym::var(out.parameters.back().first, {.shape = t.shape(), .dtype = t.dtype()}));
+  }
   // Files hold variables, not constants.
   Graph graph = sym::group(heads).graph();
   std::set<std::string> names;

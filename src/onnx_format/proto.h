@@ -9,6 +9,6 @@ namespace gluino::onnx {
 namespace proto = ::onnx;
 
 ModelData read_bytes(std::string_view bytes, const std::string& what, const std::string& folder);
-std::string write_bytes(const ModelData& model);
+std::string write_bytes(const ModelData& model, ExternalData* external);
 
 }  // namespace gluino::onnx

@@ -1,6 +1,7 @@
 // From ONNX's messages to plain data. Files may be damaged or hostile: every size is checked before memory is asked for.
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -206,10 +207,22 @@ class MessageReader {
     const auto climbs = std::find(relative.begin(), relative.end(), "..") != relative.end();
     if (location.empty() || relative.is_absolute() || climbs)
       raise<SystemError>("{}: its external data is said to lie in '{}'; it must lie beside the model", name, location);
-    const std::string all = read_file((std::filesystem::path(folder_) / relative).string());
-    if (offset > all.size() || (length != UINT64_MAX && length > all.size() - offset))
-      raise<SystemError>("{}: its external data lies beyond the end of '{}'", name, location);
-    return all.substr(offset, length == UINT64_MAX ? std::string::npos : length);
+    return read_part((std::filesystem::path(folder_) / relative).string(), offset, length, name);
+  }
+
+  // `length` bytes, UINT64_MAX for all to the end.
+  static std::string read_part(const std::string& path, uint64_t offset, uint64_t length, const std::string& name) {
+    std::error_code failed;
+    const uint64_t size = std::filesystem::is_regular_file(path, failed) ? std::filesystem::file_size(path, failed) : 0;
+    std::ifstream file(path, std::ios::binary);
+    if (failed || !file) raise<SystemError>("{}: its external data cannot be read, there is no file '{}'", name, path);
+    if (offset > size || (length != UINT64_MAX && length > size - offset))
+      raise<SystemError>("{}: its external data lies beyond the end of '{}'", name, path);
+    std::string bytes(length == UINT64_MAX ? size - offset : length, '\0');
+    file.seekg(static_cast<std::streamoff>(offset));
+    if (!bytes.empty() && !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+      raise<SystemError>("{}: its external data cannot be read from '{}'", name, path);
+    return bytes;
   }
 
   const std::string what_, folder_;
@@ -225,7 +238,7 @@ ModelData read_bytes(std::string_view bytes, const std::string& what, const std:
   return MessageReader(what, folder).model(message);
 }
 
-extern "C" __attribute__((visibility("default"))) const FileFormat* gluino_onnx_format_1() {
+extern "C" __attribute__((visibility("default"))) const FileFormat* gluino_onnx_format_2() {
   static const FileFormat format{&read_bytes, &write_bytes};
   // Damaged files are reported by what is raised, not on the error stream.
   google::protobuf::SetLogHandler(nullptr);

@@ -5,14 +5,37 @@
 namespace gluino::onnx {
 namespace {
 
-void put_graph(const GraphData& graph, proto::GraphProto& out);
+// Below this an initializer stays in the model: small ones are shapes and axes, which readers want at hand.
+constexpr int64_t kSmallestOutside = 1024;
+constexpr size_t kAlignment = 4096;  // of external data, as ONNX asks for, so that it can be mapped
 
-void put_tensor(const std::string& name, const Tensor& t, proto::TensorProto& out) {
+void put_graph(const GraphData& graph, proto::GraphProto& out, ExternalData* external);
+
+void put_outside(std::string_view raw, proto::TensorProto& out, ExternalData& external) {
+  external.bytes.resize((external.bytes.size() + kAlignment - 1) / kAlignment * kAlignment);
+  out.set_data_location(proto::TensorProto::EXTERNAL);
+  const auto say = [&](const char* key, const std::string& value) {
+    auto& entry = *out.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  say("location", external.location);
+  say("offset", std::to_string(external.bytes.size()));
+  say("length", std::to_string(raw.size()));
+  external.bytes += raw;
+}
+
+void put_tensor(const std::string& name, const Tensor& t, proto::TensorProto& out, ExternalData* external = nullptr) {
   out.set_name(name);
   out.set_data_type(static_cast<int>(element_type(t.dtype())));
   for (const int64_t d : t.shape()) out.add_dims(d);
   visit_dtype(t.dtype(), [&]<class T>(T*) {
-    if (t.size() > 0) out.set_raw_data(t.data<T>(), static_cast<size_t>(t.nbytes()));
+    if (t.size() == 0) return;
+    const std::string_view raw(reinterpret_cast<const char*>(t.data<T>()), static_cast<size_t>(t.nbytes()));
+    if (external && t.nbytes() >= kSmallestOutside)
+      put_outside(raw, out, *external);
+    else
+      out.set_raw_data(raw.data(), raw.size());
   });
 }
 
@@ -24,7 +47,7 @@ void put_attribute(const std::string& name, const Attribute& a, proto::Attribute
     case Kind::integer: out.set_type(proto::AttributeProto::INT), out.set_i(a.integer); break;
     case Kind::text: out.set_type(proto::AttributeProto::STRING), out.set_s(a.text); break;
     case Kind::tensor: out.set_type(proto::AttributeProto::TENSOR), put_tensor("", a.tensor, *out.mutable_t()); break;
-    case Kind::graph: out.set_type(proto::AttributeProto::GRAPH), put_graph(*a.graph, *out.mutable_g()); break;
+    case Kind::graph: out.set_type(proto::AttributeProto::GRAPH), put_graph(*a.graph, *out.mutable_g(), nullptr); break;
     case Kind::numbers:
       out.set_type(proto::AttributeProto::FLOATS);
       for (const double v : a.numbers) out.add_floats(static_cast<float>(v));
@@ -57,11 +80,11 @@ void put_value(const ValueData& v, proto::ValueInfoProto& out) {
   }
 }
 
-void put_graph(const GraphData& graph, proto::GraphProto& out) {
+void put_graph(const GraphData& graph, proto::GraphProto& out, ExternalData* external) {
   out.set_name(graph.name);
   for (const auto& v : graph.inputs) put_value(v, *out.add_input());
   for (const auto& v : graph.outputs) put_value(v, *out.add_output());
-  for (const auto& [name, t] : graph.initializers) put_tensor(name, t, *out.add_initializer());
+  for (const auto& [name, t] : graph.initializers) put_tensor(name, t, *out.add_initializer(), external);
   for (const NodeData& n : graph.nodes) {
     auto& node = *out.add_node();
     node.set_op_type(n.type);
@@ -75,7 +98,7 @@ void put_graph(const GraphData& graph, proto::GraphProto& out) {
 
 }  // namespace
 
-std::string write_bytes(const ModelData& model) {
+std::string write_bytes(const ModelData& model, ExternalData* external) {
   proto::ModelProto message;
   message.set_ir_version(model.ir_version);
   message.set_producer_name(model.producer);
@@ -85,7 +108,7 @@ std::string write_bytes(const ModelData& model) {
     set.set_domain(domain);
     set.set_version(version);
   }
-  put_graph(model.graph, *message.mutable_graph());
+  put_graph(model.graph, *message.mutable_graph(), external);
   std::string bytes;
   if (message.ByteSizeLong() > INT32_MAX || !message.SerializeToString(&bytes))
     raise<SystemError>("the model has {} bytes; an ONNX file holds at most 2 GB", message.ByteSizeLong());

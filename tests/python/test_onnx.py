@@ -121,6 +121,134 @@ def test_free_extents(tmp_path):
         assert net(mx.nd.zeros((batch, 1, 8, 8))).shape == (batch, 72)
 
 
+def test_free_pictures(tmp_path):
+    """Free height and width: shapes are found at a size that the network can have."""
+    x = mx.sym.Convolution(mx.sym.var("data"), kernel=(7, 7), stride=(4, 4), num_filter=2, name="conv")
+    y = mx.sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pool_type="max")
+    params = {"conv_weight": mx.nd.random.normal(shape=(2, 1, 7, 7)), "conv_bias": mx.nd.zeros(2)}
+    path = mx.onnx.export_model(y, params, [(1, 1, 64, 64)], onnx_file_path=str(tmp_path / "free.onnx"), dynamic=True,
+                                dynamic_input_shapes=[("N", 1, "H", "W")])
+    _checked(path)
+    net = mx.onnx.import_model(path)
+    assert net._program.outputs()[0][2][1] == 2 and not any(isinstance(net._program.outputs()[0][2][i], int) for i in (0, 2, 3))
+    for shape in ((1, 1, 64, 64), (2, 1, 31, 48)):
+        assert net(mx.nd.zeros(shape)).shape == y.infer_shape(data=shape)[1][0]
+
+
+def _dense(tmp_path, name, **options):
+    y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=64, name="fc")
+    params = {"fc_weight": mx.nd.random.normal(shape=(64, 16)), "fc_bias": mx.nd.random.normal(shape=(64,))}
+    path = mx.onnx.export_model(y, params, [(2, 16)], onnx_file_path=str(tmp_path / name), **options)
+    return path, mx.onnx.import_model(path)
+
+
+def test_external_data(tmp_path):
+    """Parameters beside the model, written by us and by onnx; what is wrong with the place is said."""
+    onnx, numpy_helper = pytest.importorskip("onnx"), pytest.importorskip("onnx.numpy_helper")
+    x = mx.nd.random.normal(shape=(2, 16))
+    path, net = _dense(tmp_path, "out.onnx", external_data=True)
+    _checked(path)
+    expected = net(x).asnumpy()
+    model = onnx.load(path)  # reads the data too
+    weight = next(i for i in model.graph.initializer if i.name == "fc_weight")
+    assert os.path.getsize(tmp_path / "out.onnx.data") >= 64 * 16 * 4 and os.path.getsize(path) < 2000
+    np.testing.assert_array_equal(numpy_helper.to_array(weight), net.collect_params()["fc_weight"].data().asnumpy())
+    onnx.save(model, str(tmp_path / "theirs.onnx"), save_as_external_data=True, location="theirs.bin", size_threshold=0)
+    np.testing.assert_array_equal(mx.onnx.import_model(str(tmp_path / "theirs.onnx"))(x).asnumpy(), expected)
+
+    model = onnx.load(path, load_external_data=False)
+    weight = next(i for i in model.graph.initializer if i.name == "fc_weight")
+    place = {e.key: e for e in weight.external_data}
+    for key, value, message in [("location", "absent.data", "there is no file"), ("location", "../out.onnx.data", "must lie beside the model"),
+                                ("location", "/etc/passwd", "must lie beside the model"), ("location", "", "must lie beside the model"),
+                                ("offset", "10000000", "beyond the end"), ("length", str(2**63), "beyond the end"), ("length", "4", "needs 1024 elements or more bytes, but has 4"),
+                                ("offset", "x", "is not a number")]:
+        kept, place[key].value = place[key].value, value
+        (tmp_path / "wrong.onnx").write_bytes(model.SerializeToString())
+        place[key].value = kept
+        with pytest.raises(mx.MXNetError, match=message):
+            mx.onnx.import_model(str(tmp_path / "wrong.onnx"))
+
+
+def test_scalars_are_given_as_one_element(tmp_path):
+    """mx.nd has no arrays without axes."""
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "rate"], ["y"])], "g",
+                                   [onnx.helper.make_tensor_value_info("x", 1, [3]), onnx.helper.make_tensor_value_info("rate", 1, [])],
+                                   [onnx.helper.make_tensor_value_info("y", 1, [3])])
+    onnx.save(onnx.helper.make_model(graph), str(tmp_path / "scalar.onnx"))
+    net = mx.onnx.import_model(str(tmp_path / "scalar.onnx"))
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        assert net(mx.nd.array([1, 2, 3]), mx.nd.array([10])).asnumpy().tolist() == [11, 12, 13]
+    with pytest.raises(mx.MXNetError, match="input 'rate' has 1 axes, but the model says 0"):
+        net(mx.nd.array([1, 2, 3]), mx.nd.array([10, 20]))
+
+
+def test_nodes_of_one_name(tmp_path):
+    """Graphs of old files have several nodes of a name; in ONNX each has its own."""
+    onnx = pytest.importorskip("onnx")
+    x = mx.sym.var("data")
+    y = mx.sym.Activation(mx.sym.Activation(x, act_type="tanh", name="act"), act_type="relu", name="act")
+    _round_trip(y, {}, {"data": np.array([[-1, 2]], "float32")}, tmp_path)
+    names = [n.name for n in onnx.load(str(tmp_path / "model.onnx")).graph.node]
+    assert len(names) == len(set(names)) == 2
+
+
+def test_labels_need_no_shape(tmp_path):
+    label = mx.sym.Reshape(mx.sym.var("softmax_label"), shape=(-1,))
+    y = mx.sym.SoftmaxOutput(mx.sym.Reshape(mx.sym.var("data"), shape=(-1, 2)), label)
+    path = mx.onnx.export_model(y, {}, [(3, 4)], onnx_file_path=str(tmp_path / "label.onnx"))
+    net = mx.onnx.import_model(path)
+    assert net.input_names == ["data"] and net(mx.nd.zeros((3, 4))).shape == (6, 2)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+def test_indices_out_of_range(mode, tmp_path):
+    y = mx.sym.take(mx.sym.var("w"), mx.sym.var("data"), mode=mode)
+    _round_trip(y, {"w": mx.nd.array(np.arange(6.0).reshape(3, 2))}, {"data": np.array([-1, 0, 2, 3, 7], "float32")}, tmp_path)
+
+
+def test_numbers_of_a_graph(tmp_path):
+    """arange(5) of a graph's file: start is what stop was left out for."""
+    sym = mx.sym.load_json(mx.sym.broadcast_add(mx.sym.var("data"), mx.sym.arange(5)).tojson())
+    _round_trip(sym, {}, {"data": np.zeros((1, 5), "float32")}, tmp_path)
+    stop = mx.sym.broadcast_add(mx.sym.var("data"), mx.sym._internal._arange(start=5, stop=None))
+    _round_trip(stop, {}, {"data": np.zeros((1, 5), "float32")}, tmp_path)
+
+
+def test_control_flow(tmp_path):
+    """foreach, while_loop and cond, within each other, as Scan, Loop and If, and back."""
+    def inner(row, state):
+        return row * state, mx.sym.contrib.cond(mx.sym.sum(row) > 0, lambda: state + row, lambda: state - 1)
+    outputs, state = mx.sym.contrib.foreach(lambda rows, s: mx.sym.contrib.foreach(inner, rows, s), mx.sym.var("data"), mx.sym.var("s"))
+    rows, variables = mx.sym.contrib.while_loop(lambda i, x: i < 3, lambda i, x: ([x * i], [i + 1, x * 2]), [mx.sym.var("i"), mx.sym.var("x")],
+                                                max_iterations=5)
+    draw = np.random.RandomState(1)
+    inputs = {"data": draw.normal(size=(3, 4, 2)), "s": draw.normal(size=(2,)), "i": np.zeros(1), "x": np.ones(1)}
+    _round_trip(mx.sym.Group([outputs, state, *rows, *variables]), {}, {n: a.astype("float32") for n, a in inputs.items()}, tmp_path)
+
+
+def test_detection(tmp_path):
+    draw = np.random.RandomState(2)
+    corner = draw.randint(0, 4, (2, 20, 2)) + draw.uniform(0, 0.2, (2, 20, 2))
+    records = np.concatenate([draw.randint(0, 2, (2, 20, 1)), draw.permutation(40).reshape(2, 20, 1) / 40, corner, corner + 0.9], 2).astype("float32")
+    for options in ({"id_index": 0}, {"topk": 5, "force_suppress": True, "out_format": "center"}):
+        (answer,) = _round_trip(mx.sym.contrib.box_nms(mx.sym.var("data"), overlap_thresh=0.5, **options), {}, {"data": records}, tmp_path)
+        assert 2 < (answer[:, :, 1] >= 0).sum() < 38, "nothing is suppressed, or everything"
+
+
+def test_quantized_layers(tmp_path):
+    x, weight = mx.sym.var("data"), mx.sym.var("weight")
+    q = mx.sym.contrib.quantize_v2(x, min_calib_range=-1, max_calib_range=1, out_type="int8")
+    w = mx.sym.contrib.quantize_v2(weight, min_calib_range=-1, max_calib_range=1, out_type="int8")
+    full = mx.sym.contrib.quantized_fully_connected(data=q[0], weight=w[0], min_data=q[1], max_data=q[2], min_weight=w[1], max_weight=w[2],
+                                                    num_hidden=3, no_bias=True)
+    draw = np.random.RandomState(3)
+    _round_trip(mx.sym.contrib.dequantize(full[0], full[1], full[2]), {"weight": mx.nd.array(draw.uniform(-1, 1, (3, 8)))},
+                {"data": draw.uniform(-1, 1, (2, 8)).astype("float32")}, tmp_path)
+
+
 def test_trains(tmp_path):
     y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, name="fc")
     params = {"fc_weight": mx.nd.zeros((1, 3)), "fc_bias": mx.nd.zeros(1)}

@@ -112,13 +112,21 @@ void filled_like(const ExportCall& c, double value) {
 
 void created(const ExportCall& c, double value) { c.put_as(c.constant(full(c.out_shape(), value, {.dtype = c.out_dtype()}))); }
 
+// The lower neighbour where both are as near, as MXNet's rint has it; ONNX's Round takes the even one.
+void to_nearest(const ExportCall& c) {
+  const std::string low = c.add("Floor", {c.in(0)});
+  const std::string is_above = c.add("Greater", {c.add("Sub", {c.in(0), low}), number(c, 0.5)});
+  c.put("Add", {low, c.add("Cast", {is_above}, {{"to", attribute_of(static_cast<int64_t>(element_type(c.dtype(0))))}})});
+}
+
+// Numbers that no input takes part in; how many there are may follow from the graph.
 void range(const ExportCall& c) {
+  if (!c.flag("infer_range")) return c.put_as(c.constant(c.computed()));
   const double start = c.number("start"), step = c.number("step");
-  const Shape& shape = c.out_shape();
   const auto repeats = c.integer("repeat");
   std::vector<double> values;
-  for (int64_t i = 0; i < shape.elements(); ++i) values.push_back(start + static_cast<double>(i / repeats) * step);
-  c.put_as(c.constant(from_vector(values, shape, {.dtype = c.out_dtype()})));
+  for (int64_t i = 0; i < c.out_shape().elements(); ++i) values.push_back(start + static_cast<double>(i / repeats) * step);
+  c.put_as(c.constant(from_vector(values, c.out_shape(), {.dtype = c.out_dtype()})));
 }
 
 }  // namespace
@@ -135,7 +143,6 @@ void add_elementwise_exports(ExportRules& rules) {
                                                                    {"sign", "Sign"},
                                                                    {"floor", "Floor"},
                                                                    {"ceil", "Ceil"},
-                                                                   {"rint", "Round"},
                                                                    {"sin", "Sin"},
                                                                    {"cos", "Cos"},
                                                                    {"tan", "Tan"},
@@ -201,6 +208,16 @@ void add_elementwise_exports(ExportRules& rules) {
   rules["_ones"] = [](const ExportCall& c) { created(c, 1); };
   rules["_full"] = [](const ExportCall& c) { created(c, c.number("value")); };
   rules["_arange"] = range;
+  rules["rint"] = to_nearest;
+  // Away from 0 where it is as far to both sides; towards 0.
+  rules["round"] = [](const ExportCall& c) {
+    const std::string size = c.add("Floor", {c.add("Add", {c.add("Abs", {c.in(0)}), number(c, 0.5)})});
+    c.put("Mul", {c.add("Sign", {c.in(0)}), size});
+  };
+  rules["fix"] = rules["trunc"] = [](const ExportCall& c) {
+    c.put("Mul", {c.add("Sign", {c.in(0)}), c.add("Floor", {c.add("Abs", {c.in(0)})})});
+  };
+  rules["_eye"] = rules["_linspace"] = [](const ExportCall& c) { c.put_as(c.constant(c.computed())); };
   rules["_contrib_div_sqrt_dim"] = [](const ExportCall& c) {
     c.put("Div", {c.in(0), number(c, std::sqrt(static_cast<double>(c.shape(0).back())))});
   };

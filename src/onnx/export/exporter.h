@@ -20,6 +20,7 @@ class ExportCall {
   std::string in(int i) const;
   const Shape& shape(int i) const;  // of an input
   const Shape& out_shape(int i = 0) const;
+  bool is_free(int i, int axis) const;  // whether an extent of an input follows from a free one
   DType dtype(int i) const;
   DType out_dtype(int i = 0) const;
   int rank(int i) const { return shape(i).ndim(); }
@@ -34,6 +35,7 @@ class ExportCall {
   std::optional<int64_t> optional_integer(const std::string& name) const;
   Shape ints(const std::string& name) const;  // () for None
   std::vector<std::optional<int64_t>> optional_ints(const std::string& name) const;
+  Floats numbers(const std::string& name) const;
   bool is_none(const std::string& name) const { return text(name) == "None"; }
 
   // ONNX nodes. put() gives the node's own output; add() a value in between.
@@ -47,11 +49,39 @@ class ExportCall {
   std::string constant(const Tensor& value) const;
   std::string whole_numbers(const std::vector<int64_t>& values) const;  // a vector of int64
   std::string number_of(double value, DType dtype) const;               // a scalar
+  Tensor computed(const Tensors& inputs = {}) const;                    // what the operator gives on these
   std::optional<Tensor> parameter(int i) const;                         // the tensor behind an input that follows from parameters alone
+
+  // ---- bodies of control flow
+  // A value of the graph as a body sees it.
+  struct Outside {
+    std::string name;
+    Shape shape, other_shape;  // as Exporter infers them, with one and with other numbers for what is free
+    DType dtype = DType::float32;
+  };
+  template <class A>
+  const A& attrs() const {
+    return *static_cast<const A*>(node_.attrs.get());
+  }
+  Outside input(int i) const;
+  std::string fresh(const std::string& hint) const;  // a name that no value has
+  ValueData value_data(const Outside& v) const;
+  // The nodes of a body, whose variables are these, in the order of its list_inputs(); its outputs have names of their own.
+  GraphData part(const Symbol& body, const std::vector<Outside>& inputs) const;
+  // The same among the nodes of this graph; gives the names of its outputs.
+  std::vector<std::string> inlined(const Symbol& body, const std::vector<Outside>& inputs) const;
+  // What f adds goes into this graph.
+  std::string inside(GraphData& graph, const std::function<std::string()>& f) const;
+
+  // What an input was cast from, where that is of 8 bits; else "".
+  std::string levels_behind(int i) const;
 
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
+  std::vector<std::string> add_node(const std::string& type, const std::string& name, const std::vector<std::string>& inputs,
+                                    const Attributes& attributes, std::vector<std::string> outputs) const;
+
   Exporter& exporter_;
   const Graph::Node& node_;
   const Graph& graph_;
@@ -62,8 +92,11 @@ class ExportCall {
 using ExportRule = std::function<void(const ExportCall&)>;
 using ExportRules = std::map<std::string, ExportRule>;
 const ExportRules& export_rules();
+const std::set<std::string>& loss_operators();  // written as what they predict; inputs after the first are not read
 
 void add_elementwise_exports(ExportRules& rules);
+void add_control_flow_exports(ExportRules& rules);
+void add_detection_exports(ExportRules& rules);
 void add_layer_exports(ExportRules& rules);
 void add_layout_exports(ExportRules& rules);
 void add_reduce_exports(ExportRules& rules);
@@ -77,7 +110,7 @@ Attribute attribute_of(const std::vector<std::string>& values);
 
 struct ExportInput {
   std::string name;
-  Shape shape;                            // with numbers, also where an extent is free
+  Shape shape, other_shape;               // with numbers, also where an extent is free: there the two differ
   std::vector<std::string> free_extents;  // per axis the name of a free extent, "" where it is fixed; may be empty
   DType dtype = DType::float32;
 };
@@ -85,7 +118,10 @@ struct ExportInput {
 class Exporter {
  public:
   Exporter(Graph graph, std::map<std::string, Tensor> parameters, std::vector<ExportInput> inputs, int version);
+  // For a body: `names` are those that its inputs have around it. Names that are taken stay so for whoever comes after.
+  Exporter(Graph body, const std::vector<ExportInput>& inputs, const std::vector<std::string>& names, const Exporter& outer);
   ModelData run();
+  GraphData write_body(Exporter& outer);
 
  private:
   friend class ExportCall;
@@ -94,14 +130,25 @@ class Exporter {
   void check_all_known() const;
   std::optional<Tensor> value_of(ValueId v) const;
   void drop_unread_nodes();
+  void find_written();
+  void infer();
+  void name_values();
+  void write_nodes();
+  ValueData value_data(const std::string& name, const Shape& shape, const Shape& other, DType dtype) const;
 
-  Graph graph_;
+  bool is_free(ValueId v, int axis) const { return !(graph_.shape(v)[axis] == other_.shape(v)[axis]); }
+
+  Graph graph_, other_;  // the same graph, its shapes inferred with other numbers for what is free
   std::map<std::string, Tensor> parameters_;
   const std::vector<ExportInput> inputs_;
   const int version_;
+  const bool is_body_ = false;
   ModelData model_;
-  std::set<std::string> used_;
+  std::vector<bool> is_written_;      // by node of the graph
+  std::set<std::string> used_;        // names of values
+  std::set<std::string> node_names_;  // which have a space of their own
   std::map<ValueId, std::string> names_;
+  std::map<std::string, std::string> outside_;  // of a body: what its variables are called around it
 };
 
 }  // namespace gluino::onnx

@@ -32,12 +32,22 @@ std::vector<std::string> inputs_with_bias(const ExportCall& c) {
   return inputs;
 }
 
+// A layer in float64 of numbers of 8 bits, as the quantized operators are made of: ONNX has it in whole numbers, and runtimes have only
+// that.
+bool is_of_levels(const ExportCall& c) {
+  return c.dtype(0) == DType::float64 && c.flag("no_bias") && !c.levels_behind(0).empty() && !c.levels_behind(1).empty();
+}
+void put_exact(const ExportCall& c, const std::string& sums) {
+  c.put("Cast", {sums}, {{"to", attribute_of(static_cast<int64_t>(ElementType::float64))}});
+}
+
 void convolution(const ExportCall& c) {
   need_channels_first(c);
   const Shape kernel = c.ints("kernel");
   auto attributes = window_attributes(c, kernel);
   attributes["dilations"] = attribute_of(filled_in(c.ints("dilate"), kernel.ndim(), 1));
   attributes["group"] = attribute_of(c.integer("num_group"));
+  if (is_of_levels(c)) return put_exact(c, c.add("ConvInteger", {c.levels_behind(0), c.levels_behind(1)}, attributes));
   c.put("Conv", inputs_with_bias(c), attributes);
 }
 
@@ -99,6 +109,11 @@ void pooling(const ExportCall& c) {
 void dense(const ExportCall& c) {
   const bool flattens = c.flag("flatten");
   const bool has_bias = !c.flag("no_bias");
+  if (is_of_levels(c) && (flattens || c.rank(0) == 2)) {
+    const std::string x = c.add("Flatten", {c.levels_behind(0)}, {{"axis", attribute_of(int64_t{1})}});
+    const std::string weight = c.add("Transpose", {c.levels_behind(1)}, {{"perm", attribute_of(Shape{1, 0})}});
+    return put_exact(c, c.add("MatMulInteger", {x, weight}));
+  }
   if (flattens || c.rank(0) == 2) {
     const std::string x = c.rank(0) == 2 ? c.in(0) : c.add("Flatten", {c.in(0)}, {{"axis", attribute_of(int64_t{1})}});
     std::vector<std::string> inputs{x, c.in(1)};

@@ -64,6 +64,11 @@ ExportRule place_of(const std::string& type) {
 
 }  // namespace
 
+const std::set<std::string>& loss_operators() {
+  static const std::set<std::string> names{"SoftmaxOutput", "LogisticRegressionOutput", "LinearRegressionOutput", "MAERegressionOutput"};
+  return names;
+}
+
 void add_reduce_exports(ExportRules& rules) {
   for (const auto& [op, type] : std::map<std::string, std::string>{
            {"sum", "ReduceSum"}, {"mean", "ReduceMean"}, {"max", "ReduceMax"}, {"min", "ReduceMin"}, {"prod", "ReduceProd"}})

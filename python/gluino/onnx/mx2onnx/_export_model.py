@@ -11,11 +11,12 @@ __all__ = ["export_model", "get_operator_support"]
 
 
 def export_model(sym, params, in_shapes=None, in_types=np.float32, onnx_file_path="model.onnx", verbose=False, dynamic=False,
-                 dynamic_input_shapes=None, run_shape_inference=False, input_type=None, input_shape=None, opset_version=None):
+                 dynamic_input_shapes=None, run_shape_inference=False, input_type=None, input_shape=None, opset_version=None,
+                 external_data=False):
     """Writes a symbol (or -symbol.json file) with its parameters (or .params file) as an ONNX file; gives the file's name.
 
     in_shapes has a shape per input that is not a parameter, in the graph's order; with dynamic=True dynamic_input_shapes says which extents
-    stay free, by a name or None."""
+    stay free, by a name or None. external_data puts the parameters into a file beside, onnx_file_path + ".data", as is always done above 2 GB."""
     in_types, in_shapes = input_type if input_type is not None else in_types, input_shape if input_shape is not None else in_shapes
     if in_shapes is None:
         raise ValueError("export_model: in_shapes is needed: a shape for each input")
@@ -33,7 +34,7 @@ def export_model(sym, params, in_shapes=None, in_types=np.float32, onnx_file_pat
         if dynamic and dynamic_input_shapes is None:
             freed[0] = ""
         inputs.append((name, tuple(-1 if f is not None else int(e) for e, f in zip(shape, freed)), np.dtype(dtype).name, [f or "" for f in freed]))
-    _core.onnx_export(sym, values, os.fspath(onnx_file_path), inputs, 13 if opset_version is None else opset_version)
+    _core.onnx_export(sym, values, os.fspath(onnx_file_path), inputs, 13 if opset_version is None else opset_version, external_data)
     if verbose:
         print(f"exported to {onnx_file_path}")
     return onnx_file_path
