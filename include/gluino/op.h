@@ -48,8 +48,8 @@ class KernelContext {
 
 // Which values of the forward call a gradient reads; nothing else is kept alive for backward.
 struct Uses {
-  std::vector<int> inputs;
-  std::vector<int> outputs;
+  std::vector<int> inputs = {};
+  std::vector<int> outputs = {};
   bool all_inputs = false;   // for variadic operators
   bool last_output = false;  // for operators with a hidden output after a varying number of visible ones
 };

@@ -208,9 +208,12 @@ Tensors transcript(const Program& p, Wrap wrap) {
     Results results;
     {
       const autograd::Scope scope(recorded, call >= 6);
-      results = call == 2 ? f(x, x, number) : call == 8 ? f(x, x.reshape({4, 6}), number) : f(in, y, number);
+      results = call == 2    ? f(x, x, number)
+                : call == 8  ? f(x, x.reshape({4, 6}), number)
+                : call == 11 ? f(in, tanh(in * w.weight) + y, number)  // one argument is computed from the other
+                             : f(in, y, number);
       for (const Tensor& r : results) note(r);
-      if (call == 7) {  // second order
+      if (call == 7 || call == 11) {  // second order
         const Tensor g = autograd::grad({results[0]}, {in}, {}, {.create_graph = true})[0];
         note(g);
         results[0] = (g * g).sum() + results[0].sum();
