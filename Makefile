@@ -1,61 +1,76 @@
-# The front door. Every target sets up what it needs: packages, configuration, build.
+# The front door. Every target sets up what it needs: packages (deps), configuration, build.
 PREFIX ?= /usr/local
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
-.PHONY: help demo test test-release test-asan test-tsan test-bindings test-page test-onnx bench lint format install package setup configure build clean
-
+.PHONY: help
 help:
-	@echo "make demo | test | bench | lint | format | install PREFIX=... | package | clean"
+	@echo "make deps | demo | test | bench | docs | lint | format | install PREFIX=... | package | clean"
+	@echo "tests beside make test: test-asan | test-tsan | test-bindings | test-page | test-onnx"
 
-setup:
-	@tools/setup.sh
+# Debian's packages for building and testing everything; tools/setup.sh lists them. The other targets call it and go on without root.
+.PHONY: deps
+deps:
+	@tools/setup.sh test
 
-configure: setup
-	@cmake --preset release $(CMAKE_FLAGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+.PHONY: configure build
+configure: deps
+	@cmake --preset release -DGLUINO_TESTS=ON -DGLUINO_PYTHON=ON $(CMAKE_FLAGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 
 build: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: build
+# The library and the command alone, with the packages that these need; a folder that is configured already stays as it is.
+.PHONY: demo
+demo:
+	@tools/setup.sh build
+	@[ -f $(BUILD)/build.ninja ] || cmake --preset release -DGLUINO_TESTS=OFF -DGLUINO_PYTHON=OFF $(CMAKE_FLAGS) > build/configure.log 2>&1 \
+	  || { cat build/configure.log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target gluino_cli
 	@$(BUILD)/src/gluino demo --folder $(BUILD)/demo
 
+.PHONY: test test-release
 test: test-release
 
 test-release: build lint-includes
 	@cd $(BUILD) && ctest --output-on-failure
 
 # The second step: the tests once more under the address and undefined-behaviour sanitizers.
-test-asan: setup
+.PHONY: test-asan test-tsan
+test-asan: deps
 	@cmake --preset asan > build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
 	@cmake --build build/asan -j $(JOBS)
 	@cd build/asan && ctest --output-on-failure -LE slow
 
-test-tsan: setup
+test-tsan: deps
 	@cmake --preset tsan > build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
 	@cmake --build build/tsan -j $(JOBS)
 	@cd build/tsan && ctest --output-on-failure -L threads
 
 # The packages of other languages; what cannot be installed here is skipped, and said so.
+.PHONY: test-bindings
 test-bindings: build
 	@tools/setup.sh bindings
 	@bindings/test.sh $(BUILD)
 
 # The command line and its page, and the server's, with a browser to see it in.
+.PHONY: test-page
 test-page: build
 	@tools/setup.sh page
 	@cd $(BUILD) && ctest --output-on-failure -R '^(cli|serve)$$'
 
 # ONNX Runtime as the judge of what is read and written; peers and models are fetched, and kept in build/. PYTEST_FLAGS="-k silero"
+.PHONY: test-onnx
 test-onnx: build
 	@tools/setup.sh onnx || echo "PyTorch could not be installed; its tests are skipped"
 	@PYTHONPATH=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest tests/onnx -v $(PYTEST_FLAGS)
 
 # Tables beside the peers, in build/bench; docs/performance.md says how to read them. BENCH_FLAGS="--only mlp_b1 --rounds 3"
-bench: setup
+.PHONY: bench
+bench: deps
 	@tools/setup.sh bench || echo "some peers could not be installed; the tables say which"
-	@cmake --preset release -DGLUINO_BENCH=ON > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@cmake --preset release -DGLUINO_TESTS=ON -DGLUINO_PYTHON=ON -DGLUINO_BENCH=ON > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/bench.sh $(BUILD)
 	@/usr/bin/python3 tools/bench.py --build $(BUILD) $(BENCH_FLAGS)
@@ -66,19 +81,26 @@ bench: setup
 pythonpath:
 	@echo "$(abspath $(BUILD))/python:$(abspath python/compat)"
 
-.PHONY: lint-includes
+# The reference as static pages with search, build/docs/index.html: operators, layers, C++ headers, Python, and the documents.
+.PHONY: docs
+docs: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target gluino_ops_header gluino_python
+	@PYTHONPATH=$(abspath $(BUILD))/python:$(abspath python/compat) /usr/bin/python3 tools/reference build/docs $(BUILD)/generated
+
+# Format, includes, versions, Python; clang-tidy on the units that changed. lint-all: clang-tidy on every unit, which takes an hour.
+.PHONY: lint lint-all lint-includes format
 lint-includes:
 	@/usr/bin/python3 tools/check_includes.py
 
-lint: configure lint-includes
+lint lint-all: configure lint-includes
 	@tools/setup.sh lint
-	@git ls-files '*.cc' '*.h' | xargs clang-format --dry-run --Werror
-	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p $(BUILD)
+	@/usr/bin/python3 tools/lint.py --build $(BUILD) --jobs $(JOBS) $(if $(filter lint-all,$@),--all) $(LINT_FLAGS)
 
 format:
-	@tools/setup.sh
+	@tools/setup.sh lint
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
 
+.PHONY: install package clean
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 

@@ -37,7 +37,7 @@ class CMakeBuild(build_ext):
 
 setup(
     name="gluino",
-    version="0.1.0",
+    version=(ROOT / "VERSION").read_text().strip(),
     description="Deep learning by hybrid programming, with MXNet's Python interface",
     packages=find_packages("python"),
     package_dir={"": "python"},

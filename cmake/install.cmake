@@ -7,7 +7,8 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gluino)
 
 install(TARGETS gluino EXPORT gluino-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/gluino DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
-install(FILES ${PROJECT_BINARY_DIR}/generated/gluino/ops.h ${PROJECT_SOURCE_DIR}/bindings/cpp/gluino/c_model.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gluino
+install(FILES ${PROJECT_BINARY_DIR}/generated/gluino/ops.h ${PROJECT_BINARY_DIR}/generated/gluino/version.h
+  ${PROJECT_SOURCE_DIR}/bindings/cpp/gluino/c_model.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gluino
   COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gluino)
 install(EXPORT gluino-targets NAMESPACE gluino:: DESTINATION ${package_dir} COMPONENT dev)

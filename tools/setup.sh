@@ -1,44 +1,64 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing. With the argument "bench": also what the benchmark compares with; with
-# "lint": also the linters; with "onnx": also what the ONNX tests export from; with "page": also the browser in which the page is
-# tested; with "bindings": also the runtimes of other languages, as many as can be had.
+# Installs the Debian packages that are missing, and says which: tools/setup.sh SET...
+#   build     the library and the command gluino: what `make demo` needs
+#   test      all that is built, machine code for loops among it, and all tests (the default)
+#   lint      the linters          page      the browser in which pages are tested
+#   onnx      what the tests of ONNX models export from
+#   bench     what is compared with          bindings  runtimes of other languages, as many as can be had
+# Without root, or sudo that asks for no password, nothing is installed, and one line says what is missing.
 set -euo pipefail
 mkdir -p "$(dirname "$0")/../build"
 
-packages=(g++ clang-19 llvm-19-dev cmake ninja-build ccache pkg-config clang-format python3
+build=(g++ cmake ninja-build ccache pkg-config
   libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
-  libxxhash-dev zlib1g-dev libzip-dev libjpeg62-turbo-dev libpng-dev libgtest-dev libbenchmark-dev libonnx-dev libprotobuf-dev libssl-dev
+  libxxhash-dev zlib1g-dev libzip-dev libjpeg62-turbo-dev libpng-dev)
+tests=(clang-19 llvm-19-dev clang-format python3 libgtest-dev libbenchmark-dev libonnx-dev libprotobuf-dev libssl-dev
   libopenmpi-dev openmpi-bin
   python3-dev pybind11-dev python3-numpy python3-pil python3-pytest python3-setuptools python3-wheel python3-pip python3-onnx
   libffi-platypus-perl)
-if [ "${1:-}" = bench ]; then packages+=(libtorch-dev python3-torch wrk); fi
-if [ "${1:-}" = lint ]; then packages+=(clang-tidy); fi
-if [ "${1:-}" = onnx ]; then packages+=(python3-torch python3-torchvision); fi
-if [ "${1:-}" = page ]; then packages+=(chromium); fi
 
-sudo=""
-if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
-export DEBIAN_FRONTEND=noninteractive
-is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+packages=() optional=()
+for set in "${@:-test}"; do
+  case $set in
+    build) packages+=("${build[@]}") ;;
+    test) packages+=("${build[@]}" "${tests[@]}") ;;
+    lint) packages+=(clang-format clang-tidy pyflakes3) ;;
+    page) packages+=(chromium) ;;
+    bench) packages+=(libtorch-dev python3-torch wrk) ;;
+    onnx) packages+=(python3-torch python3-torchvision) ;;
+    bindings) optional+=(valgrind nodejs libffi-platypus-perl default-jdk-headless libjna-java scala r-base-core golang-go) ;;
+    *) echo "tools/setup.sh: no set of packages is called $set" >&2; exit 2 ;;
+  esac
+done
 
-# Each alone: the tests of a language whose runtime cannot be had are skipped.
-if [ "${1:-}" = bindings ]; then
-  updated=""
-  for p in valgrind nodejs libffi-platypus-perl default-jdk-headless libjna-java scala r-base-core golang-go; do
-    is_installed "$p" && continue
-    [ -n "$updated" ] || { $sudo apt-get update -qq; updated=yes; }
-    echo "installing: $p"
-    $sudo apt-get install -y -qq --no-install-recommends "$p" > /dev/null || echo "$p could not be installed"
-  done
+installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}:${Architecture}\n' | sed -n 's/^installed //p' | tr '\n' ' ')"
+here=$(dpkg --print-architecture)
+missing() { for p in "$@"; do [[ $installed =~ \ ${p//+/\\+}(:$here|:all)?\  ]] || echo "$p"; done; }
+mapfile -t needed < <(missing "${packages[@]}")
+mapfile -t wanted < <(missing "${optional[@]}")
+if [ $((${#needed[@]} + ${#wanted[@]})) -eq 0 ]; then
+  echo "packages (${*:-test}): all are installed"
   exit 0
 fi
 
-missing=()
-for p in "${packages[@]}"; do
-  is_installed "$p" || missing+=("$p")
-done
-[ ${#missing[@]} -eq 0 ] && exit 0
-
-echo "installing: ${missing[*]}"
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then
+  sudo="sudo -n"
+  if ! $sudo true 2> /dev/null; then
+    echo "packages (${*:-test}): not installed, for want of root: ${needed[*]} ${wanted[*]}"
+    exit 0
+  fi
+fi
+export DEBIAN_FRONTEND=noninteractive
+install() { $sudo apt-get install -y -qq --no-install-recommends "$@" > build/setup.log 2>&1; }
+cd "$(dirname "$0")/.."
 $sudo apt-get update -qq
-$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"
+if [ ${#needed[@]} -gt 0 ]; then
+  echo "packages (${*:-test}): installing ${needed[*]}"
+  install "${needed[@]}" || { cat build/setup.log; exit 1; }
+fi
+# Each alone: the tests of a language whose runtime cannot be had are skipped.
+for p in "${wanted[@]}"; do
+  echo "packages (${*:-test}): installing $p"
+  install "$p" || echo "$p could not be installed"
+done

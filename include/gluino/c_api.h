@@ -40,7 +40,7 @@ extern "C" {
 #define GLUINO_C_API_VERSION 1
 #define GLUINO_C_ABI_VERSION 1
 
-GLUINO_C_API const char* gluino_version(void); /* of Gluino, as "0.1.0"; lives for ever */
+GLUINO_C_API const char* gluino_version(void); /* of Gluino, as "1.2.3"; lives for ever */
 GLUINO_C_API int gluino_c_api_version(void);   /* GLUINO_C_API_VERSION of the library that runs */
 
 /* ---- errors */

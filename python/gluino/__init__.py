@@ -33,7 +33,8 @@ from ._hybrid import hybrid  # noqa: F401,E402
 from . import _aliases, contrib  # noqa: E402
 
 init, opt, mod, kv, viz, mon, rnd, img, device = initializer, optimizer, module, kvstore, visualization, monitor, random, image, context
-__version__ = "1.9.1"
+__version__ = "1.9.1"  # what scripts written for MXNet ask for
+__gluino_version__ = _core.version
 _aliases.install()
 
 _LAZY = ("library", "misc", "numpy_dispatch_protocol", "onnx", "rnn", "rtc", "test_utils")  # what few programs need

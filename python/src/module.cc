@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "cli/command_line.h"
+#include "gluino/version.h"
 #include "object.h"
 
 namespace gluino::python {
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, m) {
       set_python_error();
     }
   });
+  m.attr("version") = GLUINO_VERSION;
   add_arrays(m);
   add_arithmetic(m);
   add_operators(m);

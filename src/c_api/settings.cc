@@ -3,6 +3,7 @@
 #include "c_api/errors.h"
 #include "c_api/model.h"
 #include "gluino/random.h"
+#include "gluino/version.h"
 
 using namespace gluino;
 using namespace gluino::c_api;

@@ -12,6 +12,7 @@
 #include "cli/model.h"
 #include "cli/report.h"
 #include "gluino/op.h"
+#include "gluino/version.h"
 
 namespace gluino::cli {
 namespace {

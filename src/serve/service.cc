@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gluino/version.h"
 #include "serve/protocol/datatypes.h"
 
 namespace gluino::serve {

@@ -1,5 +1,6 @@
 """Every command of the program on models made here."""
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ def test_help_lists_every_command(gluino):
     for command in COMMANDS:
         assert f"  {command} " in text
         assert "Usage: gluino" in gluino(command, "--help").out
-    assert gluino("--version").out.startswith("gluino ")
+
+
+def test_the_version_is_that_of_the_file(gluino):
+    version = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
+    assert gluino("--version").out.startswith(f"gluino {version},")
+    import gluino as package
+    assert package.__gluino_version__ == version and package.__version__ == "1.9.1"
 
 
 def test_inspect_says_what_is_inside(gluino, models):
