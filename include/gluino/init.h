@@ -37,8 +37,8 @@ InitializerPtr lstm_bias(double forget_bias = 1);
 InitializerPtr mixed(std::vector<std::pair<std::string, InitializerPtr>> by_pattern);
 // Values from a file's tensors by name, with or without arg:/aux:; the others by `otherwise`, or an error without it.
 InitializerPtr load(NamedTensors values, InitializerPtr otherwise = nullptr);
-// By Gluon's names: "zeros", "ones", "constant", "uniform", "normal", "xavier", "orthogonal", "bilinear", "lstmbias", "msraprelu"; options by
-// Gluon's names too: create("xavier", {{"rnd_type", "gaussian"}, {"magnitude", 2.0}}).
+// By Gluon's names: "zeros", "ones", "constant", "uniform", "normal", "xavier", "orthogonal", "bilinear", "lstmbias", "msraprelu"; options
+// by Gluon's names too: create("xavier", {{"rnd_type", "gaussian"}, {"magnitude", 2.0}}).
 InitializerPtr create(const std::string& name, const NamedOptions& options = {});
 InitializerPtr by_name(const std::string& name);
 std::vector<std::string> names();

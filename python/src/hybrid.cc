@@ -6,6 +6,7 @@
 #include "dispatch/mode.h"
 #include "dispatch/untraceable.h"
 #include "graph/trace.h"
+#include "hybrid_options.h"
 #include "nesting.h"
 #include "numbers.h"
 #include "object.h"
@@ -14,34 +15,6 @@
 
 namespace gluino::python {
 namespace {
-
-HybridOptions to_options(const py::dict& flags) {
-  HybridOptions o;
-  for (const auto& [name, value] : flags) {
-    const auto key = py::cast<std::string>(name);
-    if (key == "static_alloc")
-      o.static_alloc = py::cast<bool>(value);
-    else if (key == "static_shape")
-      o.static_shape = py::cast<bool>(value);
-    else if (key == "inline_limit")
-      o.inline_limit = py::cast<int>(value);
-    else if (key == "forward_bulk_size")
-      o.forward_bulk_size = py::cast<int>(value);
-    else if (key == "backward_bulk_size")
-      o.backward_bulk_size = py::cast<int>(value);
-    else if (key == "verify")
-      o.verify = py::cast<bool>(value);
-    else if (key == "strict")
-      o.strict = py::cast<bool>(value);
-    else if (key == "max_plans")
-      o.max_plans = py::cast<int>(value);
-    else
-      throw py::type_error("hybridize: no option is named '" + key +
-                           "'; there are static_alloc, static_shape, inline_limit, "
-                           "forward_bulk_size, backward_bulk_size, verify, strict and max_plans");
-  }
-  return o;
-}
 
 // One call: its arguments, and all that decides which program answers it.
 struct Call {
@@ -130,6 +103,8 @@ class PythonCache {
     size_t at = 0;
     py::object returned = made.returned.make(result.tensors, at);
     arity_ = {c.num_arguments, at};
+    num_inputs_ = c.inputs.size();
+    given_numbers_.assign(c.inputs.end() - static_cast<ptrdiff_t>(c.numbers.size()), c.inputs.end());
     for (const auto& [state, value] : made.states) {
       watch_.state(state).place.set(value ? value->make(result.tensors, at) : py::object());
       note_attribute_change();
@@ -149,6 +124,14 @@ class PythonCache {
   HybridCache& cache() { return cache_; }
   // How many arrays the last call was given and has returned; its program may have more, for attributes that it reads and writes.
   std::pair<size_t, size_t> arity() const { return arity_; }
+  // The numbers that were inputs of the last call's program, by the names of these.
+  py::dict given_numbers() const {
+    py::dict numbers;
+    size_t input = num_inputs_ - given_numbers_.size();
+    for (const Tensor& t : given_numbers_)
+      numbers[py::str(num_inputs_ == 1 ? "data" : "data" + std::to_string(input++))] = t.item<double>();
+    return numbers;
+  }
 
  private:
   // What a trace gives at each call besides tensors.
@@ -363,6 +346,8 @@ class PythonCache {
   std::vector<int> changes_;  // per state, over all traces
   std::pair<size_t, size_t> arity_;
   NumberArguments numbers_;
+  Tensors given_numbers_;
+  size_t num_inputs_ = 0;
   Watch watch_;
   HybridCache cache_;
 };
@@ -456,6 +441,7 @@ void add_hybrid(py::module_& m) {
   m.def("cache_clear", [](py::handle o) { cache_of(o.ptr()).clear(); });
   m.def("cache_symbol", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.symbol(); }); });
   m.def("cache_arity", [](py::handle o) { return cache_of(o.ptr()).arity(); });
+  m.def("cache_numbers", [](py::handle o) { return cache_of(o.ptr()).given_numbers(); });
   m.def("cache_captured",
         [with](py::handle o, const std::string& name) { return with(o, [&](HybridCache& c) { return c.captured(name); }); });
   m.def("cache_explain", [with](py::handle o, const std::string& html, const std::string& title) {

@@ -1,5 +1,5 @@
-// What a debugger shows of a tensor (tools/gluino_gdb.py): a plain function that it can call also where the library has no debug information.
-// It looks at the tensor without being noticed: while tracing, a read would end a segment.
+// What a debugger shows of a tensor (tools/gluino_gdb.py): a plain function that it can call also where the library has no debug
+// information. It looks at the tensor without being noticed: while tracing, a read would end a segment.
 #include "base/format.h"
 #include "tensor/impl.h"
 

@@ -150,3 +150,23 @@ def test_numbers_beside_each_other_and_from_two_threads():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(check, pairs))
+
+
+def test_an_exported_network_has_the_numbers_of_the_last_call(tmp_path):
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = mx.gluon.nn.Dense(3)
+
+        def forward(self, x, temperature=1.0, unused=2.0):
+            return self.dense(x) / temperature
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    x = _array("nd", "float32")
+    for t in (1.0, 2.0, 0.1, 0.3):
+        y = net(x, t, t * 2)
+    symbol, params = net.export(str(tmp_path / "net"))
+    again = mx.gluon.SymbolBlock.imports(symbol, ["data"], params)
+    assert again(x).asnumpy().tobytes() == y.asnumpy().tobytes()

@@ -246,8 +246,13 @@ class HybridBlock(Block):
             raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once before calling export.") from error
 
     def _without_attributes(self, symbol):
-        """The program as others run it: what it leaves in attributes of blocks is no result, and what it finds there no input."""
+        """The program as others run it: what it leaves in attributes of blocks is no result, and what it finds there no input; numbers are
+        those of the last call."""
         given, returned = _core.cache_arity(self._cache)
+        used = set(symbol.list_inputs())
+        numbers = {name: number for name, number in _core.cache_numbers(self._cache).items() if name in used}
+        if numbers:
+            symbol = symbol(**{name: sym_module.full((1,), number, dtype="float64") for name, number in numbers.items()})
         if returned and len(symbol.list_outputs()) > returned:
             kept = [symbol[i] for i in range(returned)]
             symbol = kept[0] if returned == 1 else sym_module.Group(kept)
