@@ -38,7 +38,8 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const bool reads_what_changed = check_reads(call, is_partial);
-    if (is_partial) find_reached(call);
+    const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
+    if (is_partial || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
     Tensors heads = heads_of_all(call.heads);
     if (mode().recording) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
@@ -46,7 +47,6 @@ class HeldRun {
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
       return differentiable_backward(heads);
     }
-    const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
     Tensors destinations;
     std::vector<size_t> sources;  // that the destinations are for
     for (size_t i = 0; i < has_gradient.size(); ++i)
@@ -185,7 +185,16 @@ class HeldRun {
         reached.push_back(outputs[i]);
         reached_heads.push_back(heads[i]);
       }
-    return autograd::grad(reached, sources, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
+    // To what no result depends on nothing flows, not even zeros.
+    const std::vector<bool>& has_gradient = c.graph.has_gradient;
+    Tensors wanted, gradients(sources.size());
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (has_gradient[i]) wanted.push_back(sources[i]);
+    if (wanted.empty() || reached.empty()) return gradients;
+    const Tensors found = autograd::grad(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
+    for (size_t i = 0, k = 0; i < sources.size(); ++i)
+      if (has_gradient[i]) gradients[i] = found[k++];
+    return gradients;
   }
 
   // One source may have been computed from another: what flows back to each must not go on through it.

@@ -51,12 +51,19 @@ SegmentTree::Segment* SegmentTree::branch_of(const Segment& segment, const Tenso
 }
 std::shared_ptr<SegmentPlan> SegmentTree::plan_of(Segment& segment) {
   const std::lock_guard lock(mutex_);
-  if (known_runs_ < kRunsBeforePlans) return nullptr;
+  if (known_runs_ < kRunsBeforePlans || (mode().recording && reads_what_is_written(segment))) return nullptr;
   if (!segment.plan)
     if (const size_t count = SegmentPlan::usable(segment.calls))
       segment.plan = std::make_shared<SegmentPlan>(
           std::vector(segment.calls.begin(), segment.calls.begin() + static_cast<ptrdiff_t>(count)), segment.first, segment.needed);
   return segment.plan;
+}
+
+// Backward may need a tensor as it was before the run's end updates it; a segment does not know which these are.
+bool SegmentTree::reads_what_is_written(const Segment& segment) const {
+  return !written_.empty() && std::ranges::any_of(segment.calls, [this](const TracedCall& call) {
+    return std::ranges::any_of(call.inputs, [this](const TracedValue& v) { return written_.contains(v); });
+  });
 }
 
 SegmentRun SegmentTree::run(const Tensors& inputs) {
@@ -134,6 +141,7 @@ int SegmentTree::insert(Trace t) {
   for (Ending::WriteBack& w : t.ending.write_backs) {
     adopt(w.target, t);
     adopt(w.value, t);
+    written_.insert(w.target);
   }
   for (Ending::Escaped& e : t.ending.escaped) adopt(e.value, t);
   for (TracedRead& r : t.reads) adopt(r.value, t);

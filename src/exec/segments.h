@@ -39,6 +39,7 @@ class SegmentTree {
     std::shared_ptr<SegmentPlan> plan;
   };
   std::shared_ptr<SegmentPlan> plan_of(Segment& segment);
+  bool reads_what_is_written(const Segment& segment) const;
   static void note_needed(const std::vector<Segment*>& path, const Trace& trace);
   Segment* branch_of(const Segment& segment, const Tensor& now) const;
   static int count_segments(const Segment& s);
@@ -48,7 +49,8 @@ class SegmentTree {
   const std::vector<Shape> shapes_;
   mutable NoForkMutex mutex_;  // of what follows; the calls of a segment do not change once it is reached
   std::unique_ptr<Segment> root_;
-  int known_runs_ = 0;  // that met no new branch, less those that did
+  int known_runs_ = 0;             // that met no new branch, less those that did
+  std::set<TracedValue> written_;  // tensors of the caller that some ending updates
   CapturedTensors captured_;
   std::vector<SettingRead> settings_;
   std::vector<Ending::Escaped> escaped_;

@@ -264,6 +264,23 @@ TEST(Promise, SecondOrderTakesArgumentsThatDependOnEachOtherApart) {
   });
 }
 
+TEST(Promise, AGradientThatNothingFlowsToIsLeftAlone) {
+  expect_same([](auto mode, std::ostream& out) {
+    const Tensor x = leaf({3}), w = leaf({3});
+    auto f = mode([&](const Tensor& a, double how) {
+      const Tensor with_w = sin(a * w);
+      return how > 0 ? a * with_w : a * a * a;
+    });
+    for (double how : {1.0, -1.0, -1.0, 1.0, -1.0}) {
+      const auto record = autograd::record();
+      const Tensor y = f(x, how);
+      const Tensor g = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
+      ((g * g).sum() + y.sum()).backward();
+      for (const Tensor& t : {y, g, x.grad(), w.grad()}) show(out, t);
+    }
+  });
+}
+
 // ---- what a program cannot do again
 
 TEST(Promise, SeedingInsideIsDoneAtEveryCall) {
