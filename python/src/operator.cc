@@ -389,6 +389,18 @@ void add_operators(py::module_& m) {
   });
   m.def("make_operator", &make_operator, py::arg("op"), py::arg("name"), py::arg("numpy"), py::arg("symbolic"));
   m.def("describe_operator", &describe);
+  m.def(
+      "check_attributes",
+      [](const std::string& name, const py::dict& values) {
+        const OpDef& op = OpRegistry::global().get(name);
+        std::vector<std::pair<std::string_view, AttrValue>> given;
+        for (const auto& [key, value] : values) {
+          const std::string_view attribute = py::cast<std::string_view>(key);
+          given.emplace_back(attribute, to_attr(value.ptr(), attribute));
+        }
+        op.make_attrs(given);
+      },
+      "Raises where an operator would not take these attributes.");
   m.def("set_profiling", [](bool on) { profiling = on; });
   m.def("take_profile", [] {
     py::list events;

@@ -6,7 +6,7 @@ namespace gluino::test {
 namespace {
 
 struct Attend : nn::HybridBlockOf<Attend> {
-  nn::Dense query{4, {.flatten = false}};
+  nn::Dense query{4, {.flatten = false, .in_units = 3}};
   int runs = 0;
   Attend() { GLUINO_CHILDREN(query); }
   Tensor forward(const Tensor& x, const std::optional<Tensor>& mask, double temperature) {

@@ -2,6 +2,8 @@
 import copy
 import inspect
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -396,3 +398,20 @@ def test_models_have_the_same_parameters(name):
         found = dict(zip(program.list_arguments() + program.list_auxiliary_states(), arguments + states))
         shapes.append({key[len(prefix):]: value for key, value in found.items() if key != "data"})
     assert shapes[0] == shapes[1]
+
+
+def test_losses_are_wide_under_amp():
+    """amp.init() is for the whole process; operators that lose digits in float16 are cast, also those that a loss calls."""
+    program = """
+import gluino as mx
+from gluino import gluon, nd
+mx.contrib.amp.init()
+pred = (nd.arange(12).reshape((3, 4)) * 100).astype("float16")
+for loss, label in ((gluon.loss.SoftmaxCrossEntropyLoss(), nd.array([0, 1, 2], dtype="int32")), (gluon.loss.L2Loss(), nd.zeros((3, 4), dtype="float16"))):
+    wide = type(loss)()(pred.astype("float32"), label)
+    for hybridized in (False, True):
+        loss.hybridize(hybridized)
+        out = loss(pred, label)
+        assert out._dtype_name == "float32" and (out == wide).asnumpy().all(), out
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

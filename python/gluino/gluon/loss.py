@@ -27,9 +27,18 @@ def _reshape_like(F, x, y):
     return F.reshape_like(x, y)
 
 
+_prepared = []  # amp.init() puts in a function that widens the inputs
+
+
 @functools.lru_cache(maxsize=256)
 def _made(name, options):
     return _core.Loss(name, dict(options))
+
+
+def _run(name, options, inputs):
+    for prepare in _prepared:
+        inputs = prepare(inputs)
+    return _made(name, options)(inputs)
 
 
 class Loss(HybridBlock):
@@ -44,7 +53,7 @@ class Loss(HybridBlock):
 
     def _of_library(self, name, *inputs, **options):
         """The library's loss of these inputs, None standing for those that are not given."""
-        return _made(name, (("weight", self._weight), ("batch_axis", self._batch_axis), *options.items()))(inputs)
+        return _run(name, (("weight", self._weight), ("batch_axis", self._batch_axis), *options.items()), inputs)
 
 
 class L2Loss(Loss):
@@ -118,7 +127,7 @@ class CTCLoss(Loss):
 
     def hybrid_forward(self, F, pred, label, pred_lengths=None, label_lengths=None, sample_weight=None):
         options = ("layout", self._layout), ("label_layout", self._label_layout), ("weight", self._weight)
-        return _made("CTCLoss", options)((pred, label, pred_lengths, label_lengths, sample_weight))
+        return _run("CTCLoss", options, (pred, label, pred_lengths, label_lengths, sample_weight))
 
 
 class HuberLoss(Loss):

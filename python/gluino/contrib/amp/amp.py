@@ -89,6 +89,8 @@ def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops
     for name, attribute, values in lists.CONDITIONAL_FLOAT32 if conditional_fp32_ops is None else conditional_fp32_ops:
         _wrap([name], lambda f, attribute=attribute, values=values: _cast_before(f, "float32", (attribute, values)))
     _wrap(lists.WIDEST, _widened)
+    from ...gluon import loss  # their operators are called by the library
+    loss._prepared.append(lambda inputs: _cast_all(inputs, _to("float32")))
 
 
 # ---- training

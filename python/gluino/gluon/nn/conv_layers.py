@@ -1,4 +1,5 @@
 """Convolution and pooling layers: one class each for 1, 2 and 3 axes, made from one definition."""
+from .._options import check_layout
 from ..hybrid_block import HybridBlock
 from .basic_layers import _activation
 
@@ -20,6 +21,7 @@ class _Conv(HybridBlock):
                  weight_initializer=None, bias_initializer="zeros", adj=None, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
         axes = len(kernel_size)
+        check_layout(self, layout, axes)
         self._channels, self._in_channels, self._operator = channels, in_channels, "Convolution" if adj is None else "Deconvolution"
         self._kwargs = {"kernel": kernel_size, "stride": _tuple(strides, axes), "dilate": _tuple(dilation, axes), "pad": _tuple(padding, axes),
                         "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
@@ -78,6 +80,7 @@ class _Pooling(HybridBlock):
     def __init__(self, pool_size, strides, padding, ceil_mode, global_pool, pool_type, layout, count_include_pad=None, **kwargs):
         super().__init__(**kwargs)
         axes = len(pool_size)
+        check_layout(self, layout, axes)
         self._kwargs = {"kernel": pool_size, "stride": _tuple(pool_size if strides is None else strides, axes), "pad": _tuple(padding, axes),
                         "global_pool": global_pool, "pool_type": pool_type, "layout": layout,
                         "pooling_convention": "full" if ceil_mode else "valid"}

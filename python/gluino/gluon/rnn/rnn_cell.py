@@ -2,6 +2,7 @@
 from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
+from .._options import check_activation
 from ..block import Block
 from ..hybrid_block import HybridBlock
 
@@ -142,6 +143,7 @@ class RNNCell(_GatedCell):
                  h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
         super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
                          params)
+        check_activation(activation)
         self._activation = activation
 
     def _alias(self):
@@ -162,6 +164,8 @@ class LSTMCell(_GatedCell):
                  h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None, activation="tanh", recurrent_activation="sigmoid"):
         super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
                          params)
+        check_activation(activation)
+        check_activation(recurrent_activation)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def _alias(self):

@@ -107,6 +107,7 @@ class RNN(_RNNLayer):
                  h2h_weight_initializer=None, i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", input_size=0, dtype="float32", **kwargs):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer, h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, "rnn_" + activation, 1, dtype=dtype, **kwargs)
+        _core.check_attributes("RNN", {"mode": "rnn_" + activation, "state_size": hidden_size, "num_layers": num_layers})
 
 
 class LSTM(_RNNLayer):

@@ -17,7 +17,7 @@ class _Deformable(HybridBlock):
                  op_name, adj, prefix, params):
         super().__init__(prefix=prefix, params=params)
         if layout not in ("NCHW", "NHWC"):
-            raise AssertionError("Only supports NCHW and NHWC layout for now")
+            raise AssertionError(f"Only supports NCHW and NHWC layout for now, not {layout}")
         if layout == "NHWC" or adj is not None:
             raise NotImplementedError("deformable convolution: only layout='NCHW' and adj=None are supported")
         kernel, self._channels, self._op_name = _pair(kernel_size), channels, op_name

@@ -1,4 +1,5 @@
 """Recurrent cells whose products are convolutions: of one, two or three axes, plain, LSTM and GRU (Shi et al., 2015)."""
+from ..._options import check_activation, check_layout
 from ...rnn.rnn_cell import HybridRecurrentCell
 
 __all__ = ["Conv1DRNNCell", "Conv2DRNNCell", "Conv3DRNNCell", "Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell", "Conv1DGRUCell",
@@ -20,7 +21,9 @@ class _ConvCell(HybridRecurrentCell):
     def __init__(self, input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate, i2h_weight_initializer,
                  h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout, activation, prefix, params):
         super().__init__(prefix=prefix, params=params)
-        axes = len(conv_layout) - 2
+        axes = len(input_shape) - 1
+        check_layout(self, conv_layout, axes)
+        check_activation(activation)
         self._layout, self._activation, self._hidden_channels = conv_layout, activation, hidden_channels
         self._i2h_kernel, self._h2h_kernel = _per_axis(i2h_kernel, axes, "i2h_kernel"), _per_axis(h2h_kernel, axes, "h2h_kernel")
         if any(extent % 2 == 0 for extent in self._h2h_kernel):
