@@ -89,9 +89,9 @@ class _Detections(nn.Module):
         return tuple(found[k] for k in ("boxes", "scores", "labels"))
 
 
-def _decided(net):
-    """Weights that start as 0.01 times noise, as those of scores do, ten times as large: else all scores are alike and their order is rounding."""
-    for p in net.parameters():
+def _decided(net, name):
+    """Weights that start as 0.01 times noise, as those of scores do, ten times as large where else all scores are alike and their order is rounding."""
+    for p in net.parameters() if name.startswith("ssd") else ():
         if p.ndim > 1 and float(p.detach().std()) < 0.02:
             p.data *= 10
     return net
@@ -104,7 +104,7 @@ def detector(name):
     classes = {"num_classes": 2} if "keypoint" in name else {"num_classes": 4}
     image = torch.rand(3, 96, 112)
     return Exported(lambda: _settled(_Detections(_decided(torchvision.models.get_model(
-        name, weights=None, weights_backbone=None, **classes, **options, **few))), image),
+        name, weights=None, weights_backbone=None, **classes, **options, **few), name)), image),
                     {"image": image}, {"image": {1: "height", 2: "width"}})
 
 

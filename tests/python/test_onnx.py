@@ -209,6 +209,16 @@ def test_indices_out_of_range(mode, tmp_path):
     _round_trip(y, {"w": mx.nd.array(np.arange(6.0).reshape(3, 2))}, {"data": np.array([-1, 0, 2, 3, 7], "float32")}, tmp_path)
 
 
+def test_indices_along_a_free_axis(tmp_path):
+    y = mx.sym.take(mx.sym.var("data"), mx.sym.var("places"), axis=1)
+    path = mx.onnx.export_model(y, {}, [(2, 5), (3,)], onnx_file_path=str(tmp_path / "take.onnx"), dynamic=True, dynamic_input_shapes=[(2, "L"), (3,)])
+    _checked(path)
+    net = mx.onnx.import_model(path)
+    for length in (5, 7):
+        data = mx.nd.array(np.arange(2 * length).reshape(2, length))
+        assert net(data, mx.nd.array([0, 4, 9])).asnumpy().tolist() == data.asnumpy()[:, [0, 4, length - 1]].tolist()
+
+
 def test_numbers_of_a_graph(tmp_path):
     """arange(5) of a graph's file: start is what stop was left out for."""
     sym = mx.sym.load_json(mx.sym.broadcast_add(mx.sym.var("data"), mx.sym.arange(5)).tojson())

@@ -173,9 +173,14 @@ void add_elementwise_exports(ExportRules& rules) {
                                                                     {"greater", "Greater", false},   {"lesser", "Less", false},
                                                                     {"greater_equal", "Less", true}, {"lesser_equal", "Greater", true}};
   for (const auto& [op, type, negated] : comparisons) {
-    rules[std::string("broadcast_") + op] = comparison(type, negated);
-    rules[std::string("_") + op + "_scalar"] = comparison_with_number(type, negated);
+    // NumPy's, which C++ has too, give truth values.
+    const std::string name = op, numpy_name = name.starts_with("lesser") ? "less" + name.substr(6) : name;
+    rules["broadcast_" + name] = rules["_npi_" + numpy_name] = comparison(type, negated);
+    rules["_" + name + "_scalar"] = rules["_npi_" + numpy_name + "_scalar"] = comparison_with_number(type, negated);
   }
+  rules["logical_not"] = rules["_npi_logical_not"] = [](const ExportCall& c) {
+    put_cast(c, c.add("Not", {cast_to(c, c.in(0), c.dtype(0), DType::boolean)}), DType::boolean, c.out_dtype());
+  };
   for (const auto& [op, type] : std::map<std::string, std::string>{{"and", "And"}, {"or", "Or"}, {"xor", "Xor"}})
     rules["broadcast_logical_" + op] = logical(type);
   rules["_plus_scalar"] = with_number("Add");

@@ -169,23 +169,24 @@ void pad(const ExportCall& c) {
         {{"mode", attribute_of(c.text("mode"))}});
 }
 
-// Indices as ONNX wants them: within the axis of `extent` elements, where MXNet brings others there.
-std::string indices_of(const ExportCall& c, int input, const std::string& mode, int64_t extent) {
+// Indices as ONNX wants them: within an axis of what is taken from, where MXNet brings others there.
+std::string indices_of(const ExportCall& c, int input, const std::string& mode, int table, int axis) {
   const std::string given = c.add("Cast", {c.in(input)}, {{"to", attribute_of(static_cast<int64_t>(ElementType::int64))}});
-  if (mode == "wrap") return c.add("Mod", {given, c.number_of(static_cast<double>(extent), DType::int64)});
-  if (mode == "clip")
-    return c.add("Clip", {given, c.number_of(0, DType::int64), c.number_of(static_cast<double>(extent - 1), DType::int64)});
-  return given;
+  if (mode == "raise") return given;
+  const auto whole = [&](int64_t n) { return c.number_of(static_cast<double>(n), DType::int64); };
+  const bool is_free = c.is_free(table, axis);
+  const std::string free_extent = is_free ? c.add("Squeeze", {extent(c, c.in(table), axis)}) : "";
+  if (mode == "wrap") return c.add("Mod", {given, is_free ? free_extent : whole(c.shape(table)[axis])});
+  return c.add("Clip", {given, whole(0), is_free ? c.add("Sub", {free_extent, whole(1)}) : whole(c.shape(table)[axis] - 1)});
 }
 
 void take(const ExportCall& c) {
   const int axis = axis_of(c.integer("axis"), c.rank(0));
-  if (c.is_free(0, axis) && c.text("mode") != "raise") c.refuse(fmt::format("mode '{}' along an axis of free extent", c.text("mode")));
-  c.put("Gather", {c.in(0), indices_of(c, 1, c.text("mode"), c.shape(0)[axis])}, {{"axis", attribute_of(int64_t{axis})}});
+  c.put("Gather", {c.in(0), indices_of(c, 1, c.text("mode"), 0, axis)}, {{"axis", attribute_of(int64_t{axis})}});
 }
 
 void embedding(const ExportCall& c) {
-  c.put("Gather", {c.in(1), indices_of(c, 0, c.text("__out_of_range__"), c.shape(1)[0])}, {{"axis", attribute_of(int64_t{0})}});
+  c.put("Gather", {c.in(1), indices_of(c, 0, c.text("__out_of_range__"), 1, 0)}, {{"axis", attribute_of(int64_t{0})}});
 }
 
 // Reversal is a slice with a negative step.
