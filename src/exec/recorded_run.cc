@@ -51,7 +51,7 @@ class HeldRun {
     std::vector<size_t> sources;  // that the destinations are for
     for (size_t i = 0; i < has_gradient.size(); ++i)
       if (has_gradient[i]) {
-        destinations.push_back(call.destinations[i]);
+        destinations.push_back(call.reached[i] ? call.destinations[i] : Tensor());  // what is not reached keeps its gradient
         sources.push_back(i);
       }
     std::function<void(size_t)> ready;

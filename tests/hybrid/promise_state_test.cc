@@ -281,6 +281,23 @@ TEST(Promise, AGradientThatNothingFlowsToIsLeftAlone) {
   });
 }
 
+TEST(Promise, AResultThatIsNotDifferentiatedLeavesGradientsAlone) {
+  expect_same([](auto mode, std::ostream& out) {
+    const Tensor w = leaf({3}), v = leaf({3});
+    auto f = mode([&](const Tensor& x) { return std::pair{x * v, sin(x * w)}; });
+    for (int i = 0; i < 4; ++i) {
+      std::pair<Tensor, Tensor> results;
+      {
+        const auto record = autograd::record();
+        results = f(numbers({3}) + i);
+      }
+      (i % 2 ? results.first : results.second).backward();
+      show(out, w.grad());
+      show(out, v.grad());
+    }
+  });
+}
+
 // ---- what a program cannot do again
 
 TEST(Promise, SeedingInsideIsDoneAtEveryCall) {
