@@ -1,3 +1,9 @@
+# Instruction sets that there are kernels for: the least that every CPU of its kind has, and more of x86-64.
+set(GLUINO_ISAS baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND GLUINO_ISAS avx2 avx512)
+endif()
+
 # gluino_isa(<kernel> [SUMS_OF_PRODUCTS]): src/kernels/<kernel>_impl.h is compiled once per instruction set, each time in a namespace
 # of its own (GLUINO_ISA); which one runs is chosen at run time. SUMS_OF_PRODUCTS: a * b + c is one instruction where the CPU has it.
 # Threaded jumps make a limit to both sides, x > high ? high : x < low ? low : x, several times as long once it is a vector's.
@@ -7,7 +13,7 @@ set(isa_avx512_options ${isa_baseline_options} -mavx512f -mavx512vl -mavx512dq -
 
 function(gluino_isa kernel)
   cmake_parse_arguments(PARSE_ARGV 1 kernel "SUMS_OF_PRODUCTS" "" "")
-  foreach(isa baseline avx2 avx512)
+  foreach(isa ${GLUINO_ISAS})
     set(source ${CMAKE_CURRENT_BINARY_DIR}/isa/${kernel}_${isa}.cc)
     file(CONFIGURE OUTPUT ${source} CONTENT "#define GLUINO_ISA ${isa}\n#include \"kernels/${kernel}_impl.h\"\n")
     set(options ${isa_${isa}_options})

@@ -21,6 +21,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/pause.h"
+
 namespace gluino::detail {
 namespace {
 
@@ -172,7 +174,7 @@ class Pool {
     std::erase(jobs_, &job);
     lock.unlock();
     // Helpers are in their last chunk: usually done in less time than it takes to sleep and wake.
-    for (int i = 0; i < 2000 && job.helpers.load(std::memory_order_acquire); ++i) __builtin_ia32_pause();
+    for (int i = 0; i < 2000 && job.helpers.load(std::memory_order_acquire); ++i) pause_briefly();
     if (!job.helpers.load(std::memory_order_acquire)) return;
     lock.lock();
     done_.wait(lock, [&] { return job.helpers.load(std::memory_order_acquire) == 0; });
@@ -212,7 +214,7 @@ class Pool {
     for (int looks = 0; jobs_.empty() && looks < kLooks; ++looks) {
       const unsigned seen = posted_.load(std::memory_order_relaxed);
       lock.unlock();
-      for (; looks < kLooks && posted_.load(std::memory_order_acquire) == seen; ++looks) __builtin_ia32_pause();
+      for (; looks < kLooks && posted_.load(std::memory_order_acquire) == seen; ++looks) pause_briefly();
       lock.lock();
     }
     ++sleeping_;

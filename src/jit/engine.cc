@@ -36,7 +36,11 @@ std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view isa) {
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) return nullptr;
+#if defined(__x86_64__)
   const char* cpu = isa == "avx512" ? "x86-64-v4" : isa == "avx2" ? "x86-64-v3" : "x86-64";
+#else
+  const char* cpu = isa == "baseline" ? "generic" : "";
+#endif
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // a * b + c stays two roundings, as in the eager kernels
   return std::unique_ptr<llvm::TargetMachine>(

@@ -11,6 +11,7 @@ namespace gluino::kernels {
 namespace baseline {
 extern const PrimitiveTable kTable;
 }
+#if defined(__x86_64__)
 namespace avx2 {
 extern const PrimitiveTable kTable;
 }
@@ -28,6 +29,9 @@ static const PrimitiveTable& choose() {
   if (can_avx2 && (!wanted || *wanted != "baseline")) return avx2::kTable;
   return baseline::kTable;
 }
+#else
+static const PrimitiveTable& choose() { return baseline::kTable; }
+#endif
 
 const PrimitiveTable& primitives() {
   static const PrimitiveTable& table = choose();

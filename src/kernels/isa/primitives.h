@@ -21,8 +21,9 @@ struct PrimitiveTable {
 
 const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_ISA may name a lesser one
 
-// Defines `const Table& function()`: the kTable of the same instruction set. Each of baseline, avx2 and avx512 has one, in a file
-// compiled for it. To be used in namespace gluino::kernels.
+// Defines `const Table& function()`: the kTable of the same instruction set. Each has one, in a file compiled for it: cmake/isa.cmake says
+// which there are on which CPU. To be used in namespace gluino::kernels.
+#if defined(__x86_64__)
 #define GLUINO_TABLE_FOR_CPU(Table, kTable, function)                                                               \
   namespace baseline {                                                                                              \
   extern const Table kTable;                                                                                        \
@@ -38,6 +39,13 @@ const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_
     static const Table& table = isa == "avx512" ? avx512::kTable : isa == "avx2" ? avx2::kTable : baseline::kTable; \
     return table;                                                                                                   \
   }
+#else
+#define GLUINO_TABLE_FOR_CPU(Table, kTable, function) \
+  namespace baseline {                                \
+  extern const Table kTable;                          \
+  }                                                   \
+  const Table& function() { return baseline::kTable; }
+#endif
 
 ComputeType compute_type(DType dtype);
 // Converts n elements between any two dtypes (C++ conversion; to bool: != 0).

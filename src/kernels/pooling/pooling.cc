@@ -304,7 +304,7 @@ void max_grad_in_blocks(const PoolGeometry& g, const float* head, const float* d
 
 template <class T>
 void pool_channels_last(const PoolGeometry& g, const T* data, T* out) {
-  typedef T Lanes __attribute__((vector_size(16)));  // what every x86-64 has
+  typedef T Lanes __attribute__((vector_size(16)));  // what every CPU has, or the compiler makes
   constexpr int64_t kLanes = 16 / sizeof(T);
   const int64_t rows = g.out[0] * g.out[1], work = g.out[2] * g.channels * g.kernel[0] * g.kernel[1] * g.kernel[2];
   parallel_for(g.batch * rows, kParallelGrain / std::max<int64_t>(work, 1) + 1, [&](int64_t first, int64_t last) {
