@@ -41,11 +41,17 @@ class HeldRun {
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
     if (is_partial || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
     Tensors heads = heads_of_all(call.heads);
-    if (mode().recording) {
+    // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
+    const bool goes_round = is_partial && (gives_own_gradient() || has_function()) && is_given_unchanged();
+    if (mode().recording || goes_round) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      return differentiable_backward(heads);
+      Tensors gradients = differentiable_backward(heads);
+      if (!mode().recording)
+        for (Tensor& g : gradients)
+          if (g.defined()) g = g.detach();
+      return gradients;
     }
     Tensors destinations;
     std::vector<size_t> sources;  // that the destinations are for
@@ -69,6 +75,10 @@ class HeldRun {
   }
 
  private:
+  bool has_function() const {
+    static const OpDef& function = OpRegistry::global().get("_custom_gradient");  // an autograd::Function of the user's
+    return std::ranges::any_of(owner_->program->traced.graph.nodes, [](const Graph::Node& n) { return n.op == &function; });
+  }
   // Raises when something that backward reads was changed. From heads that were not given zeros flow: what only they need may have any
   // value, as long as zero times it is zero. True: there is such a thing.
   bool check_reads(const autograd::BackwardCall& call, bool is_partial) const {
@@ -138,6 +148,13 @@ class HeldRun {
     return nodes;
   }
   std::array<const Tensors*, 3> all_given() const { return {&variables_, &captured_sources_, &owner_->constants}; }
+  bool is_given_unchanged() const {
+    size_t next = 0;
+    for (const Tensors* given : all_given())
+      for (const Tensor& t : *given)
+        if (impl_of(t).storage->writes() != writes_[next++]) return false;
+    return true;
+  }
   // The call is made again from what it was given, so that must be there still.
   void check_given() const {
     size_t next = 0;

@@ -53,7 +53,7 @@ def test_stores_and_layers(ranks):
 
 @pytest.mark.skipif(not os.path.exists(PROGRAM), reason="needs the command (GLUINO_PROGRAM)")
 def test_launch():
-    says = "import gluino as mx; print('rank', mx.distributed.rank(), 'of', mx.distributed.size())"
+    says = "import gluino as mx; print(f'rank {mx.distributed.rank()} of {mx.distributed.size()}')"
     code, output = run([PROGRAM, "launch", "-n", "3", "--"], "-c", says)
     assert code == 0 and all(f"rank {r} of 3" in output for r in range(3)), output
     code, output = run([PROGRAM, "launch", "-n", "3", "--"], "-c", "import os; print('threads ' + os.environ['GLUINO_NUM_THREADS'])")

@@ -298,6 +298,27 @@ TEST(Promise, AResultThatIsNotDifferentiatedLeavesGradientsAlone) {
   });
 }
 
+// Its gradient is not zero where nothing flows in.
+struct Pulled final : autograd::Function {
+  Tensors forward(const Tensors& in) override { return {in[0] * 2}; }
+  Tensors backward(const Tensors& heads) override { return {heads[0] * 2 + 0.25}; }
+};
+TEST(Promise, AGradientOfItsOwnIsNotAskedForWhatIsNotDifferentiated) {
+  expect_same([](auto mode, std::ostream& out) {
+    const Tensor w = leaf({3});
+    auto f = mode([&](const Tensor& x) { return std::pair{x * w, autograd::call(std::make_shared<Pulled>(), {w})[0] + x}; });
+    for (int i = 0; i < 4; ++i) {
+      std::pair<Tensor, Tensor> results;
+      {
+        const auto record = autograd::record();
+        results = f(numbers({3}) + i);
+      }
+      (i % 2 ? results.first : results.second).backward();
+      show(out, w.grad());
+    }
+  });
+}
+
 // ---- what a program cannot do again
 
 TEST(Promise, SeedingInsideIsDoneAtEveryCall) {
