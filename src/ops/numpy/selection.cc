@@ -1,5 +1,6 @@
 // Names of mx.np that choose, add or leave out elements: where, masks, insertion, deletion, what is nonzero or unique.
 #include <algorithm>
+#include <cstring>
 
 #include "ops/numpy/composed.h"
 #include "tensor/impl.h"
@@ -318,6 +319,12 @@ struct BincountAttrs {
         .field("has_weights", &BincountAttrs::has_weights, "add weights instead of ones");
   }
 };
+// Not by the operator, whose name would stand in the error when there is no memory for them.
+static Tensor zeros_of(int64_t length, DType dtype, const KernelContext& k) {
+  const Tensor out = make_tensor({length}, dtype, k.in(0).device());
+  std::memset(bytes_of(out), 0, static_cast<size_t>(out.nbytes()));
+  return out;
+}
 GLUINO_OP(_npi_bincount, BincountAttrs) {
   op.doc("How often each whole number occurs, or the sum of the weights at its places.")
       .input("data")
@@ -340,11 +347,11 @@ GLUINO_OP(_npi_bincount, BincountAttrs) {
         }
         if (length > most) raise<AttrError>("minlength {} is absurd", length);
         if (!a.has_weights) {
-          Tensor out = zeros({length}, {DType::int64});
+          Tensor out = zeros_of(length, DType::int64, k);
           for (int64_t n : numbers) ++out.mutable_data<int64_t>()[n];
           return k.set_out(0, out);
         }
-        Tensor out = zeros({length}, {DType::float64});
+        Tensor out = zeros_of(length, DType::float64, k);
         const std::vector<double> weights = k.in(1).to_vector<double>();
         for (size_t i = 0; i < numbers.size(); ++i) out.mutable_data<double>()[numbers[i]] += weights[i];
         k.set_out(0, with_dtype(out, k.in(1).dtype()));
