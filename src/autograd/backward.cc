@@ -450,7 +450,7 @@ Tensor Tensor::detach() const {
       if (const auto view = impl_->view->replay()) return view(detached);
     }
   const Tensor detached = make_view(*this, impl_->shape, 0);
-  if (!impl_->view && may_be_linked(*this)) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::anchor);
+  if (may_be_linked(*this)) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::anchor);
   return detached;
 }
 

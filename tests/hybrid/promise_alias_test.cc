@@ -253,6 +253,24 @@ TEST(PromiseAlias, AViewFromOutsideFollowsStateThatForwardUpdates) {
       }
     });
 }
+TEST(PromiseAlias, WhatIsDetachedFromAViewWhoseBaseIsGoneFollowsIt) {
+  for (bool recorded : {false, true})
+    expect_same([recorded](auto mode, std::ostream& out) {
+      const Tensor weight = leaf({2, 4});
+      const auto f = mode([&](const Tensor& x) {
+        Tensor rows = concat({x, x}, {.dim = 0})[Slice(1, 3)];
+        const Tensor off = rows.detach(), part = rows.detach()[1];
+        rows.assign(weight * 0.5);
+        Tensor again = rows.detach();
+        again += 1;
+        return rows * weight + off.sum() + part.mean();
+      });
+      const auto scope = recorded ? autograd::record() : autograd::pause();
+      const Tensor z = f(numbers({3, 4}));
+      if (recorded) z.backward(), show(out, weight.grad());
+      show(out, z);
+    });
+}
 TEST(PromiseAlias, WhatIsDetachedKeepsNothingThatWasRecorded) {
   const Tensor x = leaf({64, 64});
   for (bool in_record : {false, true})
