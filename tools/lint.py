@@ -3,7 +3,7 @@
 clang-tidy finds (.clang-tidy) in the C++ units that changed.
 
     tools/lint.py             # changed: against the commit at which the branch left main; on main itself in the last commit
-    tools/lint.py --most 4    # of those at most so many, the smallest first: what CI has time for
+    tools/lint.py --most 4    # of those at most so many, the smallest first; 0 in CI, until every unit is clean
     tools/lint.py --all       # every unit of src: an hour on two cores
 
 clang-tidy reads build/release/compile_commands.json and the generated headers; `make lint` sees to the former.

@@ -437,19 +437,19 @@ Tensor Tensor::detach() const {
   using autograd::DetachLink;
   if (is_symbolic() || mode().tracing) {
     const autograd::Scope off_tape(false, std::nullopt);
-    const Tensor detached = call("BlockGrad", {*this});
+    Tensor detached = call("BlockGrad", {*this});
     if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::base);
     return detached;
   }
   bytes_of(*this);
   if (impl_->view)  // the same view of its base, detached: nothing that was recorded is kept
     if (const Tensor base = impl_->view->base(); base.defined()) {
-      const Tensor detached = base.detach();
+      Tensor detached = base.detach();
       if (dynamic_cast<const DetachLink*>(impl_->view.get())) return detached;
       const RecordingAs off_tape(false);
       if (const auto view = impl_->view->replay()) return view(detached);
     }
-  const Tensor detached = make_view(*this, impl_->shape, 0);
+  Tensor detached = make_view(*this, impl_->shape, 0);
   if (may_be_linked(*this)) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::anchor);
   return detached;
 }
