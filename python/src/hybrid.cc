@@ -475,6 +475,7 @@ void add_hybrid(py::module_& m) {
       "trace is given up.");
   m.def(
       "refuse_trace", [](const std::string& why) { throw Untraceable(why); }, "Makes the call that is being traced run as it is.");
+  m.attr("hybrid_options") = hybrid_option_names();
   m.def("structure_changed", &note_structure_change);
   m.def("attribute_changed", &note_attribute_change);
   m.def("attribute_written", [](py::handle block, const py::object& name, py::handle value) {

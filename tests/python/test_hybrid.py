@@ -271,3 +271,15 @@ def test_static_shape_is_a_hint():
             y = net(x)
         y.backward()
         assert y.shape == (rows, 2)
+
+
+@pytest.mark.parametrize("flags, told", [({"nonsense": 1}, "no option is named 'nonsense'; there are .*max_plans"), ({"verify": "yes"}, "verify cannot be 'yes'"),
+                                         ({"max_plans": 2.5}, "max_plans cannot be 2.5")])
+def test_a_wrong_option_is_named(flags, told):
+    with pytest.raises(TypeError, match=told):
+        mx.hybrid(lambda x: x, **flags)(nd.ones((1,)))
+    net = nn.Dense(2)
+    net.initialize()
+    with pytest.raises(TypeError, match=told.replace(".*max_plans", ".*")):
+        net.hybridize(**flags)
+        net(nd.ones((1, 2)))

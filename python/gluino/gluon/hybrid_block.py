@@ -19,7 +19,7 @@ from .parameter import DeferredInitializationError, Parameter
 
 __all__ = ["HybridBlock"]
 
-_FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "verify", "strict", "max_plans"}
+_FLAGS = frozenset(_core.hybrid_options)
 # Without effect. MXNet takes other shapes in spite of static_shape, which the engine would refuse.
 _HINTS = {"static_shape", "partition_if_dynamic", "remove_amp_cast", "backend_opts", "data_indices", "param_indices"}
 
