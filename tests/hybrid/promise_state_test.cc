@@ -250,6 +250,12 @@ TEST(Promise, ResultsThatAreTheCallersTensorsStayThat) {
   });
 }
 
+// y, its gradient by x, and what flows back from both to x and w.
+void show_second_order(std::ostream& out, const Tensor& y, const Tensor& x, const Tensor& w) {
+  const Tensor g = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
+  ((g * g).sum() + y.sum()).backward();
+  for (const Tensor& t : {y, g, x.grad(), w.grad()}) show(out, t);
+}
 TEST(Promise, SecondOrderTakesArgumentsThatDependOnEachOtherApart) {
   expect_same([](auto mode, std::ostream& out) {
     const Tensor x = leaf({3}), w = leaf({3});
@@ -257,9 +263,7 @@ TEST(Promise, SecondOrderTakesArgumentsThatDependOnEachOtherApart) {
     for (int i = 0; i < 3; ++i) {
       const auto record = autograd::record();
       const Tensor y = f(x, f(x * w, tanh(x)));
-      const Tensor g = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
-      ((g * g).sum() + y.sum()).backward();
-      for (const Tensor& t : {y, g, x.grad(), w.grad()}) show(out, t);
+      show_second_order(out, y, x, w);
     }
   });
 }
@@ -274,9 +278,7 @@ TEST(Promise, AGradientThatNothingFlowsToIsLeftAlone) {
     for (double how : {1.0, -1.0, -1.0, 1.0, -1.0}) {
       const auto record = autograd::record();
       const Tensor y = f(x, how);
-      const Tensor g = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
-      ((g * g).sum() + y.sum()).backward();
-      for (const Tensor& t : {y, g, x.grad(), w.grad()}) show(out, t);
+      show_second_order(out, y, x, w);
     }
   });
 }

@@ -1,6 +1,15 @@
 """Numbers as arguments of hybridized functions: inputs of the program where code only computes with them, decisions where it looks at them."""
+import array
+import copy
+import ctypes
+import decimal
+import fractions
 import itertools
+import json
 import math
+import pickle
+import statistics
+import struct
 import warnings
 
 import numpy as np
@@ -46,6 +55,26 @@ def _programs():
     }
 
 
+def _matched(x, a):
+    match a:
+        case 0.5:
+            return x
+        case float():
+            return x * 2
+    return x * 3
+
+
+def _ways_past_the_operators():
+    """Code of Python's library and of NumPy that wants the number itself, much of it in C."""
+    return {
+        "match": _matched, "struct": lambda x, a: x * struct.unpack("d", struct.pack("d", a))[0], "fraction": lambda x, a: x * float(fractions.Fraction(a)),
+        "decimal": lambda x, a: x * float(decimal.Decimal(a)), "json": lambda x, a: (x, json.dumps({"a": a})), "ctypes": lambda x, a: x * ctypes.c_double(a).value,
+        "array": lambda x, a: x * array.array("d", [a])[0], "pickle": lambda x, a: x * pickle.loads(pickle.dumps(a)), "copy": lambda x, a: x * copy.deepcopy([a])[0],
+        "list of numbers": lambda x, a: x * float(np.asarray([a, a]).sum()), "times NumPy's": lambda x, a: x * float((np.ones(2) * a).sum()),
+        "fsum": lambda x, a: x * math.fsum([a, 0.1]), "mean": lambda x, a: x * statistics.mean([a, 1.0]), "nested": lambda x, a: (x, (a, [a], {"k": a})),
+    }
+
+
 def _assigned(x, a):
     y = x * 2
     y[1] = a
@@ -87,15 +116,16 @@ def _run(function, *args, recorded):
     return [_plain(out), x.grad.asnumpy()]
 
 
-@pytest.mark.parametrize("name", _programs())
+@pytest.mark.parametrize("name", _programs() | _ways_past_the_operators())
 @pytest.mark.parametrize("space", ["nd", "np"])
 def test_every_use_of_a_number_is_the_same_in_both_modes(name, space):
+    programs = lambda: _programs() | _ways_past_the_operators()
     with warnings.catch_warnings():
         warnings.simplefilter("error" if name != "kept" else "ignore")
         for dtype, recorded in itertools.product(["float32", "float64", "float16", "int32"], [False, True]):
             if recorded and dtype == "int32":
                 continue
-            plain, compiled = _programs()[name], mx.hybrid(_programs()[name])
+            plain, compiled = programs()[name], mx.hybrid(programs()[name])
             x = _array(space, dtype)
             for a in VALUES + VALUES[::-1] + [2, 5, 1, 2**53 + 1] + VALUES:
                 if name == "method" and isinstance(a, int):
