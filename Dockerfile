@@ -2,11 +2,10 @@
 FROM debian:12 AS build
 COPY . /gluino
 WORKDIR /gluino
-RUN apt-get update && apt-get install -y --no-install-recommends make file dpkg-dev && make build CMAKE_FLAGS="-DGLUINO_TESTS=OFF -DGLUINO_PYTHON=OFF" \
-    && cd build/release && cpack -G DEB
+RUN apt-get update && apt-get install -y --no-install-recommends make && make deb
 
 FROM debian:12
-COPY --from=build /gluino/build/release/packages/gluino_*.deb /tmp/
+COPY --from=build /gluino/build/packages/gluino_*.deb /tmp/
 RUN apt-get update && apt-get install -y --no-install-recommends /tmp/gluino_*.deb && rm -rf /tmp/*.deb /var/lib/apt/lists/*
 ENV OMP_WAIT_POLICY=passive
 ENTRYPOINT ["gluino"]

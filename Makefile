@@ -7,7 +7,7 @@ CMAKE_FLAGS ?=
 .PHONY: help
 help:
 	@echo "make deps | demo | test | bench | docs | lint | format | install PREFIX=... | package | clean"
-	@echo "tests beside make test: test-asan | test-tsan | test-bindings | test-page | test-onnx"
+	@echo "tests beside make test: test-asan | test-tsan | test-clang | test-bindings | test-page | test-package | test-onnx"
 
 # Debian's packages for building and testing everything; tools/setup.sh lists them. The other targets call it and go on without root.
 .PHONY: deps
@@ -48,6 +48,14 @@ test-tsan: deps
 	@cmake --build build/tsan -j $(JOBS)
 	@cd build/tsan && ctest --output-on-failure -L threads
 
+# All tests of a build with the other compiler.
+.PHONY: test-clang
+test-clang:
+	@tools/setup.sh clang
+	@cmake --preset clang > build/configure-clang.log 2>&1 || { cat build/configure-clang.log; exit 1; }
+	@cmake --build build/clang -j $(JOBS)
+	@cd build/clang && ctest --output-on-failure
+
 # The packages of other languages; what cannot be installed here is skipped, and said so.
 .PHONY: test-bindings
 test-bindings: build
@@ -59,6 +67,11 @@ test-bindings: build
 test-page: build
 	@tools/setup.sh page
 	@cd $(BUILD) && ctest --output-on-failure -R '^(cli|serve)$$'
+
+# The packages on a machine that has nothing else: a fresh Debian in a folder.
+.PHONY: test-package
+test-package: build package
+	@PYTHONPATH=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest tests/package -v $(PYTEST_FLAGS)
 
 # ONNX Runtime as the judge of what is read and written; peers and models are fetched, and kept in build/. PYTEST_FLAGS="-k silero"
 .PHONY: test-onnx
@@ -100,15 +113,29 @@ format:
 	@tools/setup.sh lint
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
 
-.PHONY: install package clean
+.PHONY: install package deb wheel clean
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
-# Debian packages (runtime, -dev) and the wheel, in $(BUILD)/packages.
-package: build
-	@cd $(BUILD) && cpack -G DEB > cpack.log || { cat cpack.log; exit 1; }
-	@/usr/bin/python3 -m pip wheel -q --no-build-isolation --no-deps -w $(BUILD)/packages .
-	@ls -l $(BUILD)/packages/*.deb $(BUILD)/packages/*.whl
+# Debian packages and wheels, in build/packages; docs/deploy.md says what each holds. Built apart, without tests.
+package: deb wheel
+	@ls -l build/packages/*.deb build/packages/*.whl
+
+deb: deps
+	@tools/setup.sh package
+	@cmake --preset release -B build/package -DGLUINO_TESTS=OFF -DGLUINO_PYTHON=OFF -DGLUINO_EXAMPLES=OFF $(CMAKE_FLAGS) > build/configure-package.log 2>&1 \
+	  || { cat build/configure-package.log; exit 1; }
+	@cmake --build build/package -j $(JOBS)
+	@mkdir -p build/packages && rm -f build/packages/*.deb
+	@cd build/package && cpack -G DEB -B ../packages > cpack.log || { cat cpack.log; exit 1; }
+	@rm -rf build/packages/_CPack_Packages
+
+wheel: deps
+	@tools/setup.sh package
+	@mkdir -p build/packages && rm -rf build/packages/*.whl build/unbundled
+	@/usr/bin/python3 -m pip wheel -q --no-build-isolation --no-deps -w build/unbundled .
+	@/usr/bin/python3 tools/bundle_wheel.py build/unbundled/*.whl build/packages
+	@/usr/bin/python3 -m pip wheel -q --no-build-isolation --no-deps -w build/packages ./python/compat
 
 clean:
 	rm -rf build

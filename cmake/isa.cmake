@@ -6,8 +6,13 @@ endif()
 
 # gluino_isa(<kernel> [SUMS_OF_PRODUCTS]): src/kernels/<kernel>_impl.h is compiled once per instruction set, each time in a namespace
 # of its own (GLUINO_ISA); which one runs is chosen at run time. SUMS_OF_PRODUCTS: a * b + c is one instruction where the CPU has it.
-# Threaded jumps make a limit to both sides, x > high ? high : x < low ? low : x, several times as long once it is a vector's.
-set(isa_baseline_options -O3 -fno-trapping-math -fno-thread-jumps)
+set(isa_baseline_options -O3 -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # Threaded jumps make a limit to both sides, x > high ? high : x < low ? low : x, several times as long once it is a vector's.
+  list(APPEND isa_baseline_options -fno-thread-jumps)
+else()
+  list(APPEND isa_baseline_options -Wno-pass-failed)  # loops that call libm are no vectors' whatever they are said to be
+endif()
 set(isa_avx2_options ${isa_baseline_options} -mavx2 -mfma -mf16c)
 set(isa_avx512_options ${isa_baseline_options} -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512)
 
@@ -20,7 +25,7 @@ function(gluino_isa kernel)
     if(kernel_SUMS_OF_PRODUCTS)
       list(APPEND options -ffp-contract=fast -Wno-psabi)
     endif()
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
     target_sources(gluino_kernels PRIVATE ${source})
   endforeach()
 endfunction()

@@ -1,15 +1,15 @@
-# Debian packages: `make package`. The runtime (library, machine-code compiler, command, data) and what programs are built with.
+# Debian packages: `make package`. The runtime (library, machine-code compiler, command, data), what programs are built with, and the static
+# library for inference.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME gluino)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "The Gluino project")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Deep learning by hybrid programming, for C++")
-set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_COMPONENTS_ALL runtime dev)
+set(CPACK_COMPONENTS_ALL runtime dev inference)
 if(TARGET gluino_mpi)
   list(APPEND CPACK_COMPONENTS_ALL mpi)  # of its own: who trains alone needs no MPI
 endif()  # the Python package is a wheel
@@ -19,6 +19,10 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libgluino-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "gluino (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_INFERENCE_PACKAGE_NAME libgluino-inference-dev)
+set(CPACK_DEBIAN_INFERENCE_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_INFERENCE_PACKAGE_DEPENDS
+  "libgluino-dev (= ${PROJECT_VERSION}), libdnnl-dev, libopenblas-openmp-dev, liblapacke-dev, libzip-dev, libfmt-dev, libstdc++-12-dev")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME gluino-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "gluino (= ${PROJECT_VERSION})")

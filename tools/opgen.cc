@@ -56,8 +56,10 @@ bool is_npi(const std::string& name) {
 }
 
 // Names that C++ authors see. What starts with an underscore is for files, except contributed operators and those of images, which have
-// a namespace. A name that is spelled as C++ spells it goes before one that has to be converted: softmax is not the old alias Softmax.
-std::set<std::string> public_names(const OpDef& op, bool converted) {
+// a namespace. Names that are there as they are, those of NumPy's operators without their prefix, and old ones that have to be converted
+// are asked for one after the other, so that no order of operators decides: softmax is not the old alias Softmax.
+enum class Spelled { as_it_is, without_prefix, converted };
+std::set<std::string> public_names(const OpDef& op, Spelled spelled) {
   // Defined by hand in tensor.h, random.h and functions.h, or words of C++.
   static const std::set<std::string> taken{"zeros_like", "ones_like", "uniform", "normal", "shuffle", "fft",
                                            "ifft",       "and",       "or",      "not",    "xor",     "crop"};
@@ -68,10 +70,12 @@ std::set<std::string> public_names(const OpDef& op, bool converted) {
     if (name.starts_with("_contrib_")) name = name.substr(9);
     if (name.starts_with(kImage)) name = std::string(kImageSpace) + name.substr(kImage.size());
     // What differs from MXNet's operator as NumPy does is what C++ has, but for names that are there for files alone.
-    if (!is_composed(op) && name == op.name && name.starts_with("_npi_") && gluino::OpRegistry::global().find(name.substr(5)))
-      name = name.substr(5);
+    const bool has_prefix =
+        !is_composed(op) && name == op.name && name.starts_with("_npi_") && gluino::OpRegistry::global().find(name.substr(5));
+    if (has_prefix) name = name.substr(5);
     if (name.starts_with("_") || (name == op.name && is_npi(name))) continue;
-    if ((snake_case(name) != name) != converted) continue;
+    const bool is_converted = snake_case(name) != name;
+    if (spelled != (is_converted ? Spelled::converted : has_prefix ? Spelled::without_prefix : Spelled::as_it_is)) continue;
     name = snake_case(name);
     if (!taken.contains(name)) names.insert(name);
   }
@@ -210,9 +214,9 @@ int main(int argc, char** argv) {
   std::string text = kHead;
   std::set<std::string> written;
   std::map<const OpDef*, std::vector<std::string>> names;
-  for (const bool converted : {false, true})
+  for (const Spelled spelled : {Spelled::as_it_is, Spelled::without_prefix, Spelled::converted})
     for (const auto& op : gluino::OpRegistry::global().all())
-      for (const std::string& n : public_names(*op, converted))
+      for (const std::string& n : public_names(*op, spelled))
         if (written.insert(n).second) names[op.get()].push_back(n);
   for (const auto& op : gluino::OpRegistry::global().all()) {
     const std::vector<std::string>& own = names[op.get()];

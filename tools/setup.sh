@@ -3,6 +3,8 @@
 #   build     the library and the command gluino: what `make demo` needs
 #   test      all that is built, machine code for loops among it, and all tests (the default)
 #   lint      the linters          page      the browser in which pages are tested
+#   package   what packages are made and tried with
+#   clang     all tests with Clang
 #   onnx      what the tests of ONNX models export from
 #   bench     what is compared with          bindings  runtimes of other languages, as many as can be had
 # Without root, or sudo that asks for no password, nothing is installed, and one line says what is missing.
@@ -23,7 +25,9 @@ for set in "${@:-test}"; do
     build) packages+=("${build[@]}") ;;
     test) packages+=("${build[@]}" "${tests[@]}") ;;
     lint) packages+=(clang-format clang-tidy pyflakes3) ;;
+    clang) packages+=("${build[@]}" "${tests[@]}" libclang-rt-19-dev) ;;
     page) packages+=(chromium) ;;
+    package) packages+=(dpkg-dev file patchelf python3-pip python3-setuptools python3-wheel debootstrap) ;;
     bench) packages+=(libtorch-dev python3-torch wrk) ;;
     onnx) packages+=(python3-torch python3-torchvision) ;;
     bindings) optional+=(valgrind nodejs libffi-platypus-perl default-jdk-headless libjna-java scala r-base-core golang-go) ;;

@@ -31,6 +31,9 @@ const forgotten = new FinalizationRegistry((handle) => {
   }
 });
 
+const BRIEF = 0.1;  // milliseconds
+const sizeOf = (inputs) => inputs.reduce((sum, input) => sum + ((input && input.data && input.data.byteLength) || 0), 0);
+
 class Model {
   #handle;
   #names;
@@ -59,11 +62,22 @@ class Model {
     return checked(() => addon.run(this.#handle, this.#inOrder(inputs)));
   }
   async predict(inputs) {
+    const ordered = this.#inOrder(inputs);
+    const bytes = sizeOf(ordered), isBrief = bytes <= this.#briefBytes, start = performance.now();
     try {
-      return await addon.runAsync(this.#handle, this.#inOrder(inputs));
+      return isBrief ? addon.run(this.#handle, ordered) : await addon.runAsync(this.#handle, ordered);
     } catch (error) {
       throw asOwn(error);
+    } finally {
+      this.#remember(bytes, isBrief, performance.now() - start);
     }
+  }
+
+  // Inputs of so many bytes take less than going to another thread and back; a call through the pool takes at least what it computes.
+  #briefBytes = -1;
+  #remember(bytes, isBrief, milliseconds) {
+    if (milliseconds < BRIEF) this.#briefBytes = Math.max(bytes, this.#briefBytes);
+    else if (isBrief && milliseconds > 5 * BRIEF) this.#briefBytes = -1;
   }
 
   close() {

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "gluino/detail/kept_function.h"
 #include "gluino/dtype.h"
 #include "gluino/error.h"
 #include "gluino/shape.h"
@@ -26,7 +28,8 @@ using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::strin
 // Reads and writes one type of field. `who` ("Pooling: attribute 'kernel'") starts error messages.
 template <class T>
 struct AttrType;
-#define GLUINO_ATTR_TYPE(Type)                                          \
+#define GLUINO_ATTR_TYPES(X) X(bool) X(int) X(int64_t) X(double) X(std::string) X(Shape) X(OptionalInts) X(Floats) X(DType)
+#define GLUINO_X(Type)                                                  \
   template <>                                                           \
   struct AttrType<Type> {                                               \
     static const char* name(); /* as C++ spells it */                   \
@@ -35,16 +38,8 @@ struct AttrType;
     static Type from(const std::string& who, const AttrValue& value);   \
     static std::string literal(const Type& value); /* C++ source */     \
   };
-GLUINO_ATTR_TYPE(bool)
-GLUINO_ATTR_TYPE(int)
-GLUINO_ATTR_TYPE(int64_t)
-GLUINO_ATTR_TYPE(double)
-GLUINO_ATTR_TYPE(std::string)
-GLUINO_ATTR_TYPE(Shape)
-GLUINO_ATTR_TYPE(OptionalInts)
-GLUINO_ATTR_TYPE(Floats)
-GLUINO_ATTR_TYPE(DType)
-#undef GLUINO_ATTR_TYPE
+GLUINO_ATTR_TYPES(GLUINO_X)
+#undef GLUINO_X
 
 template <class T>
 struct AttrType<std::optional<T>> {
@@ -75,63 +70,62 @@ struct AttrField {
   std::function<std::string(const void* attrs)> print;
 };
 
+size_t find_attr_choice(const std::string& who, const std::vector<std::string>& choices, const AttrValue& v);
+namespace detail {
+// Appends the field of type M that stands `offset` bytes behind the beginning of its struct.
+template <class M>
+GLUINO_ONCE void add_field(std::vector<AttrField>& to, std::string_view name, size_t offset, const M& default_value, std::string_view doc) {
+  AttrField& f = to.emplace_back();
+  f.name = name;
+  f.doc = doc;
+  f.type = AttrType<M>::name();
+  f.default_text = AttrType<M>::print(default_value);
+  f.default_literal = AttrType<M>::literal(default_value);
+  f.set = [offset](void* a, const std::string& who, const AttrValue& v) {
+    M& target = *reinterpret_cast<M*>(static_cast<char*>(a) + offset);
+    const auto* text = std::get_if<std::string>(&v);
+    target = text ? AttrType<M>::parse(who, *text) : AttrType<M>::from(who, v);
+  };
+  f.print = [offset](const void* a) { return AttrType<M>::print(*reinterpret_cast<const M*>(static_cast<const char*>(a) + offset)); };
+}
+#define GLUINO_X(Type)                                                                                              \
+  extern template void add_field(std::vector<AttrField>&, std::string_view, size_t, const Type&, std::string_view); \
+  extern template void add_field(std::vector<AttrField>&, std::string_view, size_t, const std::optional<Type>&, std::string_view);
+GLUINO_ATTR_TYPES(GLUINO_X)
+#undef GLUINO_X
+// An enumeration of so many bytes.
+void add_choice(std::vector<AttrField>& to, std::string_view name, size_t offset, size_t bytes, size_t default_value,
+                std::span<const char* const> choices, std::string_view doc);
+}  // namespace detail
+
 // What a struct's `static void fields(AttrFields<A>&)` fills in.
 template <class A>
 class AttrFields {
  public:
   template <class M>
-  AttrFields& field(std::string name, M A::*member, std::string doc) {
-    AttrField f;
-    f.name = std::move(name);
-    f.doc = std::move(doc);
-    f.type = AttrType<M>::name();
-    f.default_text = AttrType<M>::print(defaults_.*member);
-    f.default_literal = AttrType<M>::literal(defaults_.*member);
-    f.set = [member](void* a, const std::string& who, const AttrValue& v) {
-      M& target = static_cast<A*>(a)->*member;
-      const auto* text = std::get_if<std::string>(&v);
-      target = text ? AttrType<M>::parse(who, *text) : AttrType<M>::from(who, v);
-    };
-    f.print = [member](const void* a) { return AttrType<M>::print(static_cast<const A*>(a)->*member); };
-    fields_.push_back(std::move(f));
-    return *this;
+  AttrFields& field(std::string_view name, M A::*member, std::string_view doc) {
+    return detail::add_field<M>(fields_, name, offset(member), defaults_.*member, doc), *this;
   }
   template <class M>
-  AttrFields& required(std::string name, M A::*member, std::string doc) {
-    field(std::move(name), member, std::move(doc));
+  AttrFields& required(std::string_view name, M A::*member, std::string_view doc) {
+    field(name, member, doc);
     fields_.back().required = true;
     return *this;
   }
   // An enumeration whose values 0, 1, ... are spelled by `choices`.
-  template <class E>
-  AttrFields& choice(std::string name, E A::*member, std::vector<std::string> choices, std::string doc) {
-    AttrField f;
-    f.name = std::move(name);
-    f.doc = std::move(doc);
-    f.type = "std::string";
-    f.default_text = choices.at(static_cast<size_t>(defaults_.*member));
-    f.default_literal = '"' + f.default_text + '"';
-    f.choices = choices;
-    f.set = [member, choices](void* a, const std::string& who, const AttrValue& v) {
-      static_cast<A*>(a)->*member = static_cast<E>(find_choice(who, choices, v));
-    };
-    f.print = [member, choices](const void* a) { return choices.at(static_cast<size_t>(static_cast<const A*>(a)->*member)); };
-    fields_.push_back(std::move(f));
-    return *this;
+  template <class E, size_t N>
+  AttrFields& choice(std::string_view name, E A::*member, const char* const (&choices)[N], std::string_view doc) {
+    return detail::add_choice(fields_, name, offset(member), sizeof(E), static_cast<size_t>(defaults_.*member), choices, doc), *this;
   }
   std::vector<AttrField> take() { return std::move(fields_); }
 
  private:
-  static size_t find_choice(const std::string& who, const std::vector<std::string>& choices, const AttrValue& v);
+  size_t offset(auto A::*member) const {
+    return static_cast<size_t>(reinterpret_cast<const char*>(&(defaults_.*member)) - reinterpret_cast<const char*>(&defaults_));
+  }
   A defaults_{};
   std::vector<AttrField> fields_;
 };
-
-size_t find_attr_choice(const std::string& who, const std::vector<std::string>& choices, const AttrValue& v);
-template <class A>
-size_t AttrFields<A>::find_choice(const std::string& who, const std::vector<std::string>& choices, const AttrValue& v) {
-  return find_attr_choice(who, choices, v);
-}
 
 struct NoAttrs {
   static void fields(AttrFields<NoAttrs>&) {}

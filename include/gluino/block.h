@@ -53,8 +53,14 @@ class Block {
   void add_named_children(std::string_view names, B&... children) {
     (add_child(take_name(names), children), ...);
   }
-  // Children that this block owns.
+  // Children that this block owns. A block whose children are all its own can be moved.
   void own_child(const std::string& name, std::shared_ptr<Block> child);
+  template <class B, class... A>
+  std::shared_ptr<B> make_child(const std::string& name, A&&... arguments) {
+    auto made = std::make_shared<B>(std::forward<A>(arguments)...);
+    own_child(name, made);
+    return made;
+  }
   void replace_child(const std::string& name, std::shared_ptr<Block> child);
   Block& child(const std::string& name) const;
   Block& child(size_t number) const;
@@ -274,7 +280,6 @@ class SymbolBlock : public HybridBlock {
                                               const std::string& params_path = "");
   static std::unique_ptr<SymbolBlock> load(const std::string& path);                            // what HybridBlock::save wrote
   static std::unique_ptr<SymbolBlock> read(const std::string& bytes, const std::string& what);  // the same in memory; messages name `what`
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   const std::vector<std::string>& inputs() const { return inputs_; }
   const Symbol& outputs() const { return symbol_; }  // the graph it was made of

@@ -118,7 +118,7 @@ typedef struct gluino_model_options {
 GLUINO_C_API gluino_status gluino_model_load(const char* path, const char* params_path, const gluino_model_options* options,
                                              gluino_model* model);
 /* The same from memory, which may be freed afterwards: the bytes of a graph with those of its parameters (null and 0: none), or the
- * bytes of a one-file model alone. */
+ * bytes of a one-file model or of an ONNX model alone. */
 GLUINO_C_API gluino_status gluino_model_load_memory(const void* graph, size_t graph_bytes, const void* params, size_t params_bytes,
                                                     const gluino_model_options* options, gluino_model* model);
 GLUINO_C_API gluino_status gluino_model_free(gluino_model model);

@@ -21,7 +21,7 @@ struct SparseParts {
 using SparseArrays = std::map<size_t, SparseParts>;  // by place in the list
 
 // Looks at the first bytes and reads .params (V0 to V3, dense or sparse), .npz, .npy or .safetensors. Sparse arrays become
-// dense; `sparse` takes their parts.
+// dense; where `sparse` takes their parts they have a shape and no memory.
 NamedTensors load_tensors(const std::string& path, SparseArrays* sparse = nullptr);
 // Writes .npz, .npy or .safetensors when the path ends so, else .params as MXNet 1.9 reads it, to a temporary name, and renames it.
 // Tensors whose parts are given are stored as sparse in .params.

@@ -13,7 +13,6 @@ enum class LabelRule { strict, mxnet };
 class Loss : public HybridBlock {
  public:
   Loss(std::optional<double> weight, int batch_axis) : weight_(weight), batch_axis_(batch_axis) {}
-  using Block::forward;
   Tensor forward(const Tensor& prediction, const Tensor& label) override { return forward(Tensors{prediction, label}).at(0); }
   Tensor forward(const Tensor& prediction, const Tensor& label, const Tensor& sample_weight) override {
     return forward(Tensors{prediction, label, sample_weight}).at(0);
@@ -34,6 +33,16 @@ class Loss : public HybridBlock {
 };
 using LossPtr = std::shared_ptr<Loss>;
 
+// A loss and its options, which have `weight` and `batch_axis`.
+template <class Options>
+class LossOf : public Loss {
+ public:
+  explicit LossOf(Options o = {}) : Loss(o.weight, o.batch_axis), options_(std::move(o)) {}
+
+ protected:
+  const Options options_;
+};
+
 #define GLUINO_LOSS_FIELDS           \
   std::optional<double> weight = {}; \
   int batch_axis = 0;
@@ -41,17 +50,17 @@ struct LossOptions {
   GLUINO_LOSS_FIELDS
 };
 // The difference's absolute value.
-class L1Loss : public Loss {
+class L1Loss : public LossOf<LossOptions> {
  public:
-  explicit L1Loss(LossOptions o = {}) : Loss(o.weight, o.batch_axis) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
 };
 // Half the squared difference.
-class L2Loss : public Loss {
+class L2Loss : public LossOf<LossOptions> {
  public:
-  explicit L2Loss(LossOptions o = {}) : Loss(o.weight, o.batch_axis) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
@@ -62,15 +71,12 @@ struct SigmoidBinaryCrossEntropyOptions {
   GLUINO_LOSS_FIELDS
 };
 // Labels are 0 or 1, or between. A fourth input weights the positive samples: (prediction, label, sample_weight, pos_weight).
-class SigmoidBinaryCrossEntropyLoss : public Loss {
+class SigmoidBinaryCrossEntropyLoss : public LossOf<SigmoidBinaryCrossEntropyOptions> {
  public:
-  explicit SigmoidBinaryCrossEntropyLoss(SigmoidBinaryCrossEntropyOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  SigmoidBinaryCrossEntropyOptions options_;
 };
 using SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss;
 
@@ -80,15 +86,12 @@ struct SoftmaxCrossEntropyOptions {
   bool from_logits = false;  // the prediction is already log-probabilities
   GLUINO_LOSS_FIELDS
 };
-class SoftmaxCrossEntropyLoss : public Loss {
+class SoftmaxCrossEntropyLoss : public LossOf<SoftmaxCrossEntropyOptions> {
  public:
-  explicit SoftmaxCrossEntropyLoss(SoftmaxCrossEntropyOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  SoftmaxCrossEntropyOptions options_;
 };
 using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
@@ -97,30 +100,24 @@ struct KLDivOptions {
   int axis = -1;
   GLUINO_LOSS_FIELDS
 };
-class KLDivLoss : public Loss {
+class KLDivLoss : public LossOf<KLDivOptions> {
  public:
-  explicit KLDivLoss(KLDivOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  KLDivOptions options_;
 };
 
 struct HuberOptions {
   double rho = 1;  // beyond it the loss grows linearly
   GLUINO_LOSS_FIELDS
 };
-class HuberLoss : public Loss {
+class HuberLoss : public LossOf<HuberOptions> {
  public:
-  explicit HuberLoss(HuberOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  HuberOptions options_;
 };
 
 struct MarginOptions {
@@ -128,53 +125,41 @@ struct MarginOptions {
   GLUINO_LOSS_FIELDS
 };
 // Labels are -1 or 1.
-class HingeLoss : public Loss {
+class HingeLoss : public LossOf<MarginOptions> {
  public:
-  explicit HingeLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  MarginOptions options_;
 };
-class SquaredHingeLoss : public Loss {
+class SquaredHingeLoss : public LossOf<MarginOptions> {
  public:
-  explicit SquaredHingeLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  MarginOptions options_;
 };
 // (anchor, positive, negative[, sample_weight]): the positive must be nearer by the margin.
-class TripletLoss : public Loss {
+class TripletLoss : public LossOf<MarginOptions> {
  public:
-  explicit TripletLoss(MarginOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
   Tensor finish(const Tensor& weighted) const override { return weighted; }
   size_t arity() const override { return 3; }
-
- private:
-  MarginOptions options_;
 };
 
 struct LogisticOptions {
   std::string label_format = "signed";  // labels are -1 and 1; "binary": 0 and 1
   GLUINO_LOSS_FIELDS
 };
-class LogisticLoss : public Loss {
+class LogisticLoss : public LossOf<LogisticOptions> {
  public:
   explicit LogisticLoss(LogisticOptions o = {});
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
-
- private:
-  LogisticOptions options_;
 };
 
 struct CTCOptions {
@@ -186,7 +171,6 @@ struct CTCOptions {
 class CTCLoss : public Loss {
  public:
   explicit CTCLoss(CTCOptions o = {});
-  using Loss::forward;
   Tensors forward(const Tensors& inputs) override;
 
  protected:
@@ -201,16 +185,13 @@ struct CosineEmbeddingOptions {
   GLUINO_LOSS_FIELDS
 };
 // (input1, input2, label[, sample_weight]): label 1 pulls together, -1 pushes apart until the cosine is below the margin.
-class CosineEmbeddingLoss : public Loss {
+class CosineEmbeddingLoss : public LossOf<CosineEmbeddingOptions> {
  public:
-  explicit CosineEmbeddingLoss(CosineEmbeddingOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
   size_t arity() const override { return 3; }
-
- private:
-  CosineEmbeddingOptions options_;
 };
 
 struct PoissonNLLOptions {
@@ -220,16 +201,13 @@ struct PoissonNLLOptions {
   GLUINO_LOSS_FIELDS
 };
 // Gives one number, the mean over everything.
-class PoissonNLLLoss : public Loss {
+class PoissonNLLLoss : public LossOf<PoissonNLLOptions> {
  public:
-  explicit PoissonNLLLoss(PoissonNLLOptions o = {}) : Loss(o.weight, o.batch_axis), options_(o) {}
+  using LossOf::LossOf;
 
  protected:
   Tensor elements(const Tensors& inputs) const override;
   Tensor finish(const Tensor& weighted) const override;
-
- private:
-  PoissonNLLOptions options_;
 };
 #undef GLUINO_LOSS_FIELDS
 

@@ -39,29 +39,30 @@ class Metric {
 };
 using MetricPtr = std::shared_ptr<Metric>;
 
-namespace detail {
-template <class M>
-std::shared_ptr<Metric> reset_copy(const M& metric) {
-  auto copy = std::make_shared<M>(metric);
-  copy->reset();
-  return copy;
-}
-}  // namespace detail
+// A metric of class Self, which is made fresh by copying it.
+template <class Self, class Base = Metric>
+class MetricOf : public Base {
+ public:
+  using Base::Base;
+  std::shared_ptr<Metric> fresh() const override {
+    auto copy = std::make_shared<Self>(static_cast<const Self&>(*this));
+    copy->reset();
+    return copy;
+  }
+};
 
 // The share of samples whose largest prediction along `axis` is the label. Predictions of the label's shape are classes.
-class Accuracy : public Metric {
+class Accuracy : public MetricOf<Accuracy> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit Accuracy(int axis = 1, std::string name = "accuracy") : Metric(std::move(name)), axis_(axis) {}
+  explicit Accuracy(int axis = 1, std::string name = "accuracy") : MetricOf(std::move(name)), axis_(axis) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 
  private:
   int axis_;
 };
 // The share of samples whose label is among the top_k largest predictions.
-class TopKAccuracy : public Metric {
+class TopKAccuracy : public MetricOf<TopKAccuracy> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit TopKAccuracy(int64_t top_k = 1, const std::string& name = "top_k_accuracy");
   void update(const Tensor& label, const Tensor& prediction) override;
 
@@ -87,17 +88,15 @@ class BinaryMetric : public Metric {
   bool micro_;
   Counts all_;
 };
-class F1 : public BinaryMetric {
+class F1 : public MetricOf<F1, BinaryMetric> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit F1(const std::string& average = "macro", std::string name = "f1") : BinaryMetric(std::move(name), average) {}
+  explicit F1(const std::string& average = "macro", std::string name = "f1") : MetricOf(std::move(name), average) {}
 
   double score(const Counts& c) const override;
 };
-class MCC : public BinaryMetric {
+class MCC : public MetricOf<MCC, BinaryMetric> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MCC(const std::string& average = "macro", std::string name = "mcc") : BinaryMetric(std::move(name), average) {}
+  explicit MCC(const std::string& average = "macro", std::string name = "mcc") : MetricOf(std::move(name), average) {}
 
   double score(const Counts& c) const override;
 };
@@ -116,37 +115,33 @@ class RegressionMetric : public Metric {
  private:
   bool micro_;
 };
-class MAE : public RegressionMetric {
+class MAE : public MetricOf<MAE, RegressionMetric> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MAE(const std::string& average = "macro", std::string name = "mae") : RegressionMetric(std::move(name), average) {}
+  explicit MAE(const std::string& average = "macro", std::string name = "mae") : MetricOf(std::move(name), average) {}
 
  protected:
   double of_element(double difference) const override;
 };
-class MSE : public RegressionMetric {
+class MSE : public MetricOf<MSE, RegressionMetric> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit MSE(const std::string& average = "macro", std::string name = "mse") : RegressionMetric(std::move(name), average) {}
+  explicit MSE(const std::string& average = "macro", std::string name = "mse") : MetricOf(std::move(name), average) {}
 
  protected:
   double of_element(double difference) const override { return difference * difference; }
 };
-class RMSE : public MSE {
+class RMSE : public MetricOf<RMSE, MSE> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit RMSE(const std::string& average = "macro", std::string name = "rmse") : MSE(average, std::move(name)) {}
+  explicit RMSE(const std::string& average = "macro", std::string name = "rmse") : MetricOf(average, std::move(name)) {}
 
  protected:
   double of_mean(double mean) const override;
 };
 
 // -log(the probability given to the label + eps), per sample. Predictions are probabilities along the last axis.
-class CrossEntropy : public Metric {
+class CrossEntropy : public MetricOf<CrossEntropy> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit CrossEntropy(double eps = 1e-12, std::string name = "cross-entropy", std::optional<int64_t> ignore_label = {})
-      : Metric(std::move(name)), eps_(eps), ignore_label_(ignore_label) {}
+      : MetricOf(std::move(name)), eps_(eps), ignore_label_(ignore_label) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 
  protected:
@@ -157,11 +152,10 @@ class CrossEntropy : public Metric {
   std::optional<int64_t> ignore_label_;
 };
 // exp of the mean of -log(probability), probabilities being at least 1e-10.
-class Perplexity : public CrossEntropy {
+class Perplexity : public MetricOf<Perplexity, CrossEntropy> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit Perplexity(std::optional<int64_t> ignore_label = {}, const std::string& name = "perplexity")
-      : CrossEntropy(1e-10, name, ignore_label) {}
+      : MetricOf(1e-10, name, ignore_label) {}
   double value() const override;
 
  protected:
@@ -169,9 +163,8 @@ class Perplexity : public CrossEntropy {
 };
 
 // Pearson's correlation of labels and predictions. "macro": the mean of the batches' correlations; "micro": of all that was seen.
-class PearsonCorrelation : public Metric {
+class PearsonCorrelation : public MetricOf<PearsonCorrelation> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   explicit PearsonCorrelation(const std::string& average = "macro", std::string name = "pearsonr");
   void update(const Tensor& label, const Tensor& prediction) override;
   void reset() override;
@@ -188,20 +181,35 @@ class PearsonCorrelation : public Metric {
   Moments all_;
 };
 
-// The mean of a loss: update({}, losses).
-class Loss : public Metric {
+// The correlation of classes (the coefficient R_K of Gorodkin, 2004): of two classes it is MCC of all samples. Predictions are (batch,
+// classes).
+class PCC : public MetricOf<PCC> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
-  explicit Loss(std::string name = "loss") : Metric(std::move(name)) {}
+  explicit PCC(std::string name = "pcc") : MetricOf(std::move(name)) {}
+  void update(const Tensor& label, const Tensor& prediction) override;
+  void reset() override;
+  double value() const override;
+
+  using Confusion = std::vector<std::vector<double>>;  // samples by guess and label
+  static Confusion count_batch(const Tensor& label, const Tensor& prediction);
+  static double score(const Confusion& c);  // NaN where all guesses, or all labels, are of one class
+
+ private:
+  Confusion all_;
+};
+
+// The mean of a loss: update({}, losses).
+class Loss : public MetricOf<Loss> {
+ public:
+  explicit Loss(std::string name = "loss") : MetricOf(std::move(name)) {}
   void update(const Tensor& label, const Tensor& losses) override;
 };
 
 // The mean over batches of a function of (label, prediction).
-class CustomMetric : public Metric {
+class CustomMetric : public MetricOf<CustomMetric> {
  public:
-  std::shared_ptr<Metric> fresh() const override { return detail::reset_copy(*this); }
   using Function = std::function<double(const Tensor& label, const Tensor& prediction)>;
-  explicit CustomMetric(Function f, std::string name = "custom") : Metric(std::move(name)), f_(std::move(f)) {}
+  explicit CustomMetric(Function f, std::string name = "custom") : MetricOf(std::move(name)), f_(std::move(f)) {}
   void update(const Tensor& label, const Tensor& prediction) override { add(f_(label, prediction), 1); }
 
  private:

@@ -12,7 +12,6 @@ namespace gluino::model_zoo {
 class Classifier : public HybridBlock {
  public:
   explicit Classifier(std::string hint);
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return output()(features(x)); }
   std::string hint() const override { return hint_; }
   nn::HybridSequential features;
@@ -42,5 +41,10 @@ ClassifierPtr mobilenet_v2(double multiplier = 1, Options options = {});
 // By MXNet's names: get_model("resnet50_v1"), get_model("mobilenetv2_0.75", {.classes = 10}).
 ClassifierPtr get_model(const std::string& name, std::optional<Options> options = {});
 std::vector<std::string> names();
+
+// The numbers that a family of networks is made of, in rows with names, for front ends that make layers of their own of them: alexnet,
+// densenet, inception, lenet, mlp, mobilenet, mobilenetv2, resnet, squeezenet, vgg. tables.cc says what they mean.
+using Table = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+const Table& table(const std::string& family);
 
 }  // namespace gluino::model_zoo

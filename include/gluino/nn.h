@@ -39,7 +39,6 @@ class Chain : public Base {
   }
   size_t size() const { return this->children().size(); }
   Block& operator[](size_t i) const { return this->child(i); }
-  using Base::forward;
   Tensors forward(const Tensors& inputs) override { return run_in_order(this->children(), inputs); }
 };
 }  // namespace detail
@@ -58,7 +57,6 @@ class HybridSequential : public detail::Chain<HybridBlock> {
 class Concurrent : public Sequential {
  public:
   explicit Concurrent(int axis = -1) : axis_(axis) {}
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
 
  private:
@@ -68,7 +66,6 @@ class HybridConcurrent : public HybridSequential {
  public:
   explicit HybridConcurrent(int axis = -1) : axis_(axis) {}
   HybridConcurrent(int axis, std::string prefix) : HybridSequential(std::move(prefix)), axis_(axis) {}
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
 
  private:
@@ -77,7 +74,6 @@ class HybridConcurrent : public HybridSequential {
 
 class Identity : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return x; }
 };
 
@@ -85,7 +81,6 @@ class Identity : public HybridBlock {
 class Lambda : public Block {
  public:
   explicit Lambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return f_(x); }
 
  private:
@@ -95,7 +90,6 @@ class HybridLambda : public HybridBlock {
  public:
   explicit HybridLambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
   explicit HybridLambda(const std::string& op);  // an operator of the registry
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return f_(x); }
 
  private:
@@ -113,7 +107,6 @@ struct DenseOptions {
 class Dense : public HybridBlock {
  public:
   explicit Dense(int64_t units, DenseOptions options = {});
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
   const ParameterPtr weight, bias;
@@ -126,7 +119,6 @@ class Dense : public HybridBlock {
 class Activation : public HybridBlock {
  public:
   explicit Activation(std::string function);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string hint() const override { return function_; }
   std::string describe() const override { return function_; }
@@ -139,7 +131,6 @@ class Activation : public HybridBlock {
 class LeakyReLU : public HybridBlock {
  public:
   explicit LeakyReLU(double alpha);  // the slope below 0
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
@@ -149,14 +140,12 @@ class LeakyReLU : public HybridBlock {
 class PReLU : public HybridBlock {
  public:
   explicit PReLU(init::InitializerPtr alpha_initializer = init::constant(0.25), int64_t in_channels = 1);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   const ParameterPtr alpha;  // the slope below 0: one, or one per channel
 };
 class ELU : public HybridBlock {
  public:
   explicit ELU(double alpha = 1) : alpha_(alpha) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -164,18 +153,15 @@ class ELU : public HybridBlock {
 };
 class SELU : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 };
 class GELU : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 };
 class Swish : public HybridBlock {
  public:
   explicit Swish(double beta = 1) : beta_(beta) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;  // x * sigmoid(beta * x)
 
  private:
@@ -186,7 +172,6 @@ class SiLU : public Swish {};
 class Dropout : public HybridBlock {
  public:
   explicit Dropout(double rate, Shape axes = {});
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
@@ -197,7 +182,6 @@ class Dropout : public HybridBlock {
 
 class Flatten : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 };
 
@@ -205,7 +189,6 @@ class Flatten : public HybridBlock {
 class Reshape : public HybridBlock {
  public:
   explicit Reshape(Shape shape) : shape_(std::move(shape)) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return x.reshape(shape_); }
   std::string describe() const override { return shape_.str(); }
 
@@ -216,7 +199,6 @@ class Reshape : public HybridBlock {
 class Embedding : public HybridBlock {
  public:
   Embedding(int64_t input_dim, int64_t output_dim, DType dtype = DType::float32, init::InitializerPtr weight_initializer = nullptr);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
   const ParameterPtr weight;
@@ -225,20 +207,34 @@ class Embedding : public HybridBlock {
   int64_t input_dim_, output_dim_;
 };
 
+// What normalising layers share: a factor and a shift for each channel, learnt where `scale` and `center` say so.
+class Norm : public HybridBlock {
+ public:
+  const ParameterPtr gamma, beta;
+
+ protected:
+  // Of options all layers have epsilon, center, scale and in_channels; `layer` is for messages.
+  template <class Options>
+  Norm(const char* layer, const Options& o) : Norm(layer, o.in_channels, o.scale, o.center, o.epsilon) {}
+  void complete(const Tensor& x, int axis) const;  // shapes of all own parameters, where the input's is known
+
+ private:
+  Norm(const char* layer, int64_t in_channels, bool scale, bool center, double epsilon);
+};
+
 struct BatchNormOptions {
   int axis = 1;
   double momentum = 0.9, epsilon = 1e-5;
   bool center = true, scale = true, use_global_stats = false;
   int64_t in_channels = 0;
 };
-class BatchNorm : public HybridBlock {
+class BatchNorm : public Norm {
  public:
   explicit BatchNorm(BatchNormOptions options = {});
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   void cast(DType dtype) override;
   std::string describe() const override;
-  const ParameterPtr gamma, beta, running_mean, running_var;
+  const ParameterPtr running_mean, running_var;
 
  private:
   BatchNormOptions options_;
@@ -250,13 +246,11 @@ struct LayerNormOptions {
   bool center = true, scale = true;
   int64_t in_channels = 0;
 };
-class LayerNorm : public HybridBlock {
+class LayerNorm : public Norm {
  public:
-  explicit LayerNorm(LayerNormOptions options = {});
-  using Block::forward;
+  explicit LayerNorm(LayerNormOptions options = {}) : Norm("LayerNorm", options), options_(options) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
-  const ParameterPtr gamma, beta;
 
  private:
   LayerNormOptions options_;
@@ -268,13 +262,11 @@ struct GroupNormOptions {
   bool center = true, scale = true;
   int64_t in_channels = 0;
 };
-class GroupNorm : public HybridBlock {
+class GroupNorm : public Norm {
  public:
   explicit GroupNorm(GroupNormOptions options = {});
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
-  const ParameterPtr gamma, beta;
 
  private:
   GroupNormOptions options_;
@@ -286,13 +278,11 @@ struct InstanceNormOptions {
   bool center = true, scale = false;
   int64_t in_channels = 0;
 };
-class InstanceNorm : public HybridBlock {
+class InstanceNorm : public Norm {
  public:
-  explicit InstanceNorm(InstanceNormOptions options = {});
-  using Block::forward;
+  explicit InstanceNorm(InstanceNormOptions options = {}) : Norm("InstanceNorm", options), options_(options) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
-  const ParameterPtr gamma, beta;
 
  private:
   InstanceNormOptions options_;
@@ -314,21 +304,31 @@ struct ConvOptions {
   init::InitializerPtr weight_initializer = {}, bias_initializer = init::zero();
   int64_t in_channels = 0;
 };
-// A convolution over `axes` spatial axes in channel-first layout.
-class Conv : public HybridBlock {
+// What convolutions and their transposes share. The weight is (filters, channels in per group, kernel extents), of a transpose (channels
+// in, filters per group, kernel extents).
+template <class Options>
+class Filters : public HybridBlock {
+ protected:
+  Filters(int axes, int64_t channels, const Extents& kernel_size, Options options);
+  Shape weight_shape(int64_t in_channels) const;
+  void complete(const Tensor& x) const;  // the weight's shape, where the input's is known
+  template <class Attributes>
+  Attributes attributes() const;  // of the operator, as far as both have them
+  const Options options_;
+  const int axes_;
+  const int64_t channels_;
+  const Shape kernel_;
+
  public:
-  Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options);
-  using Block::forward;
-  Tensor forward(const Tensor& x) override;
   std::string hint() const override { return "conv"; }
   std::string describe() const override;
   const ParameterPtr weight, bias;
-
- private:
-  int axes_;
-  int64_t channels_;
-  Shape kernel_;
-  ConvOptions options_;
+};
+// A convolution over `axes` spatial axes in channel-first layout.
+class Conv : public Filters<ConvOptions> {
+ public:
+  Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options);
+  Tensor forward(const Tensor& x) override;
 };
 class Conv1D : public Conv {
  public:
@@ -352,20 +352,10 @@ struct ConvTransposeOptions {
   int64_t in_channels = 0;
 };
 // The transpose of a convolution: its output is about `strides` times larger.
-class ConvTranspose : public HybridBlock {
+class ConvTranspose : public Filters<ConvTransposeOptions> {
  public:
   ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
-  std::string hint() const override { return "conv"; }
-  std::string describe() const override;
-  const ParameterPtr weight, bias;
-
- private:
-  int axes_;
-  int64_t channels_;
-  Shape kernel_;
-  ConvTransposeOptions options_;
 };
 class Conv1DTranspose : public ConvTranspose {
  public:
@@ -392,7 +382,6 @@ class Pool : public HybridBlock {
  public:
   Pool(int axes, std::string kind, std::optional<Extents> window, PoolOptions options);  // no window: global
   std::string hint() const override { return "pool"; }
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
@@ -423,7 +412,6 @@ GLUINO_POOL(AvgPool3D, 3, "avg")
 class ReflectionPad2D : public HybridBlock {
  public:
   explicit ReflectionPad2D(Extents padding = 0);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -434,7 +422,6 @@ class ReflectionPad2D : public HybridBlock {
 class PixelShuffle : public HybridBlock {
  public:
   PixelShuffle(int axes, const Extents& factor);
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return factors_.str(); }
 
@@ -463,15 +450,14 @@ struct AttentionOptions {
 class MultiHeadAttention : public HybridBlock {
  public:
   MultiHeadAttention(int64_t units, int64_t num_heads, AttentionOptions options = {});
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::string describe() const override;
 
  private:
   Tensor split_heads(const Tensor& x) const;
   int64_t units_, num_heads_;
-  Dense query_, key_, value_, output_;
-  Dropout dropout_;
+  std::shared_ptr<Dense> query_, key_, value_, output_;
+  std::shared_ptr<Dropout> dropout_;
 };
 
 struct TransformerOptions {
@@ -484,16 +470,15 @@ struct TransformerOptions {
 class TransformerEncoderLayer : public HybridBlock {
  public:
   TransformerEncoderLayer(int64_t units, int64_t hidden_size, int64_t num_heads, TransformerOptions options = {});
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
 
  private:
   bool pre_norm_;
-  MultiHeadAttention attention_;
-  Dense expand_, shrink_;
-  Activation activation_;
-  LayerNorm attention_norm_, dense_norm_;
-  Dropout dropout_;
+  std::shared_ptr<MultiHeadAttention> attention_;
+  std::shared_ptr<Dense> expand_, shrink_;
+  std::shared_ptr<Activation> activation_;
+  std::shared_ptr<LayerNorm> attention_norm_, dense_norm_;
+  std::shared_ptr<Dropout> dropout_;
 };
 
 }  // namespace gluino::nn

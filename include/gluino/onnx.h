@@ -15,7 +15,6 @@ class Program;
 class Model : public HybridBlock {
  public:
   explicit Model(std::shared_ptr<const Program> program);
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<std::string> inputs() const;
   std::vector<std::string> outputs() const;

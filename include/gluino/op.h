@@ -211,55 +211,72 @@ Tensor call(std::string_view op, std::span<const Tensor> inputs, NamedAttrs attr
 Tensors call_all(std::string_view op, std::span<const Tensor> inputs, NamedAttrs attrs = {});
 
 // ---- The builder that an operator's definition sees.
+
+// What it does that is the same for all attributes. Definitions are many and run once: what can be is compiled in one place.
+class OpBuilderBase {
+ protected:
+  explicit OpBuilderBase(std::string_view name);
+  ~OpBuilderBase();
+  OpBuilderBase(const OpBuilderBase&) = delete;
+  void add_alias(std::string_view name);
+  void add_input(std::string_view name);
+  void add_state(std::string_view name);
+  void set_outputs(std::initializer_list<std::string_view> names);
+  void set_ignored(std::initializer_list<std::string_view> attrs);
+  void set_same_shape();
+  void set_broadcasting();  // where no rule for shapes is known
+  void set_uses(Uses uses);
+  void add_sample(std::span<const SampleInput> inputs, Attrs attrs, bool numeric_gradient);
+  void add_inplace(int in, int out);
+  void add_to_registry();
+  OpDef def_;
+};
+
 template <class A>
-class OpBuilder {
+class OpBuilder : OpBuilderBase {
  public:
-  explicit OpBuilder(std::string name) {
-    def_.name = std::move(name);
+  GLUINO_ONCE explicit OpBuilder(std::string_view name) : OpBuilderBase(name) {
     AttrFields<A> fields;
     A::fields(fields);
     def_.fields = fields.take();
-    def_.default_attrs = std::make_shared<const A>();
-    def_.copy_attrs = [](const void* a) -> std::shared_ptr<void> {
-      return a ? std::make_shared<A>(*static_cast<const A*>(a)) : std::make_shared<A>();
-    };
+    def_.default_attrs = shared({});
+    def_.copy_attrs = [](const void* a) { return shared(a ? A(*static_cast<const A*>(a)) : A()); };
   }
-  OpBuilder& doc(std::string text) { return def_.doc = std::move(text), *this; }
+  OpBuilder& doc(std::string_view text) { return def_.doc = text, *this; }
   template <class... S>
   OpBuilder& alias(S... names) {
-    return (def_.aliases.push_back(names), ...), *this;
+    return (add_alias(names), ...), *this;
   }
-  OpBuilder& input(std::string name) { return def_.inputs.push_back({.name = std::move(name)}), *this; }
-  OpBuilder& state(std::string name) {
-    return def_.inputs.push_back({.name = std::move(name), .own_dtype = true, .is_state = true}), *this;
-  }
-  OpBuilder& variadic(std::string name) { return def_.is_variadic = true, input(std::move(name)); }
+  OpBuilder& input(std::string_view name) { return add_input(name), *this; }
+  OpBuilder& state(std::string_view name) { return add_state(name), *this; }
+  OpBuilder& variadic(std::string_view name) { return def_.is_variadic = true, input(name); }
   // These describe the input named just before.
   OpBuilder& own_dtype() { return def_.inputs.back().own_dtype = true, *this; }
   OpBuilder& wide_dtype() { return def_.inputs.back().wide_dtype = def_.inputs.back().own_dtype = true, *this; }
   OpBuilder& shape_only() { return def_.inputs.back().shape_only = def_.inputs.back().own_dtype = true, *this; }
   template <class F>
   OpBuilder& present_if(F f) {
-    return def_.inputs.back().present = [f](const void* a) { return f(as(a)); }, *this;
+    return keep(def_.inputs.back().present, f, [](const F& f, const void* a) -> bool { return f(as(a)); });
   }
 
+  OpBuilder& outputs(std::initializer_list<std::string_view> names) { return set_outputs(names), *this; }
   OpBuilder& outputs(std::vector<std::string> names) { return def_.output_names = std::move(names), *this; }
   template <class F>
   OpBuilder& num_outputs(F f) {
-    return def_.num_outputs_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
+    return keep(def_.num_outputs_of, f, [](const F& f, const void* a) { return static_cast<int>(f(as(a))); });
   }
   template <class F>
   OpBuilder& visible_outputs(F f) {
-    return def_.num_visible_of = [f](const void* a) { return static_cast<int>(f(as(a))); }, *this;
+    return keep(def_.num_visible_of, f, [](const F& f, const void* a) { return static_cast<int>(f(as(a))); });
   }
   // f(attrs) -> names of the visible outputs
   template <class F>
   OpBuilder& output_names(F f) {
-    return def_.output_names_of = [f](const void* a) { return f(as(a)); }, *this;
+    return keep(def_.output_names_of, f, [](const F& f, const void* a) { return f(as(a)); });
   }
   // The last n outputs are for gradients only.
   OpBuilder& hidden_outputs(int n) { return def_.num_hidden = n, *this; }
-  OpBuilder& ignores(std::vector<std::string> attrs) { return def_.ignored_attrs = std::move(attrs), *this; }
+  OpBuilder& ignores(std::initializer_list<std::string_view> attrs) { return set_ignored(attrs), *this; }
   // The member of the attributes that holds those without a field.
   OpBuilder& other_attrs(StringMap A::*member) {
     def_.other_attrs_of = [member](const void* a) -> const StringMap& { return as(a).*member; };
@@ -274,90 +291,84 @@ class OpBuilder {
   // f(attrs, span<const DType> in, DType promoted) -> DType or std::vector<DType>
   template <class F>
   OpBuilder& dtype(F f) {
-    def_.infer_dtype = [f](const void* a, std::span<const DType> in, DType promoted, std::vector<DType>& out) {
-      if constexpr (std::is_same_v<decltype(f(as(a), in, promoted)), DType>)
-        std::fill(out.begin(), out.end(), f(as(a), in, promoted));
-      else
-        out = f(as(a), in, promoted);
-    };
-    return *this;
+    return keep(def_.infer_dtype, f,
+                [](const F& f, const void* a, std::span<const DType> in, DType promoted, std::vector<DType>& out) -> void {
+                  if constexpr (std::is_same_v<decltype(f(as(a), in, promoted)), DType>)
+                    std::fill(out.begin(), out.end(), f(as(a), in, promoted));
+                  else
+                    out = f(as(a), in, promoted);
+                });
   }
   // f(attrs, span<const Shape> in) -> Shape (of every output) or std::vector<Shape>
   template <class F>
   OpBuilder& shape(F f) {
-    def_.infer_shape = [f](const void* a, std::span<const Shape> in, std::vector<Shape>& out) {
+    return keep(def_.infer_shape, f, [](const F& f, const void* a, std::span<const Shape> in, std::vector<Shape>& out) -> void {
       if constexpr (std::is_convertible_v<decltype(f(as(a), in)), Shape>)
         std::fill(out.begin(), out.end(), Shape(f(as(a), in)));
       else
         out = f(as(a), in);
-    };
-    return *this;
+    });
   }
   // f(attrs, OptionalShapes& in, const OptionalShapes& out)
   template <class F>
   OpBuilder& complete(F f) {
-    return def_.complete_inputs = [f](const void* a, OptionalShapes& in, const OptionalShapes& out) { f(as(a), in, out); }, *this;
+    return keep(def_.complete_inputs, f,
+                [](const F& f, const void* a, OptionalShapes& in, const OptionalShapes& out) -> void { f(as(a), in, out); });
   }
   // All inputs and outputs have the shape of the first.
-  OpBuilder& same_shape() {
-    def_.is_same_shape = true;
-    if (!def_.infer_shape) def_.infer_shape = require_same_shape;
-    return *this;
-  }
+  OpBuilder& same_shape() { return set_same_shape(), *this; }
 
   // f(attrs, KernelContext&)
   template <class F>
   OpBuilder& kernel(F f) {
-    return def_.kernel = [f](const void* a, KernelContext& k) { f(as(a), k); }, *this;
+    return keep(def_.kernel, f, [](const F& f, const void* a, KernelContext& k) -> void { f(as(a), k); });
   }
   // f([attrs,] Expr...): what happens to one element. Inputs broadcast unless same_shape() was said; beside a kernel, if ranks are equal.
   template <class F>
   OpBuilder& scalar(F f) {
-    def_.expression = [f](const void* a, std::span<const Expr> x) -> Expr { return invoke_scalar(f, as(a), x); };
-    if (!def_.infer_shape)
-      def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) { out[0] = broadcast_shapes(in); };
-    return *this;
+    keep(def_.expression, f, [](const F& f, const void* a, std::span<const Expr> x) -> Expr { return invoke_scalar(f, as(a), x); });
+    return set_broadcasting(), *this;
   }
 
   template <class F>
   OpBuilder& gradient(Uses uses, F f) {
-    def_.uses = std::move(uses);
-    def_.gradient = [f](const void* a, const Gradient& g) -> Tensors {
+    set_uses(std::move(uses));
+    return keep(def_.gradient, f, [](const F& f, const void* a, const Gradient& g) -> Tensors {
       if constexpr (std::is_invocable_v<F, const A&, const Gradient&>)
         return f(as(a), g);
       else
         return f(g);
-    };
-    return *this;
+    });
   }
-  OpBuilder& not_differentiable(std::string why) { return def_.not_differentiable = std::move(why), *this; }
+  OpBuilder& not_differentiable(std::string_view why) { return def_.not_differentiable = why, *this; }
 
-  OpBuilder& sample(std::vector<SampleInput> inputs, A attrs = {}) {
-    return def_.samples.push_back({std::move(inputs), std::make_shared<const A>(std::move(attrs)), true}), *this;
+  OpBuilder& sample(std::initializer_list<SampleInput> inputs, A attrs = {}) {
+    return add_sample(inputs, shared(std::move(attrs)), true), *this;
+  }
+  OpBuilder& sample(const std::vector<SampleInput>& inputs, A attrs = {}) {
+    return add_sample(inputs, shared(std::move(attrs)), true), *this;
   }
   // The gradient is defined by convention, so it is not compared with a numeric one.
-  OpBuilder& sample_without_gradient(std::vector<SampleInput> inputs, A attrs = {}) {
-    sample(std::move(inputs), std::move(attrs));
-    def_.samples.back().numeric_gradient = false;
-    return *this;
+  OpBuilder& sample_without_gradient(std::initializer_list<SampleInput> inputs, A attrs = {}) {
+    return add_sample(inputs, shared(std::move(attrs)), false), *this;
   }
 
   // f(attrs, training): whether the node can be left out where input 0 and output 0 have the same shape and dtype.
   template <class F>
   OpBuilder& identity_if(F f) {
-    return def_.is_identity = [f](const void* a, bool training) { return f(as(a), training); }, *this;
+    return keep(def_.is_identity, f, [](const F& f, const void* a, bool training) -> bool { return f(as(a), training); });
   }
-  OpBuilder& inplace(int in, int out = 0) { return def_.inplace.emplace_back(in, out), *this; }
+  OpBuilder& inplace(int in, int out = 0) { return add_inplace(in, out), *this; }
   OpBuilder& view() { return def_.is_view = true, *this; }
   OpBuilder& random() { return def_.is_random = true, *this; }
   template <class F>
   OpBuilder& random_if(F f) {
-    return def_.is_random_if = [f](const void* a) { return f(as(a)); }, *this;
+    return keep(def_.is_random_if, f, [](const F& f, const void* a) -> bool { return f(as(a)); });
   }
   // f(attrs, input number)
   template <class F>
   OpBuilder& state_if(F f) {
-    return def_.is_state_if = [f](const void* a, int input) { return f(as(a), input); }, *this;
+    return keep(def_.is_state_if, f, [](const F& f, const void* a, int input) -> bool { return f(as(a), input); });
   }
   // The member of the attributes that holds the bodies, a std::vector<Symbol>.
   template <class Bodies>
@@ -370,15 +381,24 @@ class OpBuilder {
   OpBuilder& dynamic_shape() { return def_.is_dynamic_shape = true, *this; }
   OpBuilder& compiler_rules(std::shared_ptr<const CompilerRules> rules) { return def_.compiler_rules = std::move(rules), *this; }
 
-  OpDef take() { return std::move(def_); }
-
   // The attributes of a call; a call without any has the defaults.
   static const A& as(const void* a) {
     static const A defaults{};
     return a ? *static_cast<const A*>(a) : defaults;
   }
+  // Defines and registers an operator.
+  GLUINO_ONCE static bool add(const char* name, void (*define)(OpBuilder&)) {
+    OpBuilder builder(name);
+    define(builder);
+    return builder.add_to_registry(), true;
+  }
 
  private:
+  template <class Function, class F, class Adapter>
+  OpBuilder& keep(Function& to, F f, Adapter adapter) {
+    return detail::keep(to, std::move(f), adapter), *this;
+  }
+  GLUINO_ONCE static std::shared_ptr<void> shared(A attrs) { return std::make_shared<A>(std::move(attrs)); }
   template <class F>
   static Expr invoke_scalar(const F& f, const A& a, std::span<const Expr> x) {
     if constexpr (std::is_invocable_v<F, const A&, Expr>)
@@ -396,25 +416,12 @@ class OpBuilder {
     else
       return f(a, x);
   }
-  static void require_same_shape(const void*, std::span<const Shape> in, std::vector<Shape>& out) {
-    for (size_t i = 1; i < in.size(); ++i)
-      if (!(in[i] == in[0]))
-        throw ShapeError("inputs have shapes " + in[0].str() + " and " + in[i].str() +
-                         ", but this operator does not broadcast: they must be the same");
-    std::fill(out.begin(), out.end(), in[0]);
-  }
-  OpDef def_;
 };
 
 // Defines and registers an operator: GLUINO_OP(softplus, SoftplusAttrs) { op.doc("...")...; }
-#define GLUINO_OP(opname, AttrsType)                                      \
-  static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op); \
-  [[maybe_unused]] static const bool gluino_registered_##opname = [] {    \
-    ::gluino::OpBuilder<AttrsType> builder(#opname);                      \
-    gluino_define_##opname(builder);                                      \
-    ::gluino::OpRegistry::global().add(builder.take());                   \
-    return true;                                                          \
-  }();                                                                    \
+#define GLUINO_OP(opname, AttrsType)                                                                                                    \
+  [[gnu::cold]] static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op);                                                 \
+  [[maybe_unused]] static const bool gluino_registered_##opname = ::gluino::OpBuilder<AttrsType>::add(#opname, gluino_define_##opname); \
   static void gluino_define_##opname(::gluino::OpBuilder<AttrsType>& op)
 
 }  // namespace gluino

@@ -60,13 +60,16 @@ class Writer {
 
 using IndexEntries = std::vector<std::pair<int64_t, int64_t>>;  // key, offset
 IndexEntries read_index(const std::string& path);
+// The same with keys as they are written: those of other programs need not be numbers.
+std::vector<std::pair<std::string, int64_t>> read_text_index(const std::string& path);
 
 struct Header {
   std::vector<float> label;
   uint64_t id = 0, id2 = 0;
+  bool is_list = false;  // one label is written as a list of one
 };
 std::string pack(const Header& header, std::string_view content);
-std::pair<Header, std::string> unpack(const std::string& record, const std::string& what = "record");
+std::pair<Header, std::string> unpack(std::string_view record, const std::string& what = "record");
 std::string pack_img(const Header& header, const Tensor& image, int quality = 95, const std::string& format = ".jpg");
 
 // Images and labels of path.rec, found through path.idx, or by one pass over the file when there is none.

@@ -22,7 +22,6 @@ struct RecurrentOptions {
 class RecurrentLayer : public HybridBlock {
  public:
   RecurrentLayer(std::string mode, int64_t gates, int64_t hidden_size, RecurrentOptions options);
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return forward(Tensors{x}).at(0); }
   Tensors forward(const Tensors& inputs) override;
   // Zeros; `x` tells the batch size.
@@ -91,7 +90,6 @@ class GatedCell : public RecurrentCell {
 class RNNCell : public GatedCell {
  public:
   explicit RNNCell(int64_t hidden_size, CellOptions options = {}, std::string activation = "tanh");
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return {hidden_size_}; }
 
@@ -101,14 +99,12 @@ class RNNCell : public GatedCell {
 class LSTMCell : public GatedCell {
  public:
   explicit LSTMCell(int64_t hidden_size, CellOptions options = {}) : GatedCell(4, hidden_size, std::move(options)) {}
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return {hidden_size_, hidden_size_}; }
 };
 class GRUCell : public GatedCell {
  public:
   explicit GRUCell(int64_t hidden_size, CellOptions options = {}) : GatedCell(3, hidden_size, std::move(options)) {}
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return {hidden_size_}; }
 };
@@ -120,7 +116,6 @@ class SequentialRNNCell : public RecurrentCell {
  public:
   explicit SequentialRNNCell(const std::vector<CellPtr>& cells = {});
   void add(const CellPtr& cell);
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override;
 
@@ -132,7 +127,6 @@ class SequentialRNNCell : public RecurrentCell {
 class BidirectionalCell : public RecurrentCell {
  public:
   BidirectionalCell(CellPtr forward_cell, CellPtr backward_cell);
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;  // raises UserError
   std::vector<int64_t> state_extents() const override;
   Unrolled unroll(int64_t length, const Tensor& inputs, UnrollOptions options = {}) override;
@@ -145,19 +139,17 @@ class BidirectionalCell : public RecurrentCell {
 class DropoutCell : public RecurrentCell {
  public:
   explicit DropoutCell(double rate, Shape axes = {});
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return {}; }
 
  private:
-  Dropout dropout_;
+  std::shared_ptr<Dropout> dropout_;
 };
 
 // Adds the input to the output of a cell.
 class ResidualCell : public RecurrentCell {
  public:
   explicit ResidualCell(CellPtr base);
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override { return base_->state_extents(); }
 
@@ -169,7 +161,6 @@ class ResidualCell : public RecurrentCell {
 class ZoneoutCell : public RecurrentCell {
  public:
   explicit ZoneoutCell(CellPtr base, double zoneout_outputs = 0, double zoneout_states = 0);
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override;
   std::vector<int64_t> state_extents() const override;
 

@@ -125,6 +125,17 @@ class Tensor {
   Tensor std(const Axes& axes = {}, bool keepdims = false, int64_t ddof = 0) const;
   Tensor pow(double exponent) const;
   Tensor matmul(const Tensor& other) const;
+  // As the functions of the same names (functions.h).
+  Tensor maximum(const Tensor& other) const;
+  Tensor maximum(double other) const;
+  Tensor minimum(const Tensor& other) const;
+  Tensor minimum(double other) const;
+  Tensor tril(int64_t diagonal = 0) const;
+  Tensor triu(int64_t diagonal = 0) const;
+  Tensor roll(int64_t shift, std::optional<int64_t> axis = {}) const;
+  Tensor isnan() const;
+  Tensor nonzero() const;
+  Tensor unique() const;
 
   // Indexing as in NumPy: x[2], x[{Slice(1, 3), kEllipsis, -1}], x[mask]. What x[...] gives can be assigned to.
   IndexedTensor operator[](const Index& index) const;

@@ -36,7 +36,6 @@ class ImageFolderDataset : public data::Dataset {
 class Cast : public HybridBlock {
  public:
   explicit Cast(DType dtype = DType::float32) : dtype_(dtype) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return x.astype(dtype_); }
 
  private:
@@ -45,14 +44,12 @@ class Cast : public HybridBlock {
 // 0 to 255 with channels last becomes 0 to 1 with channels first.
 class ToTensor : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 };
 // (x - mean) / std per channel, with channels first: after ToTensor.
 class Normalize : public HybridBlock {
  public:
   explicit Normalize(std::vector<double> mean = {0}, std::vector<double> std = {1}) : mean_(std::move(mean)), std_(std::move(std)) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -63,7 +60,6 @@ class Resize : public HybridBlock {
  public:
   explicit Resize(Shape size, bool keep_ratio = false, int interpolation = 1)
       : size_(std::move(size)), keep_ratio_(keep_ratio), interpolation_(interpolation) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -75,7 +71,6 @@ class Resize : public HybridBlock {
 class CenterCrop : public HybridBlock {
  public:
   explicit CenterCrop(Shape size) : size_(std::move(size)) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -86,7 +81,6 @@ class CenterCrop : public HybridBlock {
 class RandomCrop : public Block {
  public:
   explicit RandomCrop(Shape size, int64_t pad = 0) : size_(std::move(size)), pad_(pad) {}  // pad: zeros on every side first
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -98,7 +92,6 @@ class RandomResizedCrop : public Block {
  public:
   explicit RandomResizedCrop(Shape size, std::pair<double, double> scale = {0.08, 1}, std::pair<double, double> ratio = {3.0 / 4, 4.0 / 3})
       : size_(std::move(size)), scale_(scale), ratio_(ratio) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -108,7 +101,6 @@ class RandomResizedCrop : public Block {
 class RandomFlipLeftRight : public Block {
  public:
   explicit RandomFlipLeftRight(double p = 0.5) : p_(p) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -117,7 +109,6 @@ class RandomFlipLeftRight : public Block {
 class RandomFlipTopBottom : public Block {
  public:
   explicit RandomFlipTopBottom(double p = 0.5) : p_(p) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -128,7 +119,6 @@ class RandomColorJitter : public Block {
  public:
   explicit RandomColorJitter(double brightness = 0, double contrast = 0, double saturation = 0, double hue = 0)
       : brightness_(brightness), contrast_(contrast), saturation_(saturation), hue_(hue) {}
-  using Block::forward;
   Tensor forward(const Tensor& x) override;
 
  private:

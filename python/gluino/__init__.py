@@ -11,6 +11,7 @@ from . import attribute, executor, operator
 from .attribute import AttrScope  # noqa: F401
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np, set_np_shape, reset_np, use_np  # noqa: F401
 from . import ndarray, symbol, numpy, numpy_extension
+from .symbol import numpy_functions as _  # noqa: F401
 from ._number import TracedNumber
 
 nd, sym, np, npx = ndarray, symbol, numpy, numpy_extension
@@ -19,6 +20,7 @@ _core.register_package(ndarray.NDArray, numpy.ndarray, symbol.Symbol, numpy._Sym
 del TracedNumber
 for _module in (ndarray, symbol):
     _module.np, _module.npx = _module.numpy, _module.numpy_extension = numpy, numpy_extension
+symbol.np = symbol.numpy = symbol.numpy_functions
 del _module
 
 from . import autograd, distributed, random  # noqa: E402

@@ -2,12 +2,12 @@
 import importlib
 import sys
 
-# ndarray.numpy and symbol.numpy are one: functions of mx.np take arrays and symbols.
+# ndarray.numpy is mx.np; symbol.numpy knows besides what to do where shapes are not known.
 _ALIASES = {
     "ndarray.numpy": "numpy", "ndarray.numpy._op": "numpy", "ndarray.numpy.linalg": "numpy.linalg", "ndarray.numpy.random": "numpy.random",
     "ndarray.numpy_extension": "numpy_extension", "ndarray.numpy_extension._op": "numpy_extension",
     "ndarray.numpy_extension.random": "numpy_extension.random",
-    "symbol.numpy": "numpy", "symbol.numpy._symbol": "numpy", "symbol.numpy.linalg": "numpy.linalg", "symbol.numpy.random": "numpy.random",
+    "symbol.numpy": "symbol.numpy_functions", "symbol.numpy._symbol": "symbol.numpy_functions", "symbol.numpy.linalg": "numpy.linalg", "symbol.numpy.random": "numpy.random",
     "symbol.numpy_extension": "numpy_extension", "symbol.numpy_extension.random": "numpy_extension.random",
     "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib", "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "kvstore_server": "kvstore.kvstore_server",
 }

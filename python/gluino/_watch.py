@@ -32,9 +32,16 @@ class _Names:
         self._read(code)
 
     def _read(self, code):
-        previous = None
+        previous, root = None, None  # of a chain of attributes: the argument that it begins with
+        arguments = code.co_varnames[:code.co_argcount]
         for instruction in dis.get_instructions(code):
             name, operation = instruction.argval, instruction.opname
+            if operation == "LOAD_FAST":
+                root = name if name in arguments else None
+            elif operation not in _ATTRIBUTES:
+                root = None
+            if name == "__dict__" and operation == "LOAD_ATTR" and root == "F":
+                continue  # of the package's own modules, which a client looks into for operators
             if operation in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.globals.add(name)
                 self.sees_all |= name in ("getattr", "setattr", "vars", "hasattr")

@@ -49,6 +49,10 @@ def _refused(function, alias, args, what):
     return f"Function {function.__name__}{given} is not {what}" + (f"; use {alias} instead" if alias else "") + "."
 
 
+class OutOfMemory(MXNetError, MemoryError):
+    """The system has fewer bytes than were asked for."""
+
+
 class NotSupportedForSparseNDArray(MXNetError):
     """A function that sparse arrays have not."""
 
@@ -66,7 +70,7 @@ class NotImplementedForSymbol(MXNetError, NotImplementedError, TypeError):
 # By the name of the C++ class.
 ERRORS = {
     "UserError": MXNetError, "ShapeError": ShapeError, "DTypeError": DTypeError, "AttrError": AttrError,
-    "IndexError": ArrayIndexError, "SystemError": FileError, "InternalError": InternalError,
+    "IndexError": ArrayIndexError, "SystemError": FileError, "InternalError": InternalError, "OutOfMemory": OutOfMemory,
 }
 
 _PYTHON = {

@@ -1,5 +1,7 @@
 """Executor: a symbol bound to arrays."""
-from . import _core
+import math
+
+from . import _core, autograd
 from .base import MXNetError, dtype_name
 
 __all__ = ["Executor"]
@@ -10,6 +12,8 @@ class Executor:
 
     def __init__(self, symbol, ctx=None, args=None, args_grad=None, grad_req="write", aux_states=None):
         self._symbol, self._ctx = symbol, ctx
+        from . import numpy
+        self._numpy = isinstance(symbol, numpy._Symbol)  # whose results are arrays of mx.np, which may have no axes
         names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
         arguments = self._by_name(names, args, "args")
         missing = [name for name in names if name not in arguments]
@@ -17,7 +21,7 @@ class Executor:
             raise ValueError(f"key `{missing[0]}` is missing in `args`")
         gradients = self._by_name(names, args_grad, "args_grad")
         auxiliary = self._by_name(states, aux_states, "aux_states")
-        requests = self._requests(names, grad_req)
+        requests = self._requested = self._requests(names, grad_req)
         self._arg_dict = {name: arguments[name] for name in names}
         self._grad_dict = {name: gradients.get(name) if requests[name] != "null" else None for name in names}
         self._aux_dict = auxiliary
@@ -27,12 +31,13 @@ class Executor:
 
     def _empty_outputs(self):
         """Zeros where the results of forward() will stand; none where shapes depend on values."""
-        from .ndarray import zeros
+        from . import ndarray, numpy
+        zeros = (numpy if self._numpy else ndarray).zeros
         shapes = self._symbol.infer_shape_partial(**{name: array.shape for name, array in self._arg_dict.items()})[1]
         types = _core.sym_infer_type(self._symbol, {name: array._dtype_name for name, array in self._arg_dict.items()}, False)[1]
         if any(shape is None or any(extent <= 0 for extent in shape) for shape in shapes):
             return []
-        return [zeros(shape, self._ctx, dtype) for shape, dtype in zip(shapes, types)]
+        return [zeros(shape, ctx=self._ctx, dtype=dtype) for shape, dtype in zip(shapes, types)]
 
     @staticmethod
     def _by_name(names, given, what):
@@ -119,7 +124,7 @@ class Executor:
 
     def _take_outputs(self):
         # Whoever holds an output sees the new values.
-        found = list(self._bound.outputs)
+        found = self._bound.outputs(self._numpy)
         if [(x.shape, x.dtype) for x in found] != [(x.shape, x.dtype) for x in self.outputs]:
             self.outputs = found
             return
@@ -136,7 +141,7 @@ class Executor:
         inside = _core.sym_bind(internals, self.arg_dict, {}, {}, {name: state.copy() for name, state in self.aux_dict.items()})
         inside.forward(is_train)
         inputs = {*self.arg_dict, *self.aux_dict}
-        for name, value in zip(internals.list_outputs(), inside.outputs):
+        for name, value in zip(internals.list_outputs(), inside.outputs(self._numpy)):
             if self._monitor_all or name not in inputs:
                 self._monitor(name, value)
 
@@ -166,8 +171,27 @@ class Executor:
                     raise ValueError(f"Find name \"{name}\" that is not in the {kind}")
 
     def reshape(self, partial_shaping=False, allow_up_sizing=False, **kwargs):
-        """An executor for other input shapes that shares the parameters."""
-        made = Executor.allocate(self._symbol, self._ctx, {n: "null" if g is None else "write" for n, g in self.grad_dict.items()}, None, kwargs)
-        keep = {n: a for n, a in self.arg_dict.items() if n not in kwargs and a.shape == made.arg_dict[n].shape}
-        return Executor(self._symbol, self._ctx, {**made.arg_dict, **keep}, {n: self.grad_dict[n] if n in keep else g for n, g in made.grad_dict.items()},
-                        {n: "null" if g is None else "write" for n, g in made.grad_dict.items()}, self.aux_dict or made.aux_dict)
+        """An executor for other input shapes. Arrays share the memory of those here; only larger ones get their own, with allow_up_sizing."""
+        from .ndarray import zeros
+        arg_shapes, _, aux_shapes = self._symbol.infer_shape(**kwargs)
+        if arg_shapes is None:
+            raise ValueError("Insufficient argument shapes provided.")
+
+        def fitted(name, array, shape):
+            if array is None or array.shape == tuple(shape):
+                return array
+            if not (partial_shaping or name in kwargs):
+                raise AssertionError(f"Shape of unspecified array {name} changed. This can cause the new executor to not share parameters with the old "
+                                     "one. Please check for error in network. If this is intended, set partial_shaping=True to suppress this warning.")
+            if math.prod(shape) <= array.size:
+                return array.reshape(shape)
+            if not allow_up_sizing:
+                raise AssertionError(f"New shape of {name} larger than original. First making a big executor and then down sizing it is more efficient "
+                                     "than the reverse. If you really want to up size, set allow_up_sizing=True to enable allocation of new arrays.")
+            return zeros(shape, self._ctx, array.dtype)
+        with autograd.pause():
+            shapes, states = dict(zip(self._arg_dict, arg_shapes)), dict(zip(self._symbol.list_auxiliary_states(), aux_shapes))
+            args = {name: fitted(name, array, shapes[name]) for name, array in self._arg_dict.items()}
+            grads = {name: fitted(name, array, shapes[name]) for name, array in self._grad_dict.items()}
+            aux = {name: fitted(name, array, states[name]) for name, array in self._aux_dict.items()}
+        return Executor(self._symbol, self._ctx, args, grads, self._requested, aux)

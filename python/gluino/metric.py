@@ -402,22 +402,18 @@ class PCC(EvalMetric):
         self.num_inst, self._matrix = 0, _np.zeros((2, 2))
 
     def update_one(self, label, pred):
-        label, guess = _numpy(label).astype(int).ravel(), _numpy(pred).argmax(axis=1).ravel()
-        size = max(label.max() + 1, guess.max() + 1)
-        self._matrix, self._global_matrix = (self._counted(matrix, size, guess, label) for matrix in (self._matrix, self._global_matrix))
+        counts = _np.array(_core.confusion_counts(_array(label), _array(pred)))
+        self._matrix, self._global_matrix = (self._with(matrix, counts) for matrix in (self._matrix, self._global_matrix))
         self.num_inst, self.global_num_inst = int(self._matrix.sum()), int(self._global_matrix.sum())
 
     @staticmethod
-    def _counted(matrix, size, guess, label):
-        matrix = _np.pad(matrix, (0, max(0, size - len(matrix))))
-        _np.add.at(matrix, (guess, label), 1)
-        return matrix
+    def _with(matrix, counts):
+        size = max(len(matrix), len(counts))
+        return sum(_np.pad(part, (0, size - len(part))) for part in (matrix, counts))
 
     @staticmethod
     def _correlation(matrix):
-        n, x, y = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
-        spread = (n * n - x @ x) * (n * n - y @ y)
-        return (n * _np.trace(matrix) - x @ y) / math.sqrt(spread) if spread else float("nan")
+        return _core.confusion_score(matrix.tolist())
 
     @property
     def sum_metric(self):

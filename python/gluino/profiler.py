@@ -59,22 +59,34 @@ def _collect():
         _events.append({"name": name, "cat": "operator", "ph": "X", "ts": begin / 1e3 - _start * 1e6, "dur": (end - begin) / 1e3, "pid": 0, "tid": 0})
 
 
+_SORTED_BY = {"total": sum, "avg": lambda t: sum(t) / len(t), "min": min, "max": max, "count": len}
+
+
 def dumps(reset=False, format="table", sort_by="total", ascending=False):
-    """A table of names, counts and times, or JSON."""
+    """A table of names, counts and times for each category, or the same as JSON, both as MXNet has them."""
     with _lock:
         _collect()
         events = list(_events)
         if reset:
             _events.clear()
-    rows = {}
+    if sort_by not in _SORTED_BY:
+        raise AssertionError(f"Invalid value provided for sort_by: {sort_by}. Support: {', '.join(_SORTED_BY)}")
+    if format not in ("table", "json"):
+        raise AssertionError(f"Invalid value provided for format: {format}. Support: 'table', 'json'")
+    groups = {}  # categories, names, milliseconds
     for event in events:
-        count, total = rows.get(event["name"], (0, 0.0))
-        rows[event["name"]] = count + 1, total + event.get("dur", 0.0)
+        groups.setdefault(event["cat"], {}).setdefault(event["name"], []).append(event.get("dur", 0.0) / 1000)
+    tables = {group: {name: {"Count": len(t), "Total": sum(t), "Min": min(t), "Max": max(t), "Avg": sum(t) / len(t)} for name, t in sorted(
+        times.items(), key=lambda item: _SORTED_BY[sort_by](item[1]), reverse=not ascending)} for group, times in groups.items()}
     if format == "json":
-        return json.dumps({name: {"Count": c, "Total": t / 1000} for name, (c, t) in rows.items()})
-    lines = [f"{'Name':<40}{'Count':>10}{'Total (ms)':>14}{'Mean (ms)':>14}"]
-    for name, (count, total) in sorted(rows.items(), key=lambda item: item[1][1], reverse=not ascending):
-        lines.append(f"{name:<40}{count:>10}{total / 1000:>14.4f}{total / 1000 / count:>14.4f}")
+        return json.dumps({"Time": tables, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}})
+    lines = ["", "Profile Statistics:", "\tNote the difference in units for different entries."]
+    for group, rows in tables.items():
+        titles = ("Total Count", "Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)")
+        lines += [group, "=" * 17, f"{'Name':<25}" + "".join(f"{title:>16}" for title in titles),
+                  f"{'----':<25}" + "".join(f"{'-' * len(title):>16}" for title in titles)]
+        lines += [f"{name:<25}{row['Count']:>16}{row['Total']:>16.4f}{row['Min']:>16.4f}{row['Max']:>16.4f}{row['Avg']:>16.4f}" for name, row in rows.items()]
+        lines.append("")
     return "\n".join(lines)
 
 

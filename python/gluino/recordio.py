@@ -2,7 +2,6 @@
 import collections
 import contextlib
 import os
-import struct
 
 import numpy as np
 
@@ -12,8 +11,6 @@ from .base import FileError
 __all__ = ["MXRecordIO", "MXIndexedRecordIO", "IRHeader", "pack", "unpack", "pack_img", "unpack_img"]
 
 IRHeader = collections.namedtuple("HEADER", ["flag", "label", "id", "id2"])
-_IR_FORMAT = "IfQQ"
-_IR_SIZE = struct.calcsize(_IR_FORMAT)
 
 
 class MXRecordIO:
@@ -100,15 +97,13 @@ class MXIndexedRecordIO(MXRecordIO):
     def _read_index(self):
         if not os.path.isfile(self.idx_path):
             return
-        with open(self.idx_path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    key, place = line.strip().split("\t")
-                    key, place = self.key_type(key), int(place)
-                except ValueError:
-                    raise FileError(f"{self.idx_path}, line {number}: not a key and a place: {line.strip()[:40]!r}") from None
-                self.idx[key] = place
-                self.keys.append(key)
+        for text, place in _core.read_record_index(self.idx_path):
+            try:
+                key = self.key_type(text)
+            except ValueError:
+                raise FileError(f"{self.idx_path}: the key {text!r} is no {self.key_type.__name__}") from None
+            self.idx[key] = place
+            self.keys.append(key)
 
     def make_index(self):
         """Numbers the records, by one pass over the file: for one whose index is not there."""
@@ -143,23 +138,15 @@ def pack(header, s):
     """A record of a header and bytes."""
     header = IRHeader(*header)
     if isinstance(header.label, (int, float, np.number)):
-        return struct.pack(_IR_FORMAT, 0, float(header.label), header.id, header.id2) + s
-    label = np.asarray(header.label, dtype=np.float32)
-    return struct.pack(_IR_FORMAT, label.size, 0.0, header.id, header.id2) + label.tobytes() + s
+        return _core.pack_record(None, float(header.label), header.id, header.id2, bytes(s))
+    return _core.pack_record(np.asarray(header.label, dtype=np.float32).tobytes(), 0.0, header.id, header.id2, bytes(s))
 
 
 def unpack(s):
     """Header and bytes of a record."""
-    if len(s) < _IR_SIZE:
-        raise FileError(f"a record of {len(s)} bytes is too short for its header of {_IR_SIZE}")
-    header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
-    s = s[_IR_SIZE:]
-    if header.flag > len(s) // 4:
-        raise FileError(f"the header of a record announces {header.flag} labels, more than its {len(s)} bytes hold")
-    if header.flag > 0:
-        header = header._replace(label=np.frombuffer(s, np.float32, header.flag))
-        s = s[header.flag * 4:]
-    return header, s
+    flag, labels, number, second, content = _core.unpack_record(bytes(s))
+    labels = np.frombuffer(labels, np.float32)
+    return IRHeader(flag, labels if flag else float(labels[0]), number, second), content
 
 
 def pack_img(header, img, quality=95, img_fmt=".jpg"):

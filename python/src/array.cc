@@ -1,4 +1,5 @@
 // The base of mx.nd.NDArray and mx.np.ndarray: what has to be fast, or needs the engine's handle. The rest is Python.
+#include "autograd/row_gradient.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
 #include "gluino/dlpack.h"
@@ -44,7 +45,7 @@ PyObject* no_attribute(PyObject* o, const char* name) {
 template <class F>
 PyObject* property(PyObject* o, const char* name, F f) {
   if (is_symbol(o) && !as_symbol(o)->traced.defined()) return no_attribute(o, name);
-  return guarded([&] { return f(unwrap(o)); });
+  return guarded([&] { return f(unwrap_as_is(o)); });
 }
 PyObject* get_shape(PyObject* o, void*) {
   return property(o, "shape", [](const Tensor& t) { return steal(from_shape(t.shape())); });
@@ -67,6 +68,7 @@ PyObject* get_handle(PyObject* o, void*) {
 }
 PyObject* get_grad(PyObject* o, void*) {
   return property(o, "grad", [&](const Tensor& t) {
+    if (autograd::keeps_rows(t)) return steal(py::module_::import("gluino.ndarray.sparse").attr("gradient_of")(py::handle(o)));
     const Tensor g = t.grad();
     return g.defined() ? wrap(g, flavour_of(o)) : Py_NewRef(Py_None);
   });
@@ -130,7 +132,7 @@ int set_item(PyObject* o, PyObject* key, PyObject* value) {
 Py_ssize_t length(PyObject* o) {
   try {
     if (is_graph_symbol(o)) return unwrap_symbol(o).num_outputs();
-    const Tensor t = unwrap(o);
+    const Tensor t = unwrap_as_is(o);
     if (t.ndim() > 0) return t.extent(0);
     PyErr_SetString(PyExc_TypeError, "len() of an array without axes");
   } catch (...) {
@@ -193,6 +195,35 @@ void add_arrays(py::module_& m) {
   m.def("array_class", [](py::handle o) { return py::handle(reinterpret_cast<PyObject*>(registered.array[flavour_of(o.ptr())])); });
   m.def("is_traced", [](py::handle o) { return is_symbol(o.ptr()) && as_symbol(o.ptr())->traced.defined(); });
   m.def("attach_grad", [](Tensor t, const std::string& req) { t.attach_grad(to_grad_req(req)); });
+  m.def("attach_row_grad", [](const Tensor& t, const std::string& req) { autograd::attach_row_grad(t, to_grad_req(req)); });
+  m.def("row_gradient", [](const Tensor& t) {
+    const auto [rows, values] = autograd::row_gradient(t);
+    return py::make_tuple(rows, values);
+  });
+  m.def("set_row_gradient", [](const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+    autograd::set_rows(*autograd::entry_of(leaf), {{rows, values, "clip"}});
+  });
+  m.def(
+      "new_sparse",
+      [](py::handle type, py::handle shape, py::handle dtype, int device) {
+        auto* python_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+        PyObject* o = python_type->tp_alloc(python_type, 0);
+        if (!o) throw py::error_already_set();
+        new (&as_array(o)->tensor) Tensor(make_shape_only(to_shape(shape), to_dtype(dtype), cpu(device)));
+        return py::reinterpret_steal<py::object>(o);
+      },
+      "An array of a class of sparse ones, with a shape and no memory.");
+  m.def(
+      "dense_writes",
+      [](py::handle o) {
+        const detail::TensorImpl& t = impl_of(unwrap_as_is(o.ptr()));
+        return t.storage ? static_cast<int64_t>(t.storage->writes()) : int64_t{-1};
+      },
+      "How often the memory of an array was written; -1: it has none.");
+  m.def("forget_dense", [](py::handle o) {
+    const detail::TensorImpl& t = impl_of(unwrap_as_is(o.ptr()));
+    as_array(o.ptr())->tensor = make_shape_only(t.shape, t.dtype, t.device);
+  });
   m.def("mark_variable",
         [](const Tensor& t, const Tensor& gradient, const std::string& req) { autograd::mark_variable(t, gradient, to_grad_req(req)); });
   m.def("zero_grad", [](Tensor t) { t.zero_grad(); });
@@ -216,6 +247,7 @@ void add_arrays(py::module_& m) {
     scope.reset();
     scope.emplace(cpu(id));
   });
+  m.def("reset_peak", [](int device) { reset_peak(cpu(device)); });
   m.def("memory_stats", [](int device) {
     const MemoryStats s = memory_stats(cpu(device));
     return py::dict(py::arg("live") = s.live, py::arg("peak") = s.peak, py::arg("cached") = s.cached,

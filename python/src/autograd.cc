@@ -55,7 +55,7 @@ TensorsPair call_body(const std::shared_ptr<py::object>& body, const py::tuple& 
 
 void add_autograd(py::module_& m) {
   m.def("is_recording", [] { return mode().recording; });
-  m.def("is_training", [] { return mode().training; });
+  m.def("is_training", &autograd::is_training);
   m.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
   m.def("count_pause", [](int change) { pauses_under_way() += change; });
   m.def("set_training", [](bool on) { return std::exchange(mode().training, on); });

@@ -241,7 +241,7 @@ class PythonCache {
     } catch (const Unrepeatable& e) {
       why = e.why;
     } catch (...) {
-      if (is_interrupt() || (refusal().empty() && c.numbers.empty() && Tracer::current()->has_run_calls())) {
+      if (is_interrupt() || (refusal().empty() && c.numbers.empty() && Tracer::current()->has_run_updates())) {
         undo(c, writes, put_back);
         throw;
       }
@@ -256,7 +256,7 @@ class PythonCache {
     out = {};
     for (Py_ssize_t i : c.numbers) numbers_.give_up(i, c.keyword(i));  // the next trace shows whether they were to blame
     if (c.numbers.empty() && !has_failed) warn(why);
-    throw Untraceable(why, has_failed ? Untraceable::Lasts::no : Untraceable::Lasts::yes);
+    throw Untraceable(why, has_failed ? Untraceable::Lasts::no : Untraceable::Lasts::yes, Untraceable::Undone::yes);
   }
 
   // In a handler: what was raised is no error (KeyboardInterrupt, SystemExit).

@@ -3,12 +3,17 @@
 
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "gluino/data.h"
 #include "gluino/image.h"
 #include "gluino/recordio.h"
+#include "gluino/vision.h"
 #include "io/zip.h"
 #include "object.h"
+#include "tensor/impl.h"
 
 namespace gluino::python {
 namespace {
@@ -17,7 +22,8 @@ namespace {
 NamedTensors named(const py::list& items, SparseArrays& sparse) {
   NamedTensors out;
   for (py::handle item : items) {
-    const auto [name, array, parts] = py::cast<std::tuple<std::string, Tensor, py::object>>(item);
+    const auto [name, object, parts] = py::cast<std::tuple<std::string, py::object, py::object>>(item);
+    const Tensor array = parts.is_none() ? unwrap(object.ptr()) : unwrap_as_is(object.ptr());
     if (!parts.is_none()) {
       auto [data, indices] = py::cast<std::pair<Tensor, Tensors>>(parts);
       sparse[out.size()] = {data, indices};
@@ -31,7 +37,9 @@ py::list listed(const NamedTensors& tensors, const SparseArrays& sparse, Flavour
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto parts = sparse.find(i);
     const Tensor& t = tensors[i].second;
-    const py::object array = t.defined() ? py::reinterpret_steal<py::object>(wrap(t, flavour)) : py::object(py::none());
+    const py::object array = !t.defined()            ? py::object(py::none())
+                             : parts != sparse.end() ? py::object(py::make_tuple(from_shape(impl_of(t).shape), dtype_name(t.dtype())))
+                                                     : py::reinterpret_steal<py::object>(wrap(t, flavour));
     out.append(py::make_tuple(tensors[i].first, array,
                               parts == sparse.end() ? py::object(py::none()) : py::make_tuple(parts->second.data, parts->second.indices)));
   }
@@ -72,6 +80,22 @@ void add_records(py::module_& m) {
            })
       .def("seek", &Reader::seek)
       .def("tell", &Reader::tell);
+  // Labels are the bytes of float32 numbers; None for one that is no list.
+  m.def("pack_record", [](const std::optional<py::bytes>& labels, double label, uint64_t id, uint64_t id2, const py::bytes& content) {
+    recordio::Header h{.label = {static_cast<float>(label)}, .id = id, .id2 = id2, .is_list = labels.has_value()};
+    if (labels) {
+      const std::string_view bytes(*labels);
+      h.label.resize(bytes.size() / sizeof(float));
+      std::memcpy(h.label.data(), bytes.data(), h.label.size() * sizeof(float));
+    }
+    return py::bytes(recordio::pack(h, std::string_view(content)));
+  });
+  m.def("unpack_record", [](const py::bytes& record) {
+    const auto [h, content] = recordio::unpack(std::string_view(record));
+    const py::bytes labels(reinterpret_cast<const char*>(h.label.data()), h.label.size() * sizeof(float));
+    return py::make_tuple(h.is_list ? h.label.size() : 0, labels, h.id, h.id2, py::bytes(content));
+  });
+  m.def("read_record_index", &recordio::read_text_index);
   py::class_<Writer>(m, "RecordWriter")
       .def(py::init<std::string, std::string>())
       .def("append", [](Writer& w, const py::bytes& record) { return w.append(std::string_view(record)); })
@@ -113,6 +137,8 @@ void add_io(py::module_& m) {
     const NamedTensors tensors = named(items, sparse);
     return py::bytes(write_params(tensors, sparse));
   });
+  m.def("read_idx", &vision::read_idx);
+  m.def("read_csv", &data::load_csv);
   m.def("decode_image", [](const py::bytes& bytes, bool colour) {
     const std::string_view view(bytes);
     const ReleaseLock release;

@@ -81,6 +81,10 @@ void add_named(py::module_& m) {
     const metric::MetricPtr made = metric::create(name);
     return dynamic_cast<const metric::BinaryMetric&>(*made).score({tp, fp, tn, fn});
   });
+  m.def("confusion_counts", [](const py::object& label, const py::object& prediction) {
+    return metric::PCC::count_batch(values_of(label), values_of(prediction));
+  });
+  m.def("confusion_score", &metric::PCC::score);
   m.def("lr_warm_up", [](double begin, double end, int64_t steps, const std::string& mode, int64_t n) {
     return lr_scheduler::warm_up({begin, end, steps, mode}, n);
   });
@@ -110,6 +114,7 @@ void add_named(py::module_& m) {
     net->initialize(init::zero());
     return std::pair(net->prefix(), (*net)(sym::var("data")));
   });
+  m.def("zoo_table", &model_zoo::table);
   // kind: what is made; name: which one
   m.def("names_of", [](const std::string& kind) {
     return kind == "optimizer" ? optimizer::names()

@@ -84,6 +84,15 @@ py::object wrap_all(const Tensors& tensors, Flavour flavour) {
 }
 
 Tensor unwrap(PyObject* o) {
+  if (is_array(o)) {
+    Tensor& t = as_array(o)->tensor;
+    if (!impl_of(t).storage && !impl_of(t).symbolic) [[unlikely]]
+      t = as_array(py::object(py::handle(o).attr("_as_dense")()).ptr())->tensor;
+    return t;
+  }
+  return unwrap_as_is(o);
+}
+Tensor unwrap_as_is(PyObject* o) {
   if (is_array(o)) return as_array(o)->tensor;
   if (is_symbol(o)) return as_symbol(o)->traced.defined() ? as_symbol(o)->traced : as_symbol(o)->symbol.tensor();
   throw py::type_error(std::string("an NDArray or a Symbol is needed, not ") + Py_TYPE(o)->tp_name);
@@ -135,7 +144,11 @@ void set_python_error() {
     e.set_error();
   } catch (const Error& e) {
     if (dynamic_cast<const Untraceable*>(&e)) refusal() = e.what();
-    const char* kind = dynamic_cast<const ShapeError*>(&e)      ? "ShapeError"
+    // The pool and the dispatcher raise SystemError for want of memory, as files do for want of a disk; Python tells them apart.
+    const bool is_memory =
+        dynamic_cast<const SystemError*>(&e) && std::string_view(e.what()).find("out of memory") != std::string_view::npos;
+    const char* kind = is_memory                                ? "OutOfMemory"
+                       : dynamic_cast<const ShapeError*>(&e)    ? "ShapeError"
                        : dynamic_cast<const DTypeError*>(&e)    ? "DTypeError"
                        : dynamic_cast<const AttrError*>(&e)     ? "AttrError"
                        : dynamic_cast<const IndexError*>(&e)    ? "IndexError"

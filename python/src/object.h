@@ -58,8 +58,9 @@ PyObject* wrap(Symbol s, Flavour flavour);
 // The same for what a call has just made: its node remembers the user's line, for errors when it is bound.
 PyObject* wrap_call(Symbol s, Flavour flavour);
 py::object wrap_all(const Tensors& tensors, Flavour flavour);  // one: itself, several: a list
-// Raises TypeError when the object is neither.
+// Raises TypeError when the object is neither. A sparse array becomes dense, and stays so.
 Tensor unwrap(PyObject* o);
+Tensor unwrap_as_is(PyObject* o);  // a sparse array may have a shape and no memory
 Symbol unwrap_symbol(PyObject* o);
 
 // Inside a catch block: turns the C++ exception into the Python exception of the same meaning.

@@ -149,7 +149,11 @@ void add_symbols(py::module_& m) {
              const ReleaseLock release;
              e.backward(heads);
            })
-      .def_property_readonly("outputs", [](const Executor& e) { return e.outputs(); });
+      .def("outputs", [](const Executor& e, bool numpy) {
+        py::list all;
+        for (const Tensor& t : e.outputs()) all.append(py::reinterpret_steal<py::object>(wrap(t, numpy ? kNumpy : kLegacy)));
+        return all;
+      });
   m.def("sym_bind", [](const Symbol& s, const py::dict& args, const py::dict& grads, const std::map<std::string, std::string>& req,
                        const py::dict& aux) {
     std::map<std::string, GradReq> grad_req;

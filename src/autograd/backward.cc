@@ -1,18 +1,17 @@
 // Walks the tape from the heads to the leaves. Uses only OpDef::gradient.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "autograd/tape.h"
+#include "autograd/row_gradient.h"
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/own_gradient.h"
-#include "dispatch/recording_as.h"
 #include "gluino/autograd.h"
-#include "tensor/pool.h"
 
 namespace gluino::autograd {
 namespace {
@@ -48,16 +47,24 @@ class Walk {
       queue_.pop();
       step(*node);
     }
-    for (auto& [entry, gradient] : leaves_) {
-      blocked_.erase(entry.get());
-      if (gradient.defined()) finish_leaf(*entry, gradient);
+    for (Reached& leaf : leaves_) {
+      blocked_.erase(leaf.entry.get());
+      finish_leaf(leaf);
     }
     for (auto& [entry, leaf] : blocked_) write_zeros(*leaf);
   }
 
   Tensors take_results(const Tensors& variables) {
-    for (size_t i = 0; i < results_.size(); ++i)
+    for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].defined()) results_[i] = zeros_of(meta_of(variables[i]));
+      if (!options_.create_graph || is_on_tape(results_[i])) continue;
+      // Of a linear function: what flows back from it to the variable is nothing, and not an error.
+      Tensor constant = make_view(results_[i], impl_of(results_[i]).shape, 0);
+      record_custom(
+          "the gradient of a linear function", std::span(&variables[i], 1), std::span(&constant, 1),
+          [](const BackwardCall& call) { return Tensors(call.wanted.size()); }, nullptr);
+      results_[i] = constant;
+    }
     return std::move(results_);
   }
 
@@ -72,6 +79,12 @@ class Walk {
   };
   static Key key(const TapeEntry& e) { return e.is_leaf() ? Key{&e, 0} : Key{e.node.get(), e.index}; }
 
+  // A leaf, and what has flowed into it so far: a gradient of its shape, rows of it, or both.
+  struct Reached {
+    Ref<TapeEntry> entry;
+    Tensor gradient;
+    std::vector<PickedRows> rows;
+  };
   struct Item {
     Ref<TapeNode> node;
     bool operator<(const Item& o) const { return node->sequence < o.node->sequence; }
@@ -84,9 +97,11 @@ class Walk {
       if (e.req == GradReq::null && wanted_.empty()) return;
       const auto [known, is_new] = leaf_places_.try_emplace(&e, leaves_.size());
       if (is_new)
-        leaves_.emplace_back(Ref<TapeEntry>(&e), std::move(gradient));
+        leaves_.push_back({Ref<TapeEntry>(&e), std::move(gradient), {}});
+      else if (Tensor& sum = leaves_[known->second].gradient; sum.defined())
+        sum = add(sum, gradient);
       else
-        leaves_[known->second].second = add(leaves_[known->second].second, gradient);
+        sum = std::move(gradient);
       return;
     }
     auto [it, fresh] = heads_.try_emplace(e.node.get());
@@ -98,8 +113,20 @@ class Walk {
     slot = slot.defined() ? add(slot, gradient) : std::move(gradient);
   }
 
+  // Whether a leaf can take rows as they are.
+  bool takes_rows(const TapeEntry* e) const { return e && e->is_leaf() && e->keeps_rows && wanted_.empty() && !options_.create_graph; }
+  void accumulate_rows(TapeEntry& e, std::vector<PickedRows> pieces) {
+    const auto [known, is_new] = leaf_places_.try_emplace(&e, leaves_.size());
+    if (is_new) leaves_.push_back({Ref<TapeEntry>(&e), Tensor(), {}});
+    std::vector<PickedRows>& all = leaves_[known->second].rows;
+    std::ranges::move(pieces, std::back_inserter(all));
+  }
+
   void step(TapeNode& node) {
-    if (node.released)
+    const Tensors& flowed = heads_[&node];
+    bool is_released = node.released;
+    for (size_t i = 0; i < flowed.size(); ++i) is_released |= flowed[i].defined() && node.is_released(static_cast<int>(i));
+    if (is_released)
       raise<UserError>("backward: what was recorded for {} has already been released; pass retain_graph = true to the first backward",
                        node.op ? node.op->name : node.name);
     Tensors heads = std::move(heads_[&node]);
@@ -114,25 +141,39 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    std::vector<bool> reached(node.inputs.size(), true);
-    Tensors gradients =
-        node.op ? gradients_of_op(node, std::move(heads), wanted) : gradients_of_custom(node, heads, wanted, given, reached);
+    std::vector<bool> reached(node.inputs.size(), true), unvisited(heads.size(), false);
+    std::vector<std::vector<PickedRows>> rows(node.inputs.size());
+    Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted, rows)
+                                : gradients_of_custom(node, heads, wanted, given, reached, unvisited, rows);
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
                                       gradients.size(), node.inputs.size()));
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!node.inputs[i] || !reached[i]) continue;
-      if (gradients[i].defined())
+      if (!rows[i].empty())
+        take_rows(node, i, std::move(rows[i]));
+      else if (gradients[i].defined())
         accumulate(*node.inputs[i], conform(node, i, std::move(gradients[i])));
       else
         block(*node.inputs[i]);
     }
     if (!ways_.empty()) pass_ways(node);
-    if (!options_.retain_graph) node.drop_saved();
+    if (options_.retain_graph) return;
+    if (std::ranges::find(unvisited, true) == unvisited.end())
+      node.drop_saved();
+    else
+      node.drop_saved_except(unvisited);
+  }
+
+  void take_rows(const TapeNode& node, size_t i, std::vector<PickedRows> pieces) {
+    TapeEntry& e = *node.inputs[i];
+    if (takes_rows(&e)) return accumulate_rows(e, std::move(pieces));
+    const TensorMeta& m = node.input_metas[i];
+    for (const PickedRows& piece : pieces) accumulate(e, conform(node, i, table_of(piece, make_shape_only(m.shape, m.dtype, m.device))));
   }
 
   Tensors gradients_of_custom(TapeNode& node, const Tensors& heads, const std::vector<bool>& wanted, const std::vector<bool>& given,
-                              std::vector<bool>& reached) {
+                              std::vector<bool>& reached, std::vector<bool>& unvisited, std::vector<std::vector<PickedRows>>& rows) {
     const Tensors destinations = destinations_for(node);
     std::vector<bool> awaited;
     if (!ways_.empty())
@@ -141,12 +182,13 @@ class Walk {
         const auto ways = ways_.find(e);
         awaited.push_back(e && destinations[i].defined() && ways != ways_.end() && ways->second == 1);
       }
-    return node.custom({heads, wanted, destinations, options_.retain_graph, given, reached, awaited, [&](size_t i) {
-                          TapeEntry& leaf = *node.inputs[i];
-                          leaf.is_fresh = true;
-                          told_.insert(&leaf);
-                          tell(leaf);
-                        }});
+    const auto ready = [&](size_t i) {
+      TapeEntry& leaf = *node.inputs[i];
+      leaf.is_fresh = true;
+      told_.insert(&leaf);
+      tell(leaf);
+    };
+    return node.custom({heads, wanted, destinations, options_.retain_graph, given, reached, unvisited, awaited, ready, rows});
   }
 
   // ---- Watched leaves: how many calls behind the heads have yet to say what flows into each.
@@ -175,12 +217,20 @@ class Walk {
       if (ways == ways_.end() || --ways->second > 0) continue;
       const auto place = leaf_places_.find(e.get());
       if (place == leaf_places_.end()) continue;
-      finish_leaf(*e, leaves_[place->second].second);
-      leaves_[place->second].second = Tensor();
+      finish_leaf(leaves_[place->second]);
     }
   }
-  void finish_leaf(TapeEntry& leaf, Tensor& gradient) {
-    write_leaf(leaf, gradient);
+  void finish_leaf(Reached& reached) {
+    TapeEntry& leaf = *reached.entry;
+    Tensor gradient = std::exchange(reached.gradient, Tensor());
+    std::vector<PickedRows> rows = std::exchange(reached.rows, {});
+    if (!gradient.defined() && rows.empty()) return;  // done before
+    if (!gradient.defined()) {
+      write_rows(leaf, std::move(rows));
+    } else {
+      for (const PickedRows& piece : rows) gradient = add(gradient, table_of(piece, leaf.leaf_grad));
+      write_leaf(leaf, gradient);
+    }
     if (!told_.contains(&leaf) && wanted_.empty() && leaf.req != GradReq::null) tell(leaf);
   }
   static void tell(TapeEntry& leaf) {
@@ -195,6 +245,7 @@ class Walk {
     for (size_t i = 0; i < out.size(); ++i) {
       const TapeEntry* e = node.inputs[i].get();
       if (!e || !e->is_leaf() || e->req != GradReq::write || !wanted_.empty() || options_.create_graph) continue;
+      if (e->keeps_rows) continue;
       if (!leaf_places_.contains(e) && uses[e] == 1 && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
     }
     return out;
@@ -208,7 +259,7 @@ class Walk {
     return impl_of(g).dtype == m.dtype ? std::move(g) : g.astype(m.dtype);
   }
 
-  Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted) {
+  Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted, std::vector<std::vector<PickedRows>>& rows) {
     const OpDef& op = *node.op;
     if (!op.gradient) return Tensors(node.inputs.size());  // not differentiable: nothing flows back
     Tensors likes;
@@ -231,7 +282,13 @@ class Walk {
         impl_of(outs[i]).autograd = entry;
       }
     try {
-      return op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      const Gradient g(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
+      if (const RowRule* rule = row_rule_of(op); rule && takes_rows(node.inputs[rule->table].get()))
+        if (auto picked = rule->rows(node.attrs.get(), g)) {
+          rows[rule->table].push_back(std::move(*picked));
+          return Tensors(node.inputs.size());
+        }
+      return op.gradient(node.attrs.get(), g);
     } catch (const UserError&) {
       rethrow_located("gradient of " + op.name);
     }
@@ -261,18 +318,24 @@ class Walk {
   static void write_zeros(TapeEntry& leaf) {
     leaf.is_fresh = true;
     if (leaf.req == GradReq::add) return;
+    if (leaf.keeps_rows) return forget_rows(leaf);
     Tensor& target = leaf.leaf_grad;
     impl_of(target).autograd = nullptr;
     std::memset(bytes_of(target), 0, target.nbytes());
     impl_of(target).storage->note_write();
   }
 
+  static void write_rows(TapeEntry& leaf, std::vector<PickedRows> rows) {
+    leaf.is_fresh = true;
+    if (leaf.req == GradReq::add) rows.insert(rows.begin(), {leaf.rows, leaf.row_values, "clip"});
+    set_rows(leaf, std::move(rows));
+  }
   void write_leaf(TapeEntry& leaf, Tensor& gradient) {
     if (const auto it = wanted_.find(key(leaf)); it != wanted_.end())
       for (size_t slot : it->second) results_[slot] = gradient;
     if (!wanted_.empty() || leaf.req == GradReq::null) return;
     leaf.is_fresh = true;
-    detail::TensorImpl& target = impl_of(leaf.leaf_grad);
+    detail::TensorImpl& target = impl_of(dense_gradient(leaf));
     if (leaf.req == GradReq::add) gradient = add(leaf.leaf_grad, gradient);
     detail::TensorImpl& value = impl_of(gradient);
     if (options_.create_graph)
@@ -292,7 +355,7 @@ class Walk {
   BackwardOptions options_;
   std::priority_queue<Item> queue_;
   std::unordered_map<TapeNode*, Tensors> heads_;  // gradients that have flowed into each output so far
-  std::vector<std::pair<Ref<TapeEntry>, Tensor>> leaves_;
+  std::vector<Reached> leaves_;
   std::unordered_map<const TapeEntry*, size_t> leaf_places_;      // in leaves_, which keeps the keys alive
   std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
   std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
@@ -320,6 +383,7 @@ Tensors trace_backward(const Tensors& heads, const Tensors& variables, const Ten
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const Ref<TapeEntry> entry(entry_of(leaves[i]));
+    dense_gradient(*entry);
     if (entry->req == GradReq::add)
       entry->leaf_grad += gradients[i];
     else
@@ -377,81 +441,4 @@ Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head
   return run_backward(heads, variables, head_grads, options);
 }
 
-Tensor DetachLink::project(const Tensor& base) const {
-  if (!base.is_symbolic() && !mode().tracing) return make_view(base, impl_of(base).shape, 0);
-  const Scope off_tape(false, std::nullopt);
-  return gluino::call("BlockGrad", {base});
-}
-Tensor DetachLink::embed(const Tensor& base, const Tensor& value) const { return gluino::call("_overwrite", {base, value}); }
-std::function<Tensor(const Tensor&)> DetachLink::replay() const {
-  return [](const Tensor& base) { return base.detach(); };
-}
-
 }  // namespace gluino::autograd
-
-namespace gluino {
-
-using autograd::TapeEntry;
-
-// Zeros that take no memory before a backward pass has run: a network that only predicts has none.
-static Tensor first_gradient(const Tensor& t) {
-  if (mode().tracing) return zeros(t.shape(), {t.dtype(), t.device()});
-  Tensor gradient = make_tensor(t.shape(), t.dtype(), t.device());
-  fill_with_zeros(bytes_of(gradient), gradient.nbytes());
-  return gradient;
-}
-void Tensor::attach_grad(GradReq req) {
-  if (is_symbolic() && !mode().tracing)
-    throw UserError("attach_grad: a symbol has no gradient of its own; give the array that it is bound to one");
-  auto entry = make_ref<TapeEntry>();
-  entry->req = req;
-  if (is_symbolic())
-    trace_hook().on_attach_grad(*this);
-  else if (mode().tracing && !impl_->is_made_in_trace)
-    throw UserError("attach_grad: a tensor from outside is given a gradient while the function is being traced; do that before the call");
-  if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : first_gradient(*this);
-  impl_->autograd = req == GradReq::null ? Ref<TapeEntry>() : entry;
-}
-static TapeEntry* leaf_of(const Tensor& t) {
-  TapeEntry* e = t.defined() ? autograd::entry_of(t) : nullptr;
-  return e && e->is_leaf() ? e : nullptr;
-}
-Tensor Tensor::grad() const {
-  const TapeEntry* leaf = leaf_of(*this);
-  return leaf ? leaf->leaf_grad : Tensor();
-}
-GradReq Tensor::grad_req() const {
-  const TapeEntry* leaf = leaf_of(*this);
-  return leaf ? leaf->req : GradReq::null;
-}
-void Tensor::zero_grad() {
-  Tensor g = grad();
-  if (!g.defined()) return;
-  if (mode().tracing) return g.assign(0);
-  impl_of(g).autograd = nullptr;
-  std::memset(bytes_of(g), 0, g.nbytes());
-  impl_of(g).storage->note_write();
-}
-void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
-Tensor Tensor::detach() const {
-  using autograd::DetachLink;
-  if (is_symbolic() || mode().tracing) {
-    const autograd::Scope off_tape(false, std::nullopt);
-    Tensor detached = call("BlockGrad", {*this});
-    if (mode().tracing) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::base);
-    return detached;
-  }
-  bytes_of(*this);
-  if (impl_->view)  // the same view of its base, detached: nothing that was recorded is kept
-    if (const Tensor base = impl_->view->base(); base.defined()) {
-      Tensor detached = base.detach();
-      if (dynamic_cast<const DetachLink*>(impl_->view.get())) return detached;
-      const RecordingAs off_tape(false);
-      if (const auto view = impl_->view->replay()) return view(detached);
-    }
-  Tensor detached = make_view(*this, impl_->shape, 0);
-  if (may_be_linked(*this)) impl_of(detached).view = make_ref<DetachLink>(*this, ViewLink::Holds::anchor);
-  return detached;
-}
-
-}  // namespace gluino

@@ -53,6 +53,10 @@ class Tape final : public TapeHook {
   bool needs_record(std::span<const Tensor> inputs) const override { return std::any_of(inputs.begin(), inputs.end(), is_on_tape); }
 
   void record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    if (is_overwrite(&op) && is_on_tape(inputs[0])) {
+      impl_of(outputs[0]).autograd = impl_of(inputs[0]).autograd;
+      return;
+    }
     Ref<TapeNode> node = make_node(inputs);
     node->op = &op;
     node->attrs = attrs;
@@ -98,7 +102,17 @@ TapeEntry* entry_of(const Tensor& t) {
 }
 bool is_on_tape(const Tensor& t) {
   const TapeEntry* e = entry_of(t);
-  return e && (e->is_leaf() || !e->node->released);
+  if (!e || e->is_leaf()) return e;
+  if (e->node->is_released(e->index)) return false;
+  // A view leaves the tape with its base, wherever it was last looked at.
+  const auto* link = dynamic_cast<const OperatorLink*>(impl_of(t).view.get());
+  const Tensor base = link ? link->base() : Tensor();
+  const auto* of_base = base.defined() ? static_cast<const TapeEntry*>(impl_of(base).autograd.get()) : nullptr;
+  return !of_base || of_base->is_leaf() || !of_base->node->is_released(of_base->index);
+}
+bool is_overwrite(const OpDef* op) {
+  static const OpDef& overwrite = OpRegistry::global().get("_overwrite");
+  return op == &overwrite;
 }
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what) {
   if (writes == kMayBeWritten || writes_of(saved) == writes) return;
@@ -126,6 +140,16 @@ void TapeNode::drop_saved() {
   saved_outputs.clear();
   custom = nullptr;
   gives_own_gradient = nullptr;
+}
+
+void TapeNode::drop_saved_except(const std::vector<bool>& unvisited) {
+  bool is_any_left = false;
+  released_outputs.resize(unvisited.size(), false);
+  for (size_t i = 0; i < unvisited.size(); ++i) {
+    released_outputs[i] = released_outputs[i] || !unvisited[i];
+    is_any_left |= !released_outputs[i] && !is_gone(static_cast<int>(i));
+  }
+  if (!is_any_left) drop_saved();
 }
 
 // A long tape is a long chain of nodes: unlinked one by one, so that the stack does not grow with its length.
@@ -164,8 +188,10 @@ Scope::~Scope() {
   mode().recording = previous_recording_;
   mode().training = previous_training_;
 }
-bool is_recording() { return mode().recording; }
-bool is_training() { return mode().training; }
+static thread_local uint64_t mode_reads = 0;
+uint64_t count_mode_reads() { return mode_reads; }
+bool is_recording() { return ++mode_reads, mode().recording; }
+bool is_training() { return ++mode_reads, mode().training; }
 
 Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   for (const Tensor& t : inputs)

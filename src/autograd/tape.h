@@ -1,9 +1,10 @@
 // The tape: one node per recorded call, linked from outputs to inputs.
 #pragma once
+#include <atomic>
 #include <functional>
 
+#include "dispatch/row_gradient.h"
 #include "gluino/autograd.h"
-#include "gluino/op.h"
 #include "tensor/impl.h"
 
 namespace gluino::autograd {
@@ -25,12 +26,20 @@ struct BackwardCall {
   bool retain;                      // it may be asked again
   const std::vector<bool>& given;   // false where nothing flowed into an output: its head is zeros
   std::vector<bool>& reached;       // to be set to false for inputs that no given head depends on: they are as if they were not there
+  std::vector<bool>& unvisited;     // to be set to true for outputs that no given head depends on: they can still be differentiated
   // Per input whether somebody waits for its gradient; empty: nobody does. Then `ready(i)` may be called as soon as destinations[i] holds
   // it, while others are still being computed.
   const std::vector<bool>& awaited;
   std::function<void(size_t)> ready;
+  std::vector<std::vector<PickedRows>>& rows;  // to be set instead of a gradient where rows of an input are all that flows back
 };
 using BackwardFn = std::function<Tensors(const BackwardCall&)>;
+
+// What was recorded as a whole, for who wants to see inside; src/exec derives from it.
+class RecordedWhole {
+ public:
+  virtual ~RecordedWhole() = default;
+};
 
 class TapeNode final : public RefCounted {
  public:
@@ -39,14 +48,21 @@ class TapeNode final : public RefCounted {
   const OpDef* op = nullptr;  // null: `custom` knows the way back
   Attrs attrs;
   BackwardFn custom;
-  std::function<bool()> gives_own_gradient;  // whether `custom` gives one where zeros flow in; empty: it does not
-  std::vector<Ref<TapeEntry>> inputs;        // null where no gradient is wanted
+  std::shared_ptr<const RecordedWhole> whole;  // beside `custom`, where there is something to see
+  std::function<bool()> gives_own_gradient;    // whether `custom` gives one where zeros flow in; empty: it does not
+  std::vector<Ref<TapeEntry>> inputs;          // null where no gradient is wanted
   std::vector<TensorMeta> input_metas, output_metas;
   Tensors saved_inputs, saved_outputs;                // null where the gradient does not read them
   std::vector<uint64_t> input_writes, output_writes;  // how often the memory of each had been written then
   uint64_t sequence = 0;                              // larger than that of every input's node
   bool released = false;
+  std::vector<bool> released_outputs;    // of a call that was gone through in part; empty: all are as `released` says
+  std::atomic<uint64_t> gone_outputs{};  // whose entries are gone, of the first 64
+  bool is_released(int output) const { return released || (!released_outputs.empty() && released_outputs[output]); }
+  bool is_gone(int output) const { return output < 64 && (gone_outputs.load() >> output & 1) != 0; }
   void drop_saved();  // backward has run and nobody asked to keep what it needed
+  // The same, but for these outputs, as far as somebody still has them.
+  void drop_saved_except(const std::vector<bool>& unvisited);
 };
 
 // Is told by backward() of the gradients of leaves, each when it is whole, which may be long before backward() is over. Called by the
@@ -60,11 +76,19 @@ class GradientWatcher {
 // A tensor's place: output `index` of a node, or a leaf with a gradient of its own.
 class TapeEntry final : public AutogradEntry {
  public:
+  TapeEntry() = default;
+  ~TapeEntry() override {
+    if (node && index < 64) node->gone_outputs.fetch_or(uint64_t{1} << index);
+  }
+  TapeEntry(const TapeEntry&) = delete;
+  TapeEntry& operator=(const TapeEntry&) = delete;
   Ref<TapeNode> node;
   int index = 0;
-  Tensor leaf_grad;  // set for leaves
+  Tensor leaf_grad;  // set for leaves; without memory where they keep rows
   GradReq req = GradReq::null;
-  bool is_fresh = false;                   // backward has written leaf_grad since somebody last asked to forget it
+  bool is_fresh = false;    // backward has written leaf_grad since somebody last asked to forget it
+  bool keeps_rows = false;  // the gradient is `row_values` in `rows` and zero elsewhere (row_gradient.h)
+  Tensor rows, row_values;
   std::weak_ptr<GradientWatcher> watcher;  // of a leaf
   bool is_leaf() const { return !node; }
   bool has_own_gradient() const override { return is_leaf() && req != GradReq::null; }
@@ -73,6 +97,10 @@ class TapeEntry final : public AutogradEntry {
 TapeEntry* entry_of(const Tensor& t);  // null when the tensor is not on the tape
 // Whether something flows back from here: what backward has released is a value like any other.
 bool is_on_tape(const Tensor& t);
+// A write under pause(), where it is traced: its result stays where its first input is on the tape, if it is there.
+bool is_overwrite(const OpDef* op);
+// How often user code of this thread has asked for a mode.
+uint64_t count_mode_reads();
 // Puts a call on the tape whose way back is a function of its own.
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
                    std::function<bool()> gives_own_gradient);

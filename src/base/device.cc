@@ -1,13 +1,12 @@
 #include "gluino/device.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/format.h"
+#include "base/openmp.h"
 
 namespace gluino {
 namespace {

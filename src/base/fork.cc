@@ -1,7 +1,6 @@
 #include "base/fork.h"
 
 #include <linux/membarrier.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/openmp.h"
 
 namespace gluino {
 namespace {

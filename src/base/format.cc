@@ -2,7 +2,24 @@
 
 #include <vector>
 
+fmt::appender fmt::formatter<gluino::Shape>::format(const gluino::Shape& s, fmt::format_context& c) const {
+  return fmt::format_to(c.out(), "{}", s.str());
+}
+fmt::appender fmt::formatter<gluino::DType>::format(gluino::DType d, fmt::format_context& c) const {
+  return fmt::format_to(c.out(), "{}", gluino::dtype_name(d));
+}
+
 namespace gluino {
+
+namespace detail {
+template void raise_text<UserError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<ShapeError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<DTypeError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<AttrError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<IndexError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<SystemError>(fmt::string_view text, fmt::format_args args);
+template void raise_text<InternalError>(fmt::string_view text, fmt::format_args args);
+}  // namespace detail
 
 static size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);

@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 
 #include <fcntl.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/openmp.h"
 #include "base/pause.h"
 
 namespace gluino::detail {

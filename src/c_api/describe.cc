@@ -1,6 +1,5 @@
 // What a model takes and gives: from its graph, or from what an ONNX file says.
 #include "c_api/model.h"
-#include "onnx/description.h"
 
 namespace gluino::c_api {
 
@@ -19,7 +18,7 @@ DTypeMap Model::parameter_types() const {
 
 const Model::Description& Model::description() const {
   std::call_once(is_described_, [this] {
-    description_ = graph ? describe_model(*graph, input_names, parameter_shapes(), parameter_types()) : onnx::describe(*onnx_program);
+    description_ = graph ? describe_model(*graph, input_names, parameter_shapes(), parameter_types()) : told_by_file();
   });
   return description_;
 }

@@ -7,8 +7,6 @@
 #include "c_api/errors.h"
 #include "c_api/model.h"
 #include "gluino/io.h"
-#include "gluino/onnx.h"
-#include "onnx/program.h"
 
 namespace gluino::c_api {
 
@@ -82,16 +80,12 @@ std::unique_ptr<Model> model_of(std::unique_ptr<SymbolBlock> block) {
   return model;
 }
 
-std::unique_ptr<Model> onnx_model(const std::string& path, bool has_params, const Options& options) {
+// Neither JSON nor an archive: a message of protobuf begins with its first field, a number that says which version of ONNX wrote it.
+bool is_onnx(std::string_view bytes) { return bytes.starts_with('\b'); }
+
+void check_for_onnx(const std::string& what, bool has_params, const Options& options) {
   if (has_params || !options.inputs.empty())
-    raise<UserError>("'{}' is an ONNX model, which has its parameters and names its inputs itself; give neither", path);
-  auto model = std::make_unique<Model>();
-  model->onnx_program = onnx::Program::load(path);
-  auto block = std::make_unique<onnx::Model>(model->onnx_program);
-  model->input_names = block->inputs();
-  model->output_names = block->outputs();
-  model->block = std::move(block);
-  return model;
+    raise<UserError>("'{}' is an ONNX model, which has its parameters and names its inputs itself; give neither", what);
 }
 
 }  // namespace
@@ -109,7 +103,8 @@ gluino_status gluino_model_load(const char* path, const char* params_path, const
     const Options o = checked(options);
     const DeviceScope scope(o.device);
     if (graph_path.ends_with(".onnx")) {
-      *model = ready(onnx_model(graph_path, params_path != nullptr, o), o);
+      check_for_onnx(graph_path, params_path != nullptr, o);
+      *model = ready(load_onnx(graph_path), o);
       return;
     }
     const std::string graph = read_file(graph_path);
@@ -129,6 +124,11 @@ gluino_status gluino_model_load_memory(const void* graph, size_t graph_bytes, co
     const Options o = checked(options);
     const DeviceScope scope(o.device);
     const std::string text(static_cast<const char*>(graph), graph_bytes);
+    if (is_onnx(text)) {
+      check_for_onnx("the model in memory", params_bytes > 0, o);
+      *model = ready(read_onnx(text, "the model in memory"), o);
+      return;
+    }
     const std::string_view values(static_cast<const char*>(params), params_bytes);
     *model = ready(model_of(read_model(text, "the graph in memory", values, "the parameters in memory", o.inputs)), o);
   });

@@ -1,12 +1,10 @@
 // A loaded model, as its handle names it.
 #pragma once
+#include <functional>
+
 #include "c_api/handles.h"
 #include "gluino/block.h"
 #include "gluon/block/description.h"
-
-namespace gluino::onnx {
-class Program;
-}
 
 namespace gluino::c_api {
 
@@ -18,7 +16,7 @@ struct Model {
   std::vector<std::string> input_names, output_names;
   // What shapes follow from: the graph, or for an ONNX model what its file says.
   std::optional<Symbol> graph;
-  std::shared_ptr<const onnx::Program> onnx_program;
+  std::function<Description()> told_by_file;
   Device device;
 
   const Description& description() const;  // made when it is first asked for
@@ -29,6 +27,10 @@ struct Model {
   mutable std::once_flag is_described_;
   mutable Description description_;
 };
+
+// ONNX models, from a file and from memory. The library for inference alone refuses them: without_onnx/.
+std::unique_ptr<Model> load_onnx(const std::string& path);
+std::unique_ptr<Model> read_onnx(std::string_view bytes, const std::string& what);
 
 template <>
 struct HandleKind<Model> {

@@ -203,7 +203,7 @@ int bench(const BenchOptions& options, bool json) {
   Json report{
       {"model", model.files.symbol_path}, {"threads", num_threads()}, {"flops", flops}, {"planned_bytes", compiled.plan.arena_bytes}};
   for (const Measured& m : all) report[m.mode] = measured_json(m);
-  if (!options.trace.empty()) write_file(options.trace, chrome_trace(all).dump());
+  if (!options.trace.empty()) write_file(options.trace, json_text(chrome_trace(all)));
   if (json)
     print_json(report);
   else

@@ -42,11 +42,13 @@ int run_command_line(const std::string& self, std::vector<std::string> arguments
   Commands commands(app, self);
   for (const auto& add : kCommands) add(commands);
 
+  const bool is_for_programs = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
     app.parse(arguments);
     return commands.run_chosen();
   } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() != 0 && is_for_programs) print_json({{"error", e.what()}});
     return app.exit(e) == 0 ? 0 : kWrongUsage;
   } catch (const UsageError& e) {
     return report_error(commands, e.what(), kWrongUsage);

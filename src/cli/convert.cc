@@ -92,7 +92,7 @@ std::vector<std::string> write_model(const RewrittenModel& model, const ConvertO
   const std::string json = model.symbol.to_json(), params = write_params(with_prefixes(model.symbol, model.parameters));
   if (options.output.ends_with(".gluino")) {
     const Json meta{{"format", "gluino"}, {"version", 1}, {"inputs", model.inputs}};
-    write_file(options.output, io::write_zip({{"meta.json", meta.dump(2)}, {"symbol.json", json}, {"model.params", params}}));
+    write_file(options.output, io::write_zip({{"meta.json", json_text(meta, 2)}, {"symbol.json", json}, {"model.params", params}}));
     return {options.output};
   }
   std::string prefix = options.output;

@@ -6,6 +6,7 @@
 #include "cli/compare.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "graph/observe.h"
 
 namespace gluino::cli {
@@ -26,7 +27,9 @@ struct Layers {
 
 Layers run_layers(const Graph& graph, const std::vector<std::string>& names, const Tensors& inputs) {
   Layers layers;
+  Progress progress("running layers");
   interpret_observed(graph, bind_inputs(graph, names, inputs), [&](size_t n, const Tensors& results, double) {
+    progress.show(static_cast<double>(n) / static_cast<double>(graph.nodes.size()));
     layers.names.push_back(graph.node(static_cast<int>(n)).name);
     layers.operators.push_back(graph.node(static_cast<int>(n)).op->name);
     layers.values.push_back(results[0]);

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "exec/runner.h"
 #include "graph/observe.h"
@@ -23,10 +24,14 @@ struct DrawOptions {
 void time_parts(const ModelProgram& program, const CompiledGraph& compiled, const std::vector<std::string>& names, const Tensors& inputs,
                 PageContent& content) {
   const std::vector<Tensor> values = bind_inputs(program.graph, names, inputs);
-  content.node_microseconds.assign(program.graph.nodes.size(), 0);
-  for (int run = 0; run < 2; ++run)
-    interpret_observed(program.graph, values,
-                       [&](size_t n, const Tensors&, double microseconds) { content.node_microseconds[n] = microseconds; });
+  const size_t nodes = program.graph.nodes.size();
+  content.node_microseconds.assign(nodes, 0);
+  Progress progress("timing operators");
+  for (size_t run = 0; run < 2; ++run)
+    interpret_observed(program.graph, values, [&](size_t n, const Tensors&, double microseconds) {
+      content.node_microseconds[n] = microseconds;
+      progress.show(static_cast<double>(run * nodes + n) / static_cast<double>(3 * nodes));
+    });
   PlanRunner runner(compiled.plan, true);
   for (int run = 0; run < 2; ++run) PlanRunner::Run(runner).forward(plan_variables(compiled, names, inputs), compiled.num_outputs);
   content.step_microseconds = runner.step_microseconds();

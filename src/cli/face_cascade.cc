@@ -139,11 +139,15 @@ FaceCascade::FaceCascade(std::unique_ptr<HybridBlock> first, std::unique_ptr<Hyb
   for (HybridBlock* net : {first_.get(), second_.get(), third_.get()}) net->hybridize();
 }
 
-std::vector<Face> FaceCascade::find(const Tensor& picture, const CascadeOptions& options) {
+std::vector<Face> FaceCascade::find(const Tensor& picture, const CascadeOptions& options, const std::function<void(double)>& progress) {
   const auto shorter = static_cast<double>(std::min(picture.shape()[0], picture.shape()[1]));
   Windows windows;
-  for (double scale = 12 / options.smallest; shorter * scale >= 12; scale *= options.factor)
+  // Each size has half the pixels of the one before.
+  double done = 0, part = 0.5;
+  for (double scale = 12 / options.smallest; shorter * scale >= 12; scale *= options.factor, part /= 2) {
     for (const Window& w : look_at_size(*first_, picture, scale, options.thresholds[0])) windows.push_back(w);
+    progress(done += part);
+  }
   windows = keep_best(std::move(windows), 0.7, Overlap::of_union);
   apply_corrections(windows);
   make_square(windows);

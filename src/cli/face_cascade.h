@@ -3,6 +3,7 @@
 // closer at what is left.
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,7 +27,8 @@ class FaceCascade {
   // Each gives corrections of the window and, last, how likely it is a face; the third gives the points of the face too.
   FaceCascade(std::unique_ptr<HybridBlock> first, std::unique_ptr<HybridBlock> second, std::unique_ptr<HybridBlock> third);
   // The picture is uint8 (height, width, 3), red first. The best face first.
-  std::vector<Face> find(const Tensor& picture, const CascadeOptions& options);
+  // `progress` is told what part of the sizes is done.
+  std::vector<Face> find(const Tensor& picture, const CascadeOptions& options, const std::function<void(double)>& progress);
 
  private:
   std::unique_ptr<HybridBlock> first_, second_, third_;

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/face_cascade.h"
 #include "cli/model.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "gluino/image.h"
 
@@ -48,7 +49,9 @@ void draw_faces(Tensor& picture, const std::vector<Face>& faces) {
 int find_faces(const FacesOptions& options, bool json) {
   FaceCascade cascade(load_stage(options.models[0], 2), load_stage(options.models[1], 2), load_stage(options.models[2], 3));
   Tensor picture = image::imread(options.picture);
-  const std::vector<Face> faces = cascade.find(picture, options.cascade);
+  Progress progress("looking");
+  const std::vector<Face> faces = cascade.find(picture, options.cascade, [&](double part) { progress.show(part); });
+  progress.end();
   Json list = Json::array();
   Rows rows;
   for (const Face& f : faces) {

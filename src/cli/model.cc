@@ -1,12 +1,12 @@
 #include "cli/model.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "gluino/onnx.h"
 #include "io/zip.h"
 #include "onnx/symbol.h"
@@ -83,7 +83,7 @@ ModelFiles read_one_file(const std::string& path, const std::string& bytes) {
     if (name != "meta.json") continue;
     has_meta = true;
     try {
-      for (const auto& input : nlohmann::json::parse(content).at("inputs")) files.inputs.push_back(input.get<std::string>());
+      for (const auto& input : parse_json(content).at("inputs")) files.inputs.push_back(input.get<std::string>());
     } catch (const nlohmann::json::exception& e) {
       raise<SystemError>("{}: meta.json is damaged: {}", path, e.what());
     }

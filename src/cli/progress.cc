@@ -10,8 +10,11 @@ namespace gluino::cli {
 
 Progress::Progress(std::string what) : what_(std::move(what)), is_shown_(isatty(STDERR_FILENO) == 1) { show(0); }
 
-Progress::~Progress() {
+Progress::~Progress() { end(); }
+
+void Progress::end() {
   if (!is_shown_) return;
+  is_shown_ = false;
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
 }

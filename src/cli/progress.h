@@ -11,6 +11,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void show(double fraction);  // from 0 to 1
+  void end();                  // takes the line away
 
  private:
   std::string what_;

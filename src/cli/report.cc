@@ -6,7 +6,7 @@
 
 namespace gluino::cli {
 
-void print_json(const Json& report) { fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace)); }
+void print_json(const Json& report) { fmt::print("{}\n", json_text(report, 2, WrongText::is_replaced)); }
 
 // Characters, not bytes, of a UTF-8 text.
 static size_t width_of(const std::string& text) {

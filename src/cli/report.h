@@ -1,9 +1,10 @@
 // What commands print: JSON for programs, tables for people.
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "base/json.h"
 
 namespace gluino::cli {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/companion.h"
 #include "base/env.h"
 #include "base/file.h"
 #include "base/format.h"
@@ -28,10 +29,7 @@ struct Options {
 
 serve::ServeFunction serve_function() {
   constexpr const char* kFile = "libgluino_serve.so.0";
-  Dl_info here;
-  // Beside the engine's library wherever that is: in the build tree, installed, or in the Python package.
-  const bool is_found = dladdr(reinterpret_cast<void*>(static_cast<void (*)(int)>(&set_num_threads)), &here);
-  void* library = is_found ? dlopen((fs::path(here.dli_fname).parent_path() / kFile).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  void* library = open_companion(kFile);
   void* found = library ? dlsym(library, serve::kServeSymbol) : nullptr;
   if (!found) raise<SystemError>("the server's library {} was not built, or cannot be loaded: {}", kFile, dlerror());
   return reinterpret_cast<serve::ServeFunction>(found);

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/inputs.h"
+#include "cli/progress.h"
 #include "cli/temporary_folder.h"
 
 namespace gluino::cli {
@@ -42,21 +43,26 @@ int verify(VerifyOptions options, bool json) {
   LoadedModel model = load_model(options.model, named_inputs(options.inputs));
   HybridBlock& net = *model.net;
   const Tensors inputs = make_inputs(model, options.inputs, options.against.empty());
+  Progress progress("verifying");
   const Tensors eager = net(inputs);
+  progress.show(0.2);
   std::vector<std::pair<std::string, Difference>> ways;
   if (!options.against.empty()) ways.emplace_back("recorded", compare_recorded(eager, recorded, options.against, options.tolerance));
 
   net.hybridize();
   ways.emplace_back("hybridized", compare(net(inputs), eager, options.tolerance));
   ways.emplace_back("hybridized, the second call", compare(net(inputs), eager, options.tolerance));
+  progress.show(0.5);
   const TemporaryFolder folder;
   net.export_model(folder.path("model"));
   auto exported = SymbolBlock::imports(folder.path("model-symbol.json"), {}, folder.path("model-0000.params"));
   exported->hybridize();
   ways.emplace_back("exported and imported", compare(run_exported(*exported, inputs), eager, options.tolerance));
+  progress.show(0.75);
   net.save(folder.path("model.gluino"));
   auto loaded = SymbolBlock::load(folder.path("model.gluino"));
   ways.emplace_back("saved as one file and loaded", compare(run_exported(*loaded, inputs), eager, options.tolerance));
+  progress.end();
 
   bool same = true;
   Json report{{"model", model.files.symbol_path}, {"compared_with", "eager"}, {"ways", Json::object()}};

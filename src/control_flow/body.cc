@@ -153,14 +153,7 @@ class BodyTracer final : public Tracer {
 
  private:
   void copy(const Value& call, RecordedBody& r) {
-    auto node = make_ref<GraphNode>();
-    node->op = call.node->op;
-    node->name = call.node->name;
-    node->attrs = call.node->attrs;
-    node->user_attrs = call.node->user_attrs;
-    node->mode = call.node->mode;
-    for (const Value& v : call.node->inputs) node->inputs.push_back(mapped(v, r));
-    copies_[call.node.get()] = node;
+    copies_[call.node.get()] = make_ref<GraphNode>(renamed<Value>(*call.node, [&](const Value& v) { return mapped(v, r); }));
   }
   // A value of the body's own graph: calls are copied, what comes from outside becomes a variable.
   Value mapped(const Value& v, RecordedBody& r) {
@@ -183,12 +176,8 @@ class BodyTracer final : public Tracer {
   Value own_value(const Value& v, const std::vector<Value>& others) const {
     if (v.node->op && std::find(others.begin(), others.end(), v) == others.end()) return v;
     static const OpDef& copy = OpRegistry::global().get("_copy");
-    auto node = make_ref<GraphNode>();
-    node->op = &copy;
-    node->name = previous() ? previous()->name_for_call(copy) : unique_name(copy.name);
-    node->attrs = copy.default_attrs;
-    node->inputs = {v};
-    return {node, 0};
+    std::string name = previous() ? previous()->name_for_call(copy) : unique_name(copy.name);
+    return {make_ref<GraphNode>(NodeOf<Value>{.op = &copy, .name = std::move(name), .attrs = copy.default_attrs, .inputs = {v}}), 0};
   }
 
   void find_places(RecordedBody& r) const {

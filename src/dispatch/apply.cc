@@ -74,6 +74,11 @@ Tensor converted(const Tensor& t, DType dtype) {
   return out;
 }
 
+// Layers that behave differently in training write their states there alone; the bodies of loops have modes of their own.
+bool writes_states(const OpDef& op, bool training) { return op.has_states && (training || !op.is_mode_dependent || op.is_state_if); }
+
+bool is_training(const PreparedCall& call) { return call.training.value_or(tls_mode.training); }
+
 // For kernels written for few dtypes: converts the promoting inputs, runs, converts the outputs back.
 void run_converted(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const OpDef& op = *call.op;
@@ -91,13 +96,15 @@ void run_converted(const PreparedCall& call, std::span<const Tensor> inputs, std
     const bool is_refused = t.dtype == promoted || (is_floating(t.dtype) && !kernel_takes(op, t.dtype));
     out.push_back(is_refused && t.dtype != compute ? make_tensor(t.shape, compute, t.device) : o);
   }
-  KernelContext context(op, in, out, call.training.value_or(tls_mode.training));
+  const bool training = is_training(call);
+  KernelContext context(op, in, out, training);
   op.kernel(attrs.get(), context);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!out[i].is_same(outputs[i])) {
       const detail::TensorImpl& t = impl_of(outputs[i]);
       kernels::convert(bytes_of(out[i]), impl_of(out[i]).dtype, t.data, t.dtype, t.shape.elements());
     }
+  if (!writes_states(op, training)) return;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (op.input_spec(attrs, i).is_state && !in[i].is_same(inputs[i])) {
       const detail::TensorImpl& t = impl_of(inputs[i]);
@@ -106,12 +113,13 @@ void run_converted(const PreparedCall& call, std::span<const Tensor> inputs, std
 }
 
 // Kernels write their outputs and the inputs that are states, nothing else.
-void note_writes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void note_writes(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const OpDef& op = *call.op;
   for (const Tensor& t : outputs)
     if (t.defined() && impl_of(t).storage) impl_of(t).storage->note_write();
-  if (!op.has_states) return;
+  if (!writes_states(op, is_training(call))) return;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (op.is_state_input(attrs, i) && impl_of(inputs[i]).storage) impl_of(inputs[i]).storage->note_write();
+    if (op.is_state_input(*call.attrs, i) && impl_of(inputs[i]).storage) impl_of(inputs[i]).storage->note_write();
 }
 
 bool must_convert(const OpDef& op, const Attrs& attrs, std::span<const DType> inputs, DType promoted) {
@@ -148,7 +156,7 @@ Tensors run_parts(const OpDef& op, const Attrs& attrs, std::span<const Tensor> i
 void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const OpDef& op = *call.op;
   if (has_nothing_to_do(op, outputs)) return;
-  note_writes(op, *call.attrs, inputs, outputs);
+  note_writes(call, inputs, outputs);
   if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
   if (op.is_view && !op.kernel) {
     const detail::TensorImpl &from = impl_of(inputs[0]), &to = impl_of(outputs[0]);
@@ -161,7 +169,7 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
     return;
   }
   if (call.is_converted) return run_converted(call, inputs, outputs);
-  KernelContext context(op, inputs, outputs, call.training.value_or(tls_mode.training));
+  KernelContext context(op, inputs, outputs, is_training(call));
   op.kernel(call.attrs->get(), context);
 }
 
@@ -248,7 +256,7 @@ class ReshapeLink final : public OperatorLink {
   ReshapeLink(const OpDef& op, const Attrs& attrs, const Tensor& base, Holds holds, std::span<const Tensor> rest)
       : OperatorLink(base, holds), op_(op), attrs_(attrs), rest_(rest.begin(), rest.end()) {}
   Tensor project(const Tensor& base) const override {
-    const RecordingAs scope(is_recorded_);
+    const RecordingAs scope(follows_onto_tape());
     Tensors inputs{base};
     inputs.insert(inputs.end(), rest_.begin(), rest_.end());
     return apply(op_, inputs, attrs_)[0];
@@ -256,7 +264,7 @@ class ReshapeLink final : public OperatorLink {
   Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
   std::function<Tensor(const Tensor&)> replay() const override {
     if (!rest_.empty()) return {};
-    return [&op = op_, attrs = attrs_, recorded = is_recorded_](const Tensor& base) {
+    return [&op = op_, attrs = attrs_, recorded = follows_onto_tape()](const Tensor& base) {
       const RecordingAs scope(recorded && mode().recording);
       return apply(op, {&base, 1}, attrs)[0];
     };

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "base/format.h"
 
@@ -111,6 +112,43 @@ size_t find_attr_choice(const std::string& who, const std::vector<std::string>& 
     if (choices[i] == text) return i;
   raise<AttrError>("{}: '{}' is not one of {}", who, text, fmt::join(choices, ", "));
 }
+
+namespace detail {
+#define GLUINO_X(Type)                                                                                       \
+  template void add_field(std::vector<AttrField>&, std::string_view, size_t, const Type&, std::string_view); \
+  template void add_field(std::vector<AttrField>&, std::string_view, size_t, const std::optional<Type>&, std::string_view);
+GLUINO_ATTR_TYPES(GLUINO_X)
+#undef GLUINO_X
+
+// f(a whole number of so many bytes)
+static auto with_bytes(size_t bytes, auto&& f) {
+  return bytes == 1 ? f(uint8_t{}) : bytes == 2 ? f(uint16_t{}) : bytes == 4 ? f(uint32_t{}) : f(uint64_t{});
+}
+
+void add_choice(std::vector<AttrField>& to, std::string_view name, size_t offset, size_t bytes, size_t default_value,
+                std::span<const char* const> choices, std::string_view doc) {
+  AttrField& f = to.emplace_back();
+  f.name = name;
+  f.doc = doc;
+  f.type = "std::string";
+  f.choices.assign(choices.begin(), choices.end());
+  f.default_text = f.choices.at(default_value);
+  f.default_literal = '"' + f.default_text + '"';
+  f.set = [offset, bytes, names = f.choices](void* a, const std::string& who, const AttrValue& v) {
+    const size_t choice = find_attr_choice(who, names, v);
+    with_bytes(bytes, [&](auto value) {
+      value = static_cast<decltype(value)>(choice);
+      return std::memcpy(static_cast<char*>(a) + offset, &value, sizeof(value));
+    });
+  };
+  f.print = [offset, bytes, names = f.choices](const void* a) {
+    return with_bytes(bytes, [&](auto value) {
+      std::memcpy(&value, static_cast<const char*>(a) + offset, sizeof(value));
+      return names.at(value);
+    });
+  };
+}
+}  // namespace detail
 
 // ---- bool
 const char* AttrType<bool>::name() { return "bool"; }

@@ -79,6 +79,8 @@ struct CompilerRules {
   // The compiled form of a call on float32 data of these shapes, where there is one. `blocked`: data may be given blocked.
   std::function<std::optional<CompiledLayer>(const void* attrs, std::span<const Shape> in, LayerEpilogue epilogue, bool blocked)>
       compiled_layer;
+  // Whether the same call, with its inputs of four axes in blocks of channels and the others as they are, gives its result in blocks.
+  std::function<bool(const void* attrs, std::span<const Shape> in)> works_on_blocks;
   // One call instead of a chain of calls of this operator, where that is faster.
   std::function<std::optional<JoinedCall>(std::span<const ChainedCall> calls)> join;
   // What a call on inputs of these shapes reduces.
@@ -121,6 +123,10 @@ class RulesBuilder {
   RulesBuilder& compiled_layer(F f) {
     return set(&CompilerRules::compiled_layer, f);
   }
+  template <class F>
+  RulesBuilder& works_on_blocks(F f) {
+    return set(&CompilerRules::works_on_blocks, f);
+  }
   // f(calls): each has attributes of its own.
   template <class F>
   RulesBuilder& join(F f) {
@@ -138,7 +144,8 @@ class RulesBuilder {
  private:
   template <class R, class... Given, class F>
   RulesBuilder& set(std::function<R(const void*, Given...)> CompilerRules::*rule, F f) {
-    (*rules_).*rule = [f](const void* a, Given... given) -> R { return f(OpBuilder<A>::as(a), std::forward<Given>(given)...); };
+    detail::keep((*rules_).*rule, std::move(f),
+                 [](const F& f, const void* a, Given... given) -> R { return f(OpBuilder<A>::as(a), std::forward<Given>(given)...); });
     return *this;
   }
 

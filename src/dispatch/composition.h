@@ -24,12 +24,12 @@ std::vector<Shape> composed_shapes(const OpDef& op, const void* attrs, std::span
 template <class A, class F>
 OpBuilder<A>& composed(OpBuilder<A>& op, F f) {
   auto rules = std::make_shared<ComposedRules>();
-  rules->run = [f](const void* a, std::span<const Tensor> inputs) -> Tensors {
+  detail::keep(rules->run, std::move(f), [](const F& f, const void* a, std::span<const Tensor> inputs) -> Tensors {
     if constexpr (std::is_convertible_v<decltype(f(OpBuilder<A>::as(a), inputs)), Tensor>)
       return {f(OpBuilder<A>::as(a), inputs)};
     else
       return f(OpBuilder<A>::as(a), inputs);
-  };
+  });
   return op.compiler_rules(std::move(rules));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "gluino/op.h"
 #include "tensor/impl.h"
 
@@ -12,9 +13,7 @@ namespace gluino {
 static Tensor with(std::string_view op, const Tensor& x, double number) { return call(op, {x}, {{"scalar", number}}); }
 // Powers of whole numbers and fractions are fractions.
 static Tensor fit_for_power(const Tensor& x, double exponent) {
-  return is_floating(x.dtype()) || (exponent >= 0 && exponent == static_cast<double>(static_cast<int64_t>(exponent)))
-             ? x
-             : x.astype(DType::float32);
+  return !is_whole(x) || (exponent >= 0 && exponent == static_cast<double>(static_cast<int64_t>(exponent))) ? x : x.astype(DType::float32);
 }
 
 Tensor pow(const Tensor& x, const Tensor& exponent) { return call("broadcast_power", {x, exponent}); }

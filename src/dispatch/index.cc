@@ -89,7 +89,7 @@ class Planner {
     if (i < -extent || i >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", i, axis_, extent);
     if (i < 0) i += extent;
     // Beside arrays an integer is an array too: it decides where the common axes go.
-    if (has_arrays_) return add_array(full({}, static_cast<double>(i), {DType::int64}));
+    if (has_arrays_) return add_array(full({}, static_cast<double>(i), DType::int64));
     push(i, i + 1, 1, 1);
   }
   void add(const Slice& s) { add_slice(s); }
@@ -222,7 +222,7 @@ class SliceLink final : public OperatorLink {
  public:
   SliceLink(const Tensor& base, Holds holds, Plan plan) : OperatorLink(base, holds), plan_(std::move(plan)) {}
   Tensor project(const Tensor& base) const override {
-    const RecordingAs scope(is_recorded_);
+    const RecordingAs scope(follows_onto_tape());
     return basic_part(base, plan_);
   }
   Tensor embed(const Tensor& base, const Tensor& value) const override {
@@ -230,7 +230,7 @@ class SliceLink final : public OperatorLink {
                 {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
   }
   std::function<Tensor(const Tensor&)> replay() const override {
-    return [plan = plan_, recorded = is_recorded_](const Tensor& base) {
+    return [plan = plan_, recorded = follows_onto_tape()](const Tensor& base) {
       const RecordingAs scope(recorded && mode().recording);
       return linked_part(base, plan);
     };
@@ -257,7 +257,7 @@ Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
 
 // Row-major numbers of the elements that an index names.
 Tensor positions_of(const Shape& shape, std::span<const Index> index) {
-  const Tensor numbers = arange(static_cast<double>(shape.elements()), {DType::int64});
+  const Tensor numbers = arange(static_cast<double>(shape.elements()), DType::int64);
   // A plain view: in reshape an extent of 0 would mean something else. A trace must see the operator.
   return index_tensor(numbers.is_symbolic() ? numbers.reshape(shape) : make_view(numbers, shape, 0), index);
 }

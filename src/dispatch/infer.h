@@ -11,6 +11,8 @@ DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType>
 size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in, std::vector<DType>& out);
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out);
+// Whether it holds whole numbers or truth values. Variables of a symbol without a dtype count as floating.
+bool is_whole(const Tensor& t);
 
 // Inside a catch block: throws the current error again with "<who>: " before its message, once.
 [[noreturn]] void rethrow_located(std::string_view who);

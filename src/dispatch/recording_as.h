@@ -40,15 +40,18 @@ inline ViewLink::Holds holds_of(const Tensor& base, bool is_recorded) {
   return is_recorded || mode().tracing || base.is_symbolic() || impl_of(base).view ? ViewLink::Holds::base : ViewLink::Holds::anchor;
 }
 
-// A view that is an operator of its base.
+// A view that is an operator of its base. It is where its base is, on the tape or off it, also when that joins the tape later; only one
+// made under pause() stays off.
 class OperatorLink : public ViewLink {
  public:
-  using ViewLink::ViewLink;
+  OperatorLink(const Tensor& base, Holds holds) : ViewLink(base, holds) {
+    if (!is_made_under_pause_) note_that_it_follows();
+  }
   // Such a view is off the tape, its base may be on it, and what is written now would have to be both.
   bool is_made_under_pause() const { return is_made_under_pause_; }
 
  protected:
-  const bool is_recorded_ = mode().tracing ? !trace_hook().is_paused() : mode().recording;
+  bool follows_onto_tape() const { return !is_made_under_pause_; }
 
  private:
   const bool is_made_under_pause_ = mode().tracing ? trace_hook().is_paused() : !mode().recording && pauses_under_way() > 0;

@@ -57,6 +57,36 @@ void OpRegistry::add_spellings(const std::string& op, const std::vector<std::str
   }
 }
 
+OpBuilderBase::OpBuilderBase(std::string_view name) { def_.name = name; }
+OpBuilderBase::~OpBuilderBase() = default;
+void OpBuilderBase::add_alias(std::string_view name) { def_.aliases.emplace_back(name); }
+void OpBuilderBase::add_input(std::string_view name) { def_.inputs.push_back({.name = std::string(name)}); }
+void OpBuilderBase::add_state(std::string_view name) {
+  def_.inputs.push_back({.name = std::string(name), .own_dtype = true, .is_state = true});
+}
+void OpBuilderBase::set_outputs(std::initializer_list<std::string_view> names) { def_.output_names.assign(names.begin(), names.end()); }
+void OpBuilderBase::set_ignored(std::initializer_list<std::string_view> attrs) { def_.ignored_attrs.assign(attrs.begin(), attrs.end()); }
+void OpBuilderBase::set_uses(Uses uses) { def_.uses = std::move(uses); }
+void OpBuilderBase::add_inplace(int in, int out) { def_.inplace.emplace_back(in, out); }
+void OpBuilderBase::add_to_registry() { OpRegistry::global().add(std::move(def_)); }
+void OpBuilderBase::add_sample(std::span<const SampleInput> inputs, Attrs attrs, bool numeric_gradient) {
+  def_.samples.push_back({{inputs.begin(), inputs.end()}, std::move(attrs), numeric_gradient});
+}
+void OpBuilderBase::set_same_shape() {
+  def_.is_same_shape = true;
+  if (def_.infer_shape) return;
+  def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) {
+    for (size_t i = 1; i < in.size(); ++i)
+      if (!(in[i] == in[0]))
+        raise<ShapeError>("inputs have shapes {} and {}, but this operator does not broadcast: they must be the same", in[0], in[i]);
+    std::fill(out.begin(), out.end(), in[0]);
+  };
+}
+void OpBuilderBase::set_broadcasting() {
+  if (!def_.infer_shape)
+    def_.infer_shape = [](const void*, std::span<const Shape> in, std::vector<Shape>& out) { out[0] = broadcast_shapes(in); };
+}
+
 const OpDef* OpRegistry::find(std::string_view name) const {
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? nullptr : it->second;

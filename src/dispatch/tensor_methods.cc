@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/recording_as.h"
+#include "dispatch/untraceable.h"
 #include "gluino/functions.h"
 #include "gluino/op.h"
 #include "kernels/isa/primitives.h"
@@ -56,12 +58,6 @@ const Definitions& definitions(Operation op) {
 }
 
 bool is_comparison(Operation op) { return op >= Operation::equal; }
-// Variables of a symbol without a dtype count as floating.
-bool is_whole(const Tensor& t) {
-  if (!t.defined()) return false;
-  const detail::TensorImpl& impl = impl_of(t);
-  return !is_floating(impl.dtype) && (!impl.symbolic || impl.symbolic->has_dtype);
-}
 // The dtype in which a tensor of whole numbers or truth values meets a number, by NumPy's rules with float32 as the default.
 DType beside_number(Operation op, DType dtype, double number, bool is_whole_number) {
   if (is_comparison(op)) return std::floor(number) == number ? dtype : DType::float64;
@@ -81,6 +77,12 @@ Attrs number_attrs(const OpDef& definition, double number) {
 }
 
 }  // namespace
+
+bool is_whole(const Tensor& t) {
+  if (!t.defined()) return false;
+  const detail::TensorImpl& impl = impl_of(t);
+  return !is_floating(impl.dtype) && (!impl.symbolic || impl.symbolic->has_dtype);
+}
 
 Tensor detail::with_number(Operation op, const Tensor& tensor, double number, bool is_whole_number, bool number_first) {
   if (is_whole(tensor)) {
@@ -150,10 +152,20 @@ Tensor Tensor::var(const Axes& axes, bool keepdims, int64_t ddof) const {
 Tensor Tensor::std(const Axes& axes, bool keepdims, int64_t ddof) const { return call("sqrt", {var(axes, keepdims, ddof)}); }
 Tensor Tensor::pow(double exponent) const { return gluino::pow(*this, exponent); }
 Tensor Tensor::matmul(const Tensor& other) const { return gluino::matmul(*this, other); }
+Tensor Tensor::maximum(const Tensor& other) const { return gluino::maximum(*this, other); }
+Tensor Tensor::maximum(double other) const { return gluino::maximum(*this, other); }
+Tensor Tensor::minimum(const Tensor& other) const { return gluino::minimum(*this, other); }
+Tensor Tensor::minimum(double other) const { return gluino::minimum(*this, other); }
+Tensor Tensor::tril(int64_t diagonal) const { return gluino::tril(*this, diagonal); }
+Tensor Tensor::triu(int64_t diagonal) const { return gluino::triu(*this, diagonal); }
+Tensor Tensor::roll(int64_t shift, std::optional<int64_t> axis) const { return gluino::roll(*this, shift, axis); }
+Tensor Tensor::isnan() const { return gluino::isnan(*this); }
+Tensor Tensor::nonzero() const { return gluino::nonzero(*this); }
+Tensor Tensor::unique() const { return gluino::unique(*this); }
 
 Tensor Tensor::to(Device device) const {
   if (this->device() == device) return *this;
-  if (is_symbolic()) throw UserError("to(device) cannot be traced: a hybridized program runs on the device of its inputs");
+  if (is_symbolic()) throw NotInATrace("to(device) cannot be traced: a hybridized program runs on the device of its inputs");
   Tensor out = make_tensor(impl_->shape, impl_->dtype, device);
   std::memcpy(impl_of(out).data, bytes_of(*this), nbytes());
   return out;

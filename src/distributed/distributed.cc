@@ -1,6 +1,7 @@
 #include "gluino/distributed.h"
 
 #include "base/format.h"
+#include "dispatch/untraceable.h"
 #include "dispatch/mode.h"
 #include "distributed/collectives.h"
 #include "gluino/op.h"
@@ -34,12 +35,13 @@ Tensor broadcast(const Tensor& x, int root) { return call("_distributed_broadcas
 Tensor reduce(const Tensor& x, int root) { return call("_distributed_reduce", {x}, {{"root", int64_t{root}}}); }
 
 void barrier() {
-  if (mode().tracing) throw UserError("barrier: a function that is being traced cannot wait for other ranks; call it outside");
+  if (mode().tracing) throw NotInATrace("barrier: a function that is being traced cannot wait for other ranks; call it outside");
   if (Engine& engine = Engine::get(); engine.size() > 1) engine.run("barrier", [] {});
 }
 
 Tensor all_gather_rows(const Tensor& x) {
-  if (x.is_symbolic() || mode().tracing) throw UserError("all_gather_rows: its result's shape is not known while tracing; call it outside");
+  if (x.is_symbolic() || mode().tracing)
+    throw NotInATrace("all_gather_rows: its result's shape is not known while tracing; call it outside");
   if (x.ndim() == 0) throw ShapeError("all_gather_rows: the input is a single number; at least one axis is needed");
   Engine& engine = Engine::get();
   if (engine.size() == 1) return x.copy();

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "autograd/tape.h"
+#include "autograd/row_gradient.h"
 #include "base/format.h"
 #include "distributed/compression.h"
 #include "distributed/timeline.h"
@@ -102,7 +102,7 @@ void GradientExchange::State::build(const Tensors& weights) {
   std::unordered_map<int, size_t> open;  // by dtype: the bucket that is being filled
   for (size_t i = weights.size(); i-- > 0;) {
     TapeEntry* leaf = autograd::entry_of(weights[i]);
-    const detail::TensorImpl& g = impl_of(leaf->leaf_grad);
+    const detail::TensorImpl& g = impl_of(autograd::dense_gradient(*leaf));  // which rows travel is found here
     const int64_t count = g.shape.elements(), bytes = count * dtype_bytes(g.dtype);
     const auto known = open.find(static_cast<int>(g.dtype));
     size_t number;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
 
+#include "base/companion.h"
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/format.h"
@@ -31,11 +31,8 @@ const Transport& world_of_one() {
 }
 
 OpenTransport load_library(std::string& why) {
-  Dl_info here;
-  if (!dladdr(reinterpret_cast<void*>(&load_library), &here)) return nullptr;
-  const auto beside = std::filesystem::path(here.dli_fname).parent_path() / "libgluino_mpi.so.0";
   // Global: MPI opens parts of itself later, which look for its symbols.
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* library = open_companion("libgluino_mpi.so.0", true);
   if (!library) {
     why = dlerror();
     return nullptr;

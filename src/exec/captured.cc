@@ -38,6 +38,7 @@ std::shared_ptr<CapturedTensor> CapturedTensor::of(const Tensor& live) {
 }
 
 void CapturedTensor::follow() {
+  if (impl_of(live_).view) refresh_view(live_);
   const detail::TensorImpl& from = impl_of(live_);
   detail::TensorImpl& to = impl_of(shadow_);
   if (to.storage == from.storage && to.data == from.data) return;

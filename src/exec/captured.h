@@ -16,7 +16,7 @@ class CapturedTensor {
   const Tensor& shadow() const { return shadow_; }
   // A constant that traced code made itself has no other owner from the beginning.
   bool is_let_go() const { return !impl_of(live_).is_made_in_trace && live_.impl()->use_count() == 1; }
-  // Follows a tensor that got other memory, as one on the tape does when it is updated in place.
+  // Follows a tensor that got other memory, as one on the tape does when it or its base is updated in place.
   void follow();
 
  private:

@@ -59,11 +59,11 @@ Executor Symbol::simple_bind(const ShapeMap& inputs, GradReq grad_req, const DTy
   TensorMap arguments, gradients, states;
   const std::vector<std::string> names = list_arguments(), state_names = list_auxiliary_states();
   for (size_t i = 0; i < names.size(); ++i) {
-    arguments[names[i]] = zeros(*shapes.arguments[i], {dtypes.arguments[i]});
+    arguments[names[i]] = zeros(*shapes.arguments[i], dtypes.arguments[i]);
     if (grad_req != GradReq::null && is_floating(dtypes.arguments[i]))
-      gradients[names[i]] = zeros(*shapes.arguments[i], {dtypes.arguments[i]});
+      gradients[names[i]] = zeros(*shapes.arguments[i], dtypes.arguments[i]);
   }
-  for (size_t i = 0; i < state_names.size(); ++i) states[state_names[i]] = zeros(*shapes.auxiliary_states[i], {dtypes.auxiliary_states[i]});
+  for (size_t i = 0; i < state_names.size(); ++i) states[state_names[i]] = zeros(*shapes.auxiliary_states[i], dtypes.auxiliary_states[i]);
   std::map<std::string, GradReq> reqs;
   for (const auto& [name, t] : gradients) reqs[name] = grad_req;
   return bind(arguments, gradients, reqs, states);
@@ -90,6 +90,7 @@ static Tensors run_bound(const Graph& graph, const TensorMap& arguments, const T
 }
 
 const Tensors& Executor::forward(bool is_train) {
+  outputs_.clear();  // and with it what the last run kept for backward()
   outputs_ = run_bound(*graph_, arguments_, states_, gradients_, leaves_, is_train, is_train);
   return outputs_;
 }
@@ -99,7 +100,7 @@ void Executor::backward(const Tensors& head_grads) {
   // forward(false) kept nothing to go back over.
   if (!gradients_.empty() && std::none_of(leaves_.begin(), leaves_.end(), [](const Tensor& t) { return t.defined(); }))
     outputs_ = run_bound(*graph_, arguments_, states_, gradients_, leaves_, true, false);
-  autograd::backward(outputs_, head_grads);
+  autograd::backward(outputs_, head_grads, {.retain_graph = true});  // it may be asked again, with other gradients of the heads
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (!leaves_[i].defined()) continue;
     const std::string& name = graph_->nodes[i].name;

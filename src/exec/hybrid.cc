@@ -27,6 +27,8 @@ constexpr int kTraceCost = 8, kMaxWastedTraces = 32 * kTraceCost;
 
 HybridCache::Result HybridCache::Impl::call(const Function& function, const Tensors& inputs, const std::string& structure,
                                             std::span<const Tensor> destinations) {
+  for (const Tensor& t : inputs)
+    if (t.defined() && impl_of(t).view) refresh_view(t);
   Found found;
   {
     const std::lock_guard lock(mutex);
@@ -89,42 +91,7 @@ std::shared_ptr<TracedProgram> HybridCache::Impl::find_program(const Tensors& in
 
 // ---- running
 
-HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {
-  if (found.compiled) return run_plan(found.compiled, function, inputs);
-  return have_overlaps(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
-}
-HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
-                                                std::span<const Tensor> destinations) {
-  if (c->program->has_aliased_updates(inputs)) return function(inputs);
-  // A function that puts tensors somewhere cannot be made to run again from where it was.
-  const bool is_repeatable = c->program->trace.ending.escaped.empty();
-  return options.verify && is_repeatable ? verified(c, function, inputs) : run_compiled(*c, inputs, destinations);
-}
-
-bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inputs) {
-  const std::lock_guard lock(mutex);
-  if (program.plans < kPlansAtOnce || program.trace.calls.size() <= kSmallProgram || options.verify) return true;
-  std::vector<int64_t> extents;
-  for (const Tensor& t : inputs)
-    if (t.defined()) extents.insert(extents.end(), impl_of(t).shape.begin(), impl_of(t).shape.end());
-  if (program.met_once.erase(extents)) return true;
-  if (program.met_once.size() >= kMaxMetOnce) program.met_once.clear();
-  program.met_once.insert(std::move(extents));
-  return false;
-}
-
-HybridCache::Result HybridCache::Impl::run_program(const std::shared_ptr<TracedProgram>& p, const Function& function,
-                                                   const Tensors& inputs) {
-  if (!deserves_plan(*p, inputs)) {
-    if (p->has_aliased_updates(inputs)) return function(inputs);
-    return run_interpreted(*p, inputs);
-  }
-  std::shared_ptr<Compiled> c = Compiled::make(p, inputs, options.static_alloc);
-  keep(c);
-  return run_plan(c, function, inputs);
-}
-
-// An eager call after a trace that was given up: it draws the numbers again that the trace has drawn from `first` on.
+// An eager call after a trace that was given up, or a program that failed: it draws the numbers again that have been drawn from `first` on.
 static HybridCache::Result run_untraced(const HybridCache::Function& function, const Tensors& inputs, const RandomStream& first) {
   const Device device = current_device();
   HybridCache::Result result;
@@ -144,9 +111,68 @@ static HybridCache::Result run_untraced(const HybridCache::Function& function, c
   return result;
 }
 
+HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {
+  if (found.compiled) return run_plan(found.compiled, function, inputs);
+  return have_overlaps(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
+}
+HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
+                                                std::span<const Tensor> destinations) {
+  if (c->program->has_aliased_updates(inputs)) return function(inputs);
+  // A function that puts tensors somewhere cannot be made to run again from where it was.
+  const bool is_repeatable = c->program->trace.ending.escaped.empty();
+  if (options.verify && is_repeatable) return verified(c, function, inputs);
+  const RandomStream first = c->draws_random ? peek_random_stream(current_device()) : RandomStream{};
+  try {
+    return run_compiled(*c, inputs, destinations);
+  } catch (const UserError&) {
+    return fail_as_eager(*c, function, inputs, first);
+  }
+}
+// Inside a catch block. A program leaves nothing behind when it fails; eager code does what stands before, and then fails by itself.
+HybridCache::Result HybridCache::Impl::fail_as_eager(const Compiled& c, const Function& function, const Tensors& inputs,
+                                                     const RandomStream& first) {
+  if (c.updates_layers) throw;
+  return c.draws_random ? run_untraced(function, inputs, first) : function(inputs);
+}
+
+bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inputs) {
+  const std::lock_guard lock(mutex);
+  if (program.plans < kPlansAtOnce || program.trace.calls.size() <= kSmallProgram || options.verify) return true;
+  std::vector<int64_t> extents;
+  for (const Tensor& t : inputs)
+    if (t.defined()) extents.insert(extents.end(), impl_of(t).shape.begin(), impl_of(t).shape.end());
+  if (program.met_once.erase(extents)) return true;
+  if (program.met_once.size() >= kMaxMetOnce) program.met_once.clear();
+  program.met_once.insert(std::move(extents));
+  return false;
+}
+
+HybridCache::Result HybridCache::Impl::run_program(const std::shared_ptr<TracedProgram>& p, const Function& function,
+                                                   const Tensors& inputs) {
+  if (!deserves_plan(*p, inputs)) {
+    if (p->has_aliased_updates(inputs)) return function(inputs);
+    const RandomStream first = peek_random_stream(current_device());
+    try {
+      return run_interpreted(*p, inputs);
+    } catch (const UserError&) {
+      if (updates_layers(p->traced.graph)) throw;
+      return run_untraced(function, inputs, first);
+    }
+  }
+  std::shared_ptr<Compiled> c = Compiled::make(p, inputs, options.static_alloc);
+  keep(c);
+  return run_plan(c, function, inputs);
+}
+
 HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs) {
   const RandomStream first = peek_random_stream(current_device());
-  SegmentRun run = tree.run(inputs);
+  SegmentRun run;
+  try {
+    run = tree.run(inputs);
+  } catch (const UserError&) {
+    if (tree.updates_layers()) throw;
+    return run_untraced(function, inputs, first);
+  }
   if (run.ending) return finish_run(*run.ending, std::move(run.values), inputs, tree.captured());
   // A branch not seen before: the function runs again to record it, with the values it has already seen.
   PerProcessMutex::Lock tracing = trace_mutex_.lock();
@@ -158,6 +184,7 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
     return run_untraced(function, inputs, first);
   }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
+  if (t.error) std::rethrow_exception(t.error);
   const int made = tree.insert(std::move(t));
   const std::lock_guard lock(mutex);
   ++stats.traces;
@@ -212,6 +239,10 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     const std::lock_guard lock(mutex);
     ++stats.traces;
   }
+  if (t.error) {
+    finish_run(t.ending, t.values, inputs, t.captured);
+    std::rethrow_exception(t.error);
+  }
   if (!t.reads.empty()) {
     Result result = finish_run(t.ending, t.values, inputs, t.captured);
     auto tree = std::make_shared<SegmentTree>(Signature::shapes_of(inputs));
@@ -228,8 +259,9 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   program->trace = std::move(t);
   program->trace_microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   keep(program);
-  if (!program->trace.initialised.empty() && draws_random(program->traced.graph)) {
-    Result result = run_initialising(*program, inputs, first);
+  const bool is_drawn_in_order = !program->trace.initialised.empty() && draws_random(program->traced.graph);
+  if (is_drawn_in_order || !program->trace.ending.escaped.empty()) {
+    Result result = run_first(*program, inputs, first);
     program->trace.initialised.clear();
     keep(Compiled::make(program, inputs, options.static_alloc));
     return result;

@@ -15,6 +15,9 @@ class HybridCache::Impl {
   // Runs both ways from the same state, compares results, gradients, tensors that were written, and random numbers drawn.
   Result verified(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs);
   std::shared_ptr<Compiled> latest_plan() const;  // raises UserError when there is none
+  // What is exported: the last one, or where that one trains, the last of the same arguments that predicts. Raises UserError when there is
+  // none and the function does something else in training.
+  std::shared_ptr<Compiled> predicting_plan() const;
   void clear();
 
   const HybridOptions options;
@@ -46,6 +49,7 @@ class HybridCache::Impl {
   Result run_found(const Found& found, const Function& function, const Tensors& inputs);
   Result run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
                   std::span<const Tensor> destinations = {});
+  static Result fail_as_eager(const Compiled& c, const Function& function, const Tensors& inputs, const RandomStream& first);
   Result run_program(const std::shared_ptr<TracedProgram>& p, const Function& function, const Tensors& inputs);
   Result run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs);
   Result trace_and_run(const Function& function, const Tensors& inputs, const std::string& structure);

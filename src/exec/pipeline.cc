@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "passes/absorb_transposes.h"
 #include "passes/compile_layers.h"
 #include "passes/differentiate.h"
 #include "passes/eliminate_common.h"
@@ -17,6 +18,7 @@
 #include "passes/fuse_reductions.h"
 #include "passes/fuse_rows.h"
 #include "passes/join_layers.h"
+#include "passes/number_shapes.h"
 #include "passes/raise_shape_reads.h"
 #include "passes/simplify.h"
 
@@ -39,7 +41,9 @@ constexpr Pass kJointPasses[] = {
 // At the end, when nothing will be differentiated any more: from operators to kernels.
 constexpr Pass kLayerPasses[] = {{"compile_layers", compile_layers},  // where no backward pass needs the operators' own results
                                  {"join_layers", join_layers}};
-constexpr Pass kFusionPasses[] = {{"fuse_elementwise", fuse_elementwise},
+constexpr Pass kFusionPasses[] = {{"number_shapes", number_shapes},
+                                  {"fuse_elementwise", fuse_elementwise},
+                                  {"absorb_transposes", absorb_transposes},
                                   {"fuse_attention", fuse_attention},
                                   {"fuse_rows", fuse_rows},
                                   {"fuse_reductions", fuse_reductions}};
@@ -124,8 +128,9 @@ class Pipeline {
       wanted.push_back(found == leaves.end() ? -1 : found->second);
     }
     Graph g = timed("differentiate", [&] {
-      Differentiated d = differentiate(forward, wanted);
+      Differentiated d = differentiate(forward, wanted, request_.as_rows);
       result_.has_gradient = d.has_gradient;
+      result_.row_modes = d.row_modes;
       return std::move(d.graph);
     });
     for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);

@@ -16,14 +16,16 @@ struct CompileRequest {
   DTypeMap types;
   bool training = false;
   std::vector<std::string> wanted_gradients;  // names of variables or constants; empty: no backward pass
+  std::vector<bool> as_rows = {};             // beside them: whose rows may stay such
 };
 
 struct CompiledGraph {
   Graph before, after;
   Plan plan;
   std::vector<StageTime> stages;
-  int num_outputs = 0;             // of the forward pass
-  std::vector<bool> has_gradient;  // per wanted gradient
+  int num_outputs = 0;                                   // of the forward pass
+  std::vector<bool> has_gradient;                        // per wanted gradient
+  std::vector<std::vector<std::string>> row_modes = {};  // per wanted gradient: see passes/differentiate.h
 };
 
 // Raises when shapes contradict each other. All shapes must follow from the request.

@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "autograd/row_gradient.h"
+#include "dispatch/infer.h"
 #include "dispatch/random.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
@@ -81,6 +83,10 @@ bool draws_random(const Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
 }
 
+bool updates_layers(const Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->has_states; });
+}
+
 bool have_overlaps(const Tensors& inputs) {
   if (inputs.size() < 2) return false;
   TensorSet all;
@@ -102,18 +108,31 @@ CompileRequest TracedProgram::request_for(const Tensors& inputs) const {
   return r;
 }
 
+// Forwards alone, call by call, as the trace did: this is asked for every new set of shapes, and all inputs are known.
 bool TracedProgram::guards_hold(const Tensors& inputs) const {
-  Graph g = without_input_info(traced.graph);
-  const CompileRequest r = request_for(inputs);
+  const Graph& g = traced.graph;
+  const std::vector<Tensor> leaves = leaf_values(*this, inputs);
+  std::vector<std::vector<Shape>> shapes(g.nodes.size());
+  std::vector<Shape> in;
   try {
-    infer_graph(g, r.shapes, r.types);
+    for (size_t i = 0; i < g.nodes.size(); ++i) {
+      const Graph::Node& n = g.nodes[i];
+      if (!n.op) {
+        shapes[i] = {impl_of(leaves[i].defined() ? leaves[i] : n.constant).shape};
+        continue;
+      }
+      if (n.op->is_dynamic_shape) return false;
+      in.clear();
+      for (ValueId v : n.inputs) in.push_back(shapes[v.node][v.index]);
+      infer_shapes(*n.op, n.attrs, in, shapes[i]);
+    }
   } catch (const UserError&) {
     return false;  // another trace may do something else with these shapes, or explain what is wrong
   }
   for (size_t i = 0; i < trace.guards.size(); ++i) {
     const Trace::Guard& guard = trace.guards[i];
-    const auto& shape = g.info(traced.guarded[i]).shape;
-    if (!shape || (guard.axis < 0 ? !(*shape == guard.shape) : (*shape)[guard.axis] != guard.shape[guard.axis])) return false;
+    const Shape& shape = shapes[traced.guarded[i].node][traced.guarded[i].index];
+    if (guard.axis < 0 ? !(shape == guard.shape) : shape[guard.axis] != guard.shape[guard.axis]) return false;
   }
   return true;
 }
@@ -153,13 +172,19 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
   CompileRequest request = program->request_for(inputs);
   const std::vector<std::string> names = input_names(inputs);
   for (size_t i = 0; i < c->wanted.size(); ++i)
-    if (c->wanted[i]) request.wanted_gradients.push_back(i < inputs.size() ? names[i] : program->trace.captured_names[i - inputs.size()]);
+    if (c->wanted[i]) {
+      const bool is_input = i < inputs.size();
+      request.wanted_gradients.push_back(is_input ? names[i] : program->trace.captured_names[i - inputs.size()]);
+      request.as_rows.push_back(autograd::keeps_rows(is_input ? inputs[i] : program->trace.captured[i - inputs.size()]->live()));
+    }
   c->graph = compile(without_input_info(program->traced.graph), request);
   c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
   const std::vector<bool> is_state = find_states(c->graph.before);
   for (size_t n = 0; n < is_state.size(); ++n)
     if (const Graph::Node& node = c->graph.before.nodes[n]; node.is_constant() && !is_state[n]) c->constants.push_back(node.constant);
   c->runner = std::make_unique<PlanRunner>(c->graph.plan, static_alloc);
+  c->draws_random = gluino::draws_random(c->graph.before);
+  c->updates_layers = gluino::updates_layers(c->graph.before);
   c->bytes = bytes_of_plan(c->graph, static_alloc);
   return c;
 }
@@ -215,37 +240,43 @@ HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& input
   return finish_run(p.trace.ending, interpret(p.traced.graph, leaf_values(p, inputs)), inputs, p.trace.captured);
 }
 
-HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inputs, const RandomStream& first) {
+HybridCache::Result run_first(const TracedProgram& p, const Tensors& inputs, const RandomStream& first) {
   const Device device = current_device();
+  const Trace& t = p.trace;
   std::vector<Tensors> results;
-  Tensors values;
+  const auto value = [&](const TracedValue& v) {
+    return v.kind == TracedValue::Kind::input      ? inputs[v.index]
+           : v.kind == TracedValue::Kind::captured ? t.captured[v.index]->live()
+                                                   : results[v.index][v.output];
+  };
   RandomStream last;
+  std::exception_ptr error;
   {
     const ReplayRandom random(device, first);
-    auto value = [&](const TracedValue& v) {
-      return v.kind == TracedValue::Kind::input      ? inputs[v.index]
-             : v.kind == TracedValue::Kind::captured ? p.trace.captured[v.index]->live()
-                                                     : results[v.index][v.output];
-    };
     size_t next = 0;
     const auto initialise_before = [&](size_t call) {
-      for (; next < p.trace.initialised.size() && p.trace.initialised[next].calls_before <= static_cast<int>(call); ++next)
-        p.trace.initialised[next].again();
+      for (; next < t.initialised.size() && t.initialised[next].calls_before <= static_cast<int>(call); ++next) t.initialised[next].again();
     };
-    for (size_t k = 0; k < p.trace.calls.size(); ++k) {
-      initialise_before(k);
-      const TracedCall& call = p.trace.calls[k];
-      Tensors in;
-      for (const TracedValue& v : call.inputs) in.push_back(value(v));
-      const autograd::Scope scope(call.is_recorded, call.mode.training);
-      results.push_back(apply(*call.op, in, call.attrs));
+    try {
+      for (const TracedCall& call : t.calls) {
+        initialise_before(results.size());
+        Tensors in;
+        for (const TracedValue& v : call.inputs) in.push_back(value(v));
+        results.push_back(run_call(call, in));
+      }
+      initialise_before(t.calls.size());
+    } catch (const UserError&) {
+      error = std::current_exception();
     }
-    initialise_before(p.trace.calls.size());
-    for (const TracedValue& v : p.trace.ending.values()) values.push_back(value(v));
     last = random.next();
   }
   advance_random_stream(device, last);
-  return finish_run(p.trace.ending, std::move(values), inputs, p.trace.captured);
+  const Ending& ending = error ? t.ending_before(static_cast<int>(results.size())) : t.ending;
+  Tensors values;
+  for (const TracedValue& v : ending.values()) values.push_back(value(v));
+  HybridCache::Result result = finish_run(ending, std::move(values), inputs, t.captured);
+  if (error) std::rethrow_exception(error);
+  return result;
 }
 
 static void put_value(const Tensor& symbolic, const Tensor& value) {

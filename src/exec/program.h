@@ -1,5 +1,6 @@
 // A traced program that is one graph, the plans that were made from it, and how they run.
 #pragma once
+#include "autograd/tape.h"
 #include <atomic>
 #include <set>
 
@@ -31,7 +32,7 @@ struct TracedProgram {
 };
 
 // A plan for one set of shapes and one set of wanted gradients.
-struct Compiled : std::enable_shared_from_this<Compiled> {
+struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled> {
   std::shared_ptr<TracedProgram> program;
   std::vector<Shape> shapes;
   std::vector<bool> wanted;  // per input, then per captured tensor; empty when nothing is recorded
@@ -39,11 +40,15 @@ struct Compiled : std::enable_shared_from_this<Compiled> {
   std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it
   Tensors constants;             // that the graph reads and does not update
   std::unique_ptr<PlanRunner> runner;
+  bool draws_random = false, updates_layers = false;
   int64_t bytes = 0;  // what it takes to keep, about
 
   static std::shared_ptr<Compiled> make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc);
   bool serves(const Tensors& inputs, const std::string& structure) const;
 };
+
+// The nodes of graph.before that gradients are wanted for: the inputs of the call on the tape.
+std::vector<int> source_nodes_of(const Compiled& c);
 
 // Whether different inputs share memory. Only eager code knows what an update of one means for the other, so nothing is traced then.
 bool have_overlaps(const Tensors& inputs);
@@ -56,14 +61,16 @@ std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& 
 HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<const Tensor> destinations = {});
 // Operator by operator, as eager code: for shapes that have no plan.
 HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs);
-// The first run of a trace that initialised parameters: random numbers are drawn in the order of eager code, from `first` on.
-HybridCache::Result run_initialising(const TracedProgram& p, const Tensors& inputs, const RandomStream& first);
+// The first run of a trace, call by call: where it initialised parameters, so that random numbers are drawn in the order of eager code,
+// from `first` on; where it put tensors somewhere, so that they have their values should a call fail.
+HybridCache::Result run_first(const TracedProgram& p, const Tensors& inputs, const RandomStream& first);
 // Writes back, makes aliases, and gives the results.
 HybridCache::Result finish_run(const Ending& ending, Tensors values, const Tensors& inputs, const CapturedTensors& captured);
 
 // What the plan's variables are in this call: inputs that are not null, then updated captured tensors.
 Tensors variables_of(const TracedProgram& p, const Tensors& inputs);
 bool draws_random(const Graph& graph);
+bool updates_layers(const Graph& graph);  // operators of it update states as they run, batch norm's averages for example
 
 // The tape gets one node for the whole call (recorded_run.cc).
 Tensors run_recorded(Compiled& c, const Tensors& inputs);

@@ -19,7 +19,7 @@ namespace {
 class HeldRun {
  public:
   HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
-      : owner_(std::move(c)), run_(*owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {
+      : owner_(std::move(c)), run_(std::in_place, *owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {
     for (const Tensors* given : all_given())
       for (const Tensor& t : *given) writes_.push_back(impl_of(t).storage->writes());
   }
@@ -31,8 +31,8 @@ class HeldRun {
   Tensors forward() {
     const autograd::Scope scope(false, std::nullopt);
     first_stream_ = peek_random_stream(current_device());
-    Tensors outputs = run_.forward(variables_, owner_->graph.num_outputs);
-    read_later_ = run_.read_by_backward();
+    Tensors outputs = run_->forward(variables_, owner_->graph.num_outputs);
+    read_later_ = run_->read_by_backward();
     return outputs;
   }
   Tensors backward(const autograd::BackwardCall& call) {
@@ -40,14 +40,15 @@ class HeldRun {
     const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
     if (is_partial || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
-    const bool goes_round = is_partial && (gives_own_gradient() || has_function()) && is_given_unchanged();
+    const bool goes_round = is_spent || (is_partial && (gives_own_gradient() || has_function()) && is_given_unchanged());
     if (mode().recording || goes_round) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      Tensors gradients = differentiable_backward(heads);
+      Tensors gradients = differentiable_backward(heads, call.reached);
       if (!mode().recording)
         for (Tensor& g : gradients)
           if (g.defined()) g = g.detach();
@@ -55,10 +56,14 @@ class HeldRun {
     }
     Tensors destinations;
     std::vector<size_t> sources;  // that the destinations are for
+    const std::vector<std::vector<std::string>>& row_modes = owner_->graph.row_modes;
     for (size_t i = 0; i < has_gradient.size(); ++i)
       if (has_gradient[i]) {
-        destinations.push_back(call.reached[i] ? call.destinations[i] : Tensor());  // what is not reached keeps its gradient
-        sources.push_back(i);
+        const size_t outputs = row_modes[i].empty() ? 1 : 2 * row_modes[i].size();
+        // What is not reached keeps its gradient, and rows have none to be written to.
+        for (size_t k = 0; k < outputs; ++k)
+          destinations.push_back(call.reached[i] && row_modes[i].empty() ? call.destinations[i] : Tensor());
+        sources.insert(sources.end(), outputs, i);
       }
     std::function<void(size_t)> ready;
     if (!call.awaited.empty())
@@ -66,11 +71,22 @@ class HeldRun {
         if (call.awaited[sources[i]] && call.reached[sources[i]]) call.ready(sources[i]);
       };
     const Tensors gradients =
-        run_.backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
+        run_->backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
     if (reads_what_changed && std::ranges::any_of(gradients, has_nan)) check_reads(call, false);
+    // Some results can still be differentiated, but may never be: what the run holds is given back, and the call would be made again.
+    if (!call.retain && std::ranges::find(call.unvisited, true) != call.unvisited.end()) {
+      run_.reset();
+      read_later_.clear();
+    }
     Tensors out;
     size_t next = 0;
-    for (bool has : has_gradient) out.push_back(has ? gradients[next++] : Tensor());
+    for (size_t i = 0; i < has_gradient.size(); ++i) {
+      for (const std::string& mode : row_modes[i]) {
+        call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
+        next += 2;
+      }
+      out.push_back(has_gradient[i] && row_modes[i].empty() ? gradients[next++] : Tensor());
+    }
     return out;
   }
 
@@ -123,7 +139,7 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on.
+  // Which sources the heads that were given depend on, and which other outputs.
   void find_reached(const autograd::BackwardCall& call) const {
     const Graph& g = owner_->graph.before;
     std::vector<bool> is_behind(g.nodes.size(), false);
@@ -131,22 +147,36 @@ class HeldRun {
       if (owner_->is_on_tape[i] && call.given[next++]) is_behind[g.outputs[i].node] = true;
     for (size_t n = g.nodes.size(); n-- > 0;)
       if (is_behind[n] && g.nodes[n].op && !g.nodes[n].mode.is_paused)
-        for (ValueId v : g.nodes[n].inputs) is_behind[v.node] = true;
+        for (ValueId v : ways_back(g.nodes[n])) is_behind[v.node] = true;
+    // What shares a call with the heads is released with it: nothing can flow through there again.
     const std::vector<int> nodes = source_nodes();
+    std::vector<bool> is_on(g.nodes.size(), false), is_shared(g.nodes.size(), false);
+    for (int n : nodes) is_on[n] = true;
+    for (size_t n = 0; n < g.nodes.size(); ++n) {
+      if (!g.nodes[n].op || g.nodes[n].mode.is_paused) continue;
+      const auto has_input = [&](const std::vector<bool>& in) {
+        return std::ranges::any_of(ways_back(g.nodes[n]), [&](ValueId v) { return in[v.node]; });
+      };
+      is_on[n] = has_input(is_on);
+      is_shared[n] = (is_on[n] && is_behind[n]) || has_input(is_shared);
+    }
+    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
+      if (owner_->is_on_tape[i]) {
+        const int place = place_on_tape(g, g.outputs[i].node);
+        call.unvisited[next++] = !is_behind[place] && !is_shared[place];
+      }
     for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = is_behind[nodes[source]];
   }
-  // The nodes of the sources in the graph.
-  std::vector<int> source_nodes() const {
-    const TracedProgram& p = *owner_->program;
-    const size_t inputs = p.signature.ranks.size();
-    std::vector<int> nodes;
-    for (size_t i = 0, variable = 0; i < owner_->wanted.size(); ++i) {
-      const bool is_input = i < inputs;
-      if (owner_->wanted[i]) nodes.push_back(is_input ? static_cast<int>(variable) : p.traced.captured_nodes[i - inputs]);
-      if (is_input && p.signature.ranks[i] >= 0) ++variable;
-    }
-    return nodes;
+  // What a node's memory was written with says nothing of where it stands on the tape.
+  static std::span<const ValueId> ways_back(const Graph::Node& n) {
+    return std::span(n.inputs).first(autograd::is_overwrite(n.op) ? 1 : n.inputs.size());
   }
+  // What is written under pause() leaves a tensor where it was on the tape.
+  static int place_on_tape(const Graph& g, int node) {
+    while (autograd::is_overwrite(g.nodes[node].op)) node = g.nodes[node].inputs[0].node;
+    return node;
+  }
+  std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   std::array<const Tensors*, 3> all_given() const { return {&variables_, &captured_sources_, &owner_->constants}; }
   bool is_given_unchanged() const {
     size_t next = 0;
@@ -160,10 +190,11 @@ class HeldRun {
     size_t next = 0;
     for (const Tensors* given : all_given())
       for (const Tensor& t : *given)
-        autograd::check_unchanged(t, writes_[next++], "create_graph makes a hybridized call again, but what it was given");
+        autograd::check_unchanged(t, writes_[next++],
+                                  "a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
-  Tensors differentiable_backward(const Tensors& heads) const {
+  Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& reached_sources) const {
     check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
@@ -205,12 +236,19 @@ class HeldRun {
     // To what no result depends on nothing flows, not even zeros.
     const std::vector<bool>& has_gradient = c.graph.has_gradient;
     Tensors wanted, gradients(sources.size());
-    for (size_t i = 0; i < sources.size(); ++i)
-      if (has_gradient[i]) wanted.push_back(sources[i]);
+    std::vector<bool> is_wanted;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      is_wanted.push_back(has_gradient[i] && reached_sources[i]);
+      if (!is_wanted[i]) continue;
+      if (!on_tape(sources[i]))
+        throw UserError(
+            "backward: what a hybridized call was computed from has already been released; pass retain_graph = true to the first backward");
+      wanted.push_back(sources[i]);
+    }
     if (wanted.empty() || reached.empty()) return gradients;
     const Tensors found = autograd::grad(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
     for (size_t i = 0, k = 0; i < sources.size(); ++i)
-      if (has_gradient[i]) gradients[i] = found[k++];
+      if (is_wanted[i]) gradients[i] = found[k++];
     return gradients;
   }
 
@@ -218,7 +256,7 @@ class HeldRun {
   static Tensor place_of_its_own(Tensor& value) { return value = call("_copy", {value}); }
 
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
-  PlanRunner::Run run_;
+  std::optional<PlanRunner::Run> run_;
   Tensors variables_;             // handles of our own: the caller's may be updated in place
   Tensors captured_sources_;      // the captured tensors whose gradients are wanted, likewise
   std::vector<uint64_t> writes_;  // how often the memory of these had been written
@@ -233,6 +271,18 @@ Tensor handle_of_our_own(const Tensor& t) {
 }
 
 }  // namespace
+
+std::vector<int> source_nodes_of(const Compiled& c) {
+  const TracedProgram& p = *c.program;
+  const size_t inputs = p.signature.ranks.size();
+  std::vector<int> nodes;
+  for (size_t i = 0, variable = 0; i < c.wanted.size(); ++i) {
+    const bool is_input = i < inputs;
+    if (c.wanted[i]) nodes.push_back(is_input ? static_cast<int>(variable) : p.traced.captured_nodes[i - inputs]);
+    if (is_input && p.signature.ranks[i] >= 0) ++variable;
+  }
+  return nodes;
+}
 
 Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   const TracedProgram& p = *c.program;
@@ -269,6 +319,7 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   autograd::record_custom(
       "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
       [held] { return held->gives_own_gradient(); });
+  if (!recorded.empty()) autograd::entry_of(recorded[0])->node->whole = c.shared_from_this();
   return outputs;
 }
 

@@ -16,6 +16,23 @@ std::shared_ptr<Compiled> HybridCache::Impl::latest_plan() const {
   throw UserError("nothing has been compiled yet; call the function once first");
 }
 
+std::shared_ptr<Compiled> HybridCache::Impl::predicting_plan() const {
+  const std::shared_ptr<Compiled> last = latest_plan();
+  const Signature& wanted = last->program->signature;
+  if (!wanted.training) return last;
+  const std::lock_guard lock(mutex);
+  const auto found = std::ranges::find_if(plans, [&](const auto& c) {  // the last used stands first
+    const Signature& s = c->program->signature;
+    return !s.training && s.structure == wanted.structure && s.ranks == wanted.ranks;
+  });
+  if (found != plans.end()) return *found;
+  if (last->program->trace.reads_mode)
+    throw UserError(
+        "the function asks whether it is in training, and only what it does there has been compiled; call it once outside of training "
+        "first");
+  return last;
+}
+
 HybridStats HybridCache::stats() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->stats;
@@ -33,22 +50,20 @@ static Symbol symbol_of(const Compiled& c) {
     for (OutputInfo& o : node.outputs) o = {};
   return Symbol::from_graph(g);
 }
-Symbol HybridCache::symbol() const { return symbol_of(*impl_->latest_plan()); }
+Symbol HybridCache::symbol() const { return symbol_of(*impl_->predicting_plan()); }
 std::optional<HybridCache::Traced> HybridCache::traced() const {
-  std::shared_ptr<Compiled> c;
   {
     const std::lock_guard lock(impl_->mutex);
-    c = impl_->latest;
-    if (!c && impl_->trees.empty()) return std::nullopt;
+    if (!impl_->latest && impl_->trees.empty()) return std::nullopt;
   }
-  if (!c) c = impl_->latest_plan();  // raises: it is several graphs
+  const std::shared_ptr<Compiled> c = impl_->predicting_plan();
   Traced found{symbol_of(*c), {}};
   const Trace& t = c->program->trace;
   for (size_t i = 0; i < t.captured.size(); ++i) found.captured.emplace_back(t.captured_names[i], t.captured[i]->live());
   return found;
 }
 Tensor HybridCache::captured(const std::string& name) const {
-  const std::shared_ptr<Compiled> c = impl_->latest_plan();
+  const std::shared_ptr<Compiled> c = impl_->predicting_plan();
   const Trace& t = c->program->trace;
   for (size_t i = 0; i < t.captured.size(); ++i)
     if (t.captured_names[i] == name) return t.captured[i]->live();

@@ -19,12 +19,6 @@ bool updates_state(const TracedCall& call) {
 
 }  // namespace
 
-Tensors run_call(const TracedCall& call, const Tensors& inputs) {
-  if (call.mode == CallMode{} && call.is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
-  const autograd::Scope scope(call.is_recorded, call.mode.training);
-  return apply(*call.op, inputs, call.attrs);
-}
-
 size_t SegmentPlan::usable(const std::vector<TracedCall>& calls) {
   const auto end = std::ranges::find_if(calls, [](const TracedCall& c) { return c.op->is_dynamic_shape || updates_state(c); });
   const auto count = static_cast<size_t>(end - calls.begin());

@@ -35,6 +35,4 @@ class SegmentPlan {
   HybridCache cache_;
 };
 
-Tensors run_call(const TracedCall& call, const Tensors& inputs);
-
 }  // namespace gluino

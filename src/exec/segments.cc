@@ -119,6 +119,11 @@ CapturedTensors SegmentTree::captured() const {
   return captured_;
 }
 
+bool SegmentTree::updates_layers() const {
+  const std::lock_guard lock(mutex_);
+  return updates_layers_;
+}
+
 int SegmentTree::adopted(int index, const Trace& t) {
   const auto it = std::find(captured_.begin(), captured_.end(), t.captured[index]);
   if (it == captured_.end()) captured_.push_back(t.captured[index]);
@@ -131,6 +136,7 @@ void SegmentTree::adopt(TracedValue& v, const Trace& t) {
 int SegmentTree::insert(Trace t) {
   const std::lock_guard lock(mutex_);
   const int before = root_ ? count_segments(*root_) : 0;
+  updates_layers_ |= std::ranges::any_of(t.calls, [](const TracedCall& c) { return c.op->has_states; });
   for (TracedCall& c : t.calls)
     for (TracedValue& v : c.inputs) adopt(v, t);
   for (Ending::Result& r : t.ending.results) {

@@ -26,6 +26,7 @@ class SegmentTree {
   // False when something that a trace read has changed, or a tensor's owner has let go of it.
   bool is_current(const Tensors& inputs) const;
   CapturedTensors captured() const;
+  bool updates_layers() const;  // operators of it update states as they run
   std::string str() const;
 
  private:
@@ -49,7 +50,8 @@ class SegmentTree {
   const std::vector<Shape> shapes_;
   mutable NoForkMutex mutex_;  // of what follows; the calls of a segment do not change once it is reached
   std::unique_ptr<Segment> root_;
-  int known_runs_ = 0;             // that met no new branch, less those that did
+  int known_runs_ = 0;  // that met no new branch, less those that did
+  bool updates_layers_ = false;
   std::set<TracedValue> written_;  // tensors of the caller that some ending updates
   CapturedTensors captured_;
   std::vector<SettingRead> settings_;

@@ -67,7 +67,14 @@ class ProgramTracer final : public Tracer {
     captured_inputs_[static_cast<int>(known->second)] = concrete;
     return value_of(symbolic_[known->second]);
   }
-  bool has_run_calls() const override { return !memo_.empty(); }
+  bool has_run_updates() const override {
+    return std::any_of(calls().begin(), calls().begin() + static_cast<ptrdiff_t>(std::min(memo_.size(), calls().size())),
+                       [](const Value& c) { return c.node->op->has_states; });
+  }
+  void give_up() {
+    for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) (*it)();
+    undo_.clear();
+  }
   void refuse(const std::string& why) override { throw Untraceable(why); }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
     if (!known_settings_.insert(setting.get()).second) return;
@@ -77,7 +84,7 @@ class ProgramTracer final : public Tracer {
   Tensor read_value(const Tensor& symbolic) override {
     const Value v = value_of(symbolic);
     if (strict_)
-      raise<UserError>(
+      raise<NotInATrace>(
           "the value of '{}' is read while the function is being traced, and strict was asked for; keep the decision in the graph "
           "with where, cond, foreach or while_loop, or hybridize without strict",
           output_name(v.node->op, v.node->attrs, v.node->name, v.index));
@@ -89,7 +96,7 @@ class ProgramTracer final : public Tracer {
   }
   Tensors run_dynamic(const Value& call) override {
     if (strict_)
-      raise<UserError>("{}: the shape of its result depends on values, which a strict trace cannot express", call.node->op->name);
+      raise<NotInATrace>("{}: the shape of its result depends on values, which a strict trace cannot express", call.node->op->name);
     run_pending();
     const TracedValue place = locate(call);
     const Tensors results = memo_[place.index];
@@ -97,8 +104,29 @@ class ProgramTracer final : public Tracer {
     return results;
   }
 
-  Trace finish(HybridCache::Result returned) {
+  // With an error of user code: what it did before is done now, as in eager code.
+  Trace finish(HybridCache::Result returned, std::exception_ptr error = {}) {
     Trace t;
+    t.error = std::move(error);
+    collect(std::move(returned), t);
+    return run_and_close(std::move(t));
+  }
+  // The function is to run as it is, from the start. That cannot be where it has put tensors of the trace somewhere; then it ends here,
+  // with an error.
+  std::optional<Trace> finish_refused(const Untraceable& why) {
+    Trace t;
+    actions_.clear();  // which hold tensors
+    collect({}, t);
+    if (why.is_undone() || t.ending.escaped.empty()) return {};
+    t.error = std::make_exception_ptr(NotInATrace(fmt::format(
+        "the function binds a variable from outside to another tensor, and then cannot be compiled because {}: it cannot be made "
+        "to run again from the start; use assign() instead, or do not hybridize it",
+        why.what())));
+    return run_and_close(std::move(t));
+  }
+
+ private:
+  void collect(HybridCache::Result returned, Trace& t) {
     t.reads = reads_;
     t.settings = settings_;
     t.ending.rest = std::move(returned.rest);
@@ -107,16 +135,34 @@ class ProgramTracer final : public Tracer {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].defined() && first_inputs_.at(key(inputs_[i])) == i)
         add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
-    for (auto& [tensor, value] : end_rebinding()) add_write_back(t, locate(capture(tensor)), value);
+    std::unordered_map<Key, TracedValue> targets;
+    for (size_t i = 0; i < symbolic_.size(); ++i)
+      if (symbolic_[i].defined()) targets.try_emplace(key(symbolic_[i]), TracedValue{TracedValue::Kind::input, static_cast<int>(i)});
+    for (auto& [tensor, value] : end_rebinding()) {
+      const TracedValue target = locate(capture(tensor));
+      targets.try_emplace(key(tensor), target);
+      add_write_back(t, target, value);
+    }
+    for (const Update& u : updates())
+      if (const auto target = targets.find(u.tensor); target != targets.end())
+        t.updates.push_back({write_back(target->second, u.value), u.calls_before});
     add_escaped(t);
     add_calls(t);
     for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
-    if (!reads_.empty()) {
-      run_pending();
+  }
+  Trace run_and_close(Trace t) {
+    if (!reads_.empty() || t.error) {
+      try {
+        run_pending();
+      } catch (const UserError&) {  // before what user code saw
+        t.error = std::current_exception();
+        t.ending = t.ending_before(static_cast<int>(memo_.size()));
+      }
       for (const TracedValue& v : t.ending.values()) t.values.push_back(concrete(v));
       t.memo = memo_;
     }
     t.initialised = std::move(initialised_);
+    const PauseTracing pause;  // views among them follow their bases in memory
     for (const auto& [tensor, value] : captured()) {
       t.captured.push_back(CapturedTensor::of(tensor));
       t.captured.back()->follow();
@@ -126,7 +172,6 @@ class ProgramTracer final : public Tracer {
     return t;
   }
 
- private:
   using Key = const detail::TensorImpl*;  // of a tensor that somebody here holds
   static Key key(const Tensor& t) { return t.impl().get(); }
 
@@ -219,10 +264,13 @@ class ProgramTracer final : public Tracer {
     const auto place = place_in_captured(o.root);
     return place ? std::optional(Ending::Alias{Ending::Alias::Of::captured, static_cast<int>(*place), o.views}) : std::nullopt;
   }
-  void add_write_back(Trace& t, TracedValue target, const Value& value) {
-    const TracedValue v = locate(value);
-    if (!(v == target)) t.ending.write_backs.push_back({target, v, value.node->op && !value.node->mode.is_paused});
+  Ending::WriteBack write_back(TracedValue target, const Value& value) {
+    return {target, locate(value), value.node->op && !value.node->mode.is_paused};
   }
+  void add_write_back(Trace& t, TracedValue target, const Value& value) {
+    if (!(locate(value) == target)) t.ending.write_backs.push_back(write_back(target, value));
+  }
+  // Symbolic tensors that user code has put somewhere.
   void add_escaped(Trace& t) {
     std::unordered_map<Key, int> given;  // how often a tensor stands among the inputs
     for (const Tensor& s : symbolic_)
@@ -238,13 +286,10 @@ class ProgramTracer final : public Tracer {
 
   // ---- calls and values by their places
 
-  void add_calls(Trace& t) const {
-    for (const Value& c : calls()) t.records |= !c.node->mode.is_paused;
+  void add_calls(Trace& t) {
     for (const Value& c : calls()) {
-      TracedCall call{c.node->op, c.node->attrs, c.node->name, {}, c.node->mode, !c.node->mode.is_paused};
-      call.mode.is_paused &= t.records;
-      for (const Value& v : c.node->inputs) call.inputs.push_back(const_cast<ProgramTracer*>(this)->locate(v));
-      t.calls.push_back(std::move(call));
+      t.records |= !c.node->mode.is_paused;
+      t.calls.push_back(renamed<TracedValue>(*c.node, [this](const Value& v) { return locate(v); }));
     }
   }
   TracedValue locate(const Value& v) {
@@ -256,7 +301,7 @@ class ProgramTracer final : public Tracer {
     }
     const auto it = places_.find(v.node.get());
     if (it == places_.end())
-      raise<UserError>(
+      raise<NotInATrace>(
           "'{}' was computed in an earlier trace, or inside the body of foreach, while_loop or cond, and is used outside; let the body "
           "return it",
           v.node->name);
@@ -330,6 +375,18 @@ std::vector<TracedValue> Ending::values() const {
   return all;
 }
 
+Ending Trace::ending_before(int call) const {
+  const auto has_value = [call](const TracedValue& v) { return v.kind != TracedValue::Kind::call || v.index < call; };
+  Ending half;
+  for (const TracedUpdate& u : updates) {
+    if (u.calls_before > call) break;
+    std::erase_if(half.write_backs, [&](const Ending::WriteBack& w) { return w.target == u.write.target; });
+    half.write_backs.push_back(u.write);
+  }
+  std::ranges::copy_if(ending.escaped, std::back_inserter(half.escaped), [&](const Ending::Escaped& e) { return has_value(e.value); });
+  return half;
+}
+
 std::vector<std::string> input_names(const Tensors& inputs) {
   const auto present = std::count_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); });
   std::vector<std::string> names;
@@ -341,7 +398,30 @@ std::vector<std::string> input_names(const Tensors& inputs) {
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo) {
   ProgramTracer tracer(inputs, name_of, strict, std::move(memo));
-  return tracer.finish(function(tracer.symbolic()));
+  try {
+    const uint64_t reads_before = autograd::count_mode_reads();
+    HybridCache::Result result = function(tracer.symbolic());
+    const bool reads_mode = autograd::count_mode_reads() != reads_before;
+    Trace t = tracer.finish(std::move(result));
+    t.reads_mode = reads_mode;
+    return t;
+  } catch (const Untraceable& e) {
+    if (auto ended = tracer.finish_refused(e)) return *std::move(ended);
+    tracer.give_up();
+    throw;
+  } catch (const NotInATrace&) {
+    tracer.give_up();
+    throw;
+  } catch (...) {
+    return tracer.finish({}, std::current_exception());
+  }
+}
+
+Tensors run_call(const TracedCall& call, const Tensors& inputs) {
+  const bool is_recorded = !call.mode.is_paused;
+  if (!call.mode.training && is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
+  const autograd::Scope scope(is_recorded, call.mode.training);
+  return apply(*call.op, inputs, call.attrs);
 }
 
 TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
@@ -372,9 +452,8 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
     return {call_nodes[v.index], v.output};
   };
   for (const TracedCall& c : t.calls) {
-    Graph::Node node{.op = c.op, .name = c.name, .attrs = c.attrs, .mode = c.mode};
-    for (const TracedValue& v : c.inputs) node.inputs.push_back(id(v));
-    node.outputs.resize(c.op->num_outputs(c.attrs));
+    Graph::Node node = renamed<ValueId>(c, id);
+    node.mode.is_paused &= t.records;  // paused is what is so among calls that are recorded
     call_nodes.push_back(g.add(std::move(node)));
   }
   for (const TracedValue& v : t.ending.values()) g.outputs.push_back(id(v));

@@ -17,14 +17,7 @@ struct TracedValue {
   int index, output = 0;
   auto operator<=>(const TracedValue&) const = default;
 };
-struct TracedCall {
-  const OpDef* op;
-  Attrs attrs;
-  std::string name;
-  std::vector<TracedValue> inputs;
-  CallMode mode;
-  bool is_recorded;  // while the trace's thread was recording
-};
+using TracedCall = NodeOf<TracedValue>;
 struct TracedRead {
   int calls_before;  // made when user code asked
   TracedValue value;
@@ -73,6 +66,12 @@ struct SettingRead {
   std::string seen;
 };
 
+// A tensor from outside was updated in place, before the call of this number.
+struct TracedUpdate {
+  Ending::WriteBack write;
+  int calls_before;
+};
+
 // One run of the user's function.
 struct Trace {
   std::vector<TracedCall> calls;
@@ -88,10 +87,15 @@ struct Trace {
   };
   std::vector<Guard> guards;
   Ending ending;
-  bool records = false;  // some calls were made while recording, whatever the mode outside
+  std::vector<TracedUpdate> updates;  // in their order; the last of each tensor is a write-back of the ending
+  bool records = false;               // some calls were made while recording, whatever the mode outside
+  bool reads_mode = false;            // user code asked whether it records or trains
   std::vector<Tracer::Initialised> initialised;
-  Tensors values;             // of the ending, when reads forced the calls to run
+  std::exception_ptr error;   // with which user code ended it
+  Tensors values;             // of the ending, when reads or an error forced the calls to run
   std::vector<Tensors> memo;  // results of all calls, then
+
+  Ending ending_before(int call) const;  // what eager code leaves behind when this call fails
 };
 
 // Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of
@@ -110,5 +114,8 @@ struct TraceGraph {
 };
 TraceGraph to_graph(const Trace& t, const Tensors& inputs);
 std::vector<std::string> input_names(const Tensors& inputs);
+
+// Makes one of the calls for real, in the mode that it was traced in.
+Tensors run_call(const TracedCall& call, const Tensors& inputs);
 
 }  // namespace gluino

@@ -35,10 +35,12 @@ class State {
   void restore() const {
     for (size_t k = 0; k < tensors_.size(); ++k) {
       detail::TensorImpl& i = impl_of(tensors_[k]);
+      const bool is_rebound = i.data != places_[k].data || i.autograd != places_[k].autograd;
       i.storage = places_[k].storage;
       i.data = places_[k].data;
       i.autograd = places_[k].autograd;
       std::memcpy(i.data, bytes_of(places_[k].value), i.shape.elements() * dtype_bytes(i.dtype));
+      if (is_rebound) i.next_version();  // views that are not known here look again
     }
     for (const Tensor& t : tensors_)
       if (impl_of(t).view) impl_of(t).view->set_current();
@@ -121,7 +123,12 @@ HybridCache::Result HybridCache::Impl::verified(const std::shared_ptr<Compiled>&
   const RandomStream first = peek_random_stream(device);
   const State before(tensors);
   const Tensors variables = variables_of(*c->program, inputs);
-  const Result compiled = run_compiled(*c, inputs);
+  Result compiled;
+  try {
+    compiled = run_compiled(*c, inputs);
+  } catch (const UserError&) {
+    return fail_as_eager(*c, function, inputs, first);
+  }
   const RandomStream last = peek_random_stream(device);
   const std::optional<Tensors> gradients = gradients_of(compiled.tensors, sources);
   const State after(tensors);

@@ -15,21 +15,33 @@ class Backward {
       numbers_[request.nodes[i]] = i;
       places_[i].heads.resize(std::max<size_t>(1, request.nodes[i]->outputs.size()));
     }
-    for (const Value& v : request.wanted)
-      if (const auto it = numbers_.find(v.node.get()); it != numbers_.end()) places_[it->second].wanted.push_back(v.index);
+    for (size_t i = 0; i < request.wanted.size(); ++i) {
+      const auto it = numbers_.find(request.wanted[i].node.get());
+      if (it == numbers_.end()) continue;
+      places_[it->second].wanted.push_back(request.wanted[i].index);
+      places_[it->second].keeps_rows = !request.as_rows.empty() && request.as_rows[i] && !request.wanted[i].node->op;
+    }
     for (size_t i = 0; i < request.nodes.size(); ++i)
       for (const Value& v : request.nodes[i]->inputs) places_[i].reaches |= is_reached(v);
   }
 
-  Tensors run() {
+  std::vector<SymbolicGradient> run() {
     for (size_t i = 0; i < request_.heads.size(); ++i)
       if (is_floating(*request_.heads[i].node->outputs[request_.heads[i].index].dtype))
         accumulate(request_.heads[i], request_.head_grads[i]);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
-    Tensors gradients;
+    std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {
+      SymbolicGradient& gradient = gradients.emplace_back();
       const auto it = numbers_.find(v.node.get());
-      gradients.push_back(it == numbers_.end() ? Tensor() : places_[it->second].heads[v.index]);
+      if (it == numbers_.end()) continue;
+      const Place& place = places_[it->second];
+      gradient.dense = place.heads[v.index];
+      if (!gradient.dense.defined())
+        gradient.rows = place.rows;
+      else
+        for (const PickedRows& piece : place.rows)
+          gradient.dense = call("elemwise_add", {gradient.dense, table_of(piece, tensor_of_known(v))});
     }
     return gradients;
   }
@@ -40,6 +52,8 @@ class Backward {
     std::vector<int> wanted;  // outputs whose gradients were asked for
     bool reaches = false;     // whether a wanted value lies behind it
     bool is_blocked = false;  // zeros flow in, from an operator without a gradient
+    bool keeps_rows = false;
+    std::vector<PickedRows> rows;  // that have flowed into it as such
   };
 
   bool is_reached(const Value& v) const {
@@ -76,8 +90,11 @@ class Backward {
     if (uses.last_output) outs.back() = tensor_of_known({self, static_cast<int>(outs.size()) - 1});
     for (size_t k = 0; k < heads.size(); ++k)
       if (!heads[k].defined()) heads[k] = call("zeros_like", {tensor_of_known({self, static_cast<int>(k)})});
-    const Tensors gradients = node.op->gradient(
-        node.attrs.get(), Gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+    const Gradient gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
+    if (const RowRule* rule = row_rule_of(*node.op))
+      if (Place& table = places_[numbers_.at(node.inputs[rule->table].node.get())]; table.keeps_rows)
+        if (auto picked = rule->rows(node.attrs.get(), gradient)) return table.rows.push_back(std::move(*picked));
+    const Tensors gradients = node.op->gradient(node.attrs.get(), gradient);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) {
         block(node.inputs[i]);
@@ -109,6 +126,11 @@ Tensor tensor_of_known(const Value& v) {
   return tensor_of(v, *info.shape, *info.dtype, current_device());
 }
 
-Tensors symbolic_gradients(const GradientRequest& request) { return Backward(request).run(); }
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request) { return Backward(request).run(); }
+Tensors symbolic_gradients(const GradientRequest& request) {
+  Tensors gradients;
+  for (SymbolicGradient& g : Backward(request).run()) gradients.push_back(std::move(g.dense));
+  return gradients;
+}
 
 }  // namespace gluino

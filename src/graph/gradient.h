@@ -1,5 +1,6 @@
 // Gradients of symbolic values, as further calls of the same graph. Uses only OpDef::gradient.
 #pragma once
+#include "dispatch/row_gradient.h"
 #include "graph/trace.h"
 
 namespace gluino {
@@ -9,8 +10,15 @@ struct GradientRequest {
   std::vector<Value> heads;
   Tensors head_grads;
   std::vector<Value> wanted;
+  std::vector<bool> as_rows = {};  // beside wanted: rows that were picked from it stay such where they are all that flows back
 };
-// One per wanted value; null where nothing flows back to it.
+struct SymbolicGradient {
+  Tensor dense;                  // null where nothing flows back, or rows
+  std::vector<PickedRows> rows;  // their sum
+};
+// One per wanted value.
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request);
+// The same where no rows are asked for.
 Tensors symbolic_gradients(const GradientRequest& request);
 
 // A symbolic tensor for a value whose node knows shapes and dtypes.

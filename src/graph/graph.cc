@@ -39,10 +39,6 @@ int Graph::count_forward_nodes() const {
   return static_cast<int>(head - nodes.begin());
 }
 
-std::string Graph::Node::str() const {
-  return origin.empty() ? fmt::format("node '{}'", name) : fmt::format("node '{}', made at {}", name, origin);
-}
-
 static constexpr const char* kModeAttr = "__mode__";
 StringMap attrs_with_mode(const Graph::Node& node) {
   StringMap attrs = node.user_attrs;
@@ -156,23 +152,21 @@ std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs) {
   return nodes;
 }
 
-using NodeNumbers = std::unordered_map<const GraphNode*, int>;
+int append(Graph& graph, const GraphNode& node, NodeNumbers& numbers) {
+  const int number = graph.add(renamed<ValueId>(node, [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; }));
+  numbers[&node] = number;
+  return number;
+}
+std::vector<Ref<GraphNode>> shared_nodes(const Graph& graph) {
+  std::vector<Ref<GraphNode>> nodes;
+  for (const Graph::Node& n : graph.nodes)
+    nodes.push_back(make_ref<GraphNode>(renamed<Value>(n, [&](ValueId v) { return Value{nodes[v.node], v.index}; })));
+  return nodes;
+}
 static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<Value>& outputs, NodeNumbers& numbers) {
   Graph g;
-  auto id = [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; };
-  for (const GraphNode* n : order) {
-    Graph::Node node{.op = n->op,
-                     .name = n->name,
-                     .attrs = n->attrs,
-                     .user_attrs = n->user_attrs,
-                     .constant = n->constant,
-                     .origin = n->origin,
-                     .mode = n->mode};
-    for (const Value& v : n->inputs) node.inputs.push_back(id(v));
-    node.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
-    numbers[n] = g.add(std::move(node));
-  }
-  for (const Value& v : outputs) g.outputs.push_back(id(v));
+  for (const GraphNode* n : order) append(g, *n, numbers);
+  for (const Value& v : outputs) g.outputs.push_back({numbers.at(v.node.get()), v.index});
   return g;
 }
 
@@ -208,22 +202,9 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol) {
 }
 
 Symbol Symbol::from_graph(const Graph& graph) {
-  std::vector<Ref<GraphNode>> nodes;
-  auto value = [&](ValueId v) { return Value{nodes[v.node], v.index}; };
-  for (const auto& n : graph.nodes) {
-    auto node = make_ref<GraphNode>();
-    node->op = n.op;
-    node->name = n.name;
-    node->attrs = n.attrs;
-    node->user_attrs = n.user_attrs;
-    node->constant = n.constant;
-    node->origin = n.origin;
-    node->mode = n.mode;
-    for (ValueId v : n.inputs) node->inputs.push_back(value(v));
-    nodes.push_back(std::move(node));
-  }
+  const std::vector<Ref<GraphNode>> nodes = shared_nodes(graph);
   std::vector<Value> outputs;
-  for (ValueId v : graph.outputs) outputs.push_back(value(v));
+  for (ValueId v : graph.outputs) outputs.push_back({nodes[v.node], v.index});
   return Symbol(std::move(outputs));
 }
 

@@ -1,6 +1,8 @@
-// The two forms of a graph. GraphNode: nodes that share their inputs, made by composing and tracing. Graph: the same in
-// a flat list, inputs before users, which passes rewrite and plans are made from.
+// A node, and the two forms of a graph. GraphNode: nodes that share their inputs, made by composing and tracing. Graph:
+// the same in a flat list, inputs before users, which passes rewrite and plans are made from.
 #pragma once
+#include <unordered_map>
+
 #include "dispatch/mode.h"
 #include "gluino/op.h"
 #include "gluino/symbol.h"
@@ -13,18 +15,50 @@ struct OutputInfo {
   std::optional<DType> dtype;
 };
 
-class GraphNode final : public RefCounted {
- public:
-  ~GraphNode() override;
+// A call, a variable or a constant of a program. The forms of a program differ in `Input`, which is how a node names what it reads.
+template <class Input>
+struct NodeOf {
   const OpDef* op = nullptr;  // null: a variable, or a constant when `constant` is set
   std::string name;
   Attrs attrs;
-  std::vector<Value> inputs;
+  std::vector<Input> inputs;
   StringMap user_attrs;  // what MXNet's files keep beside the operator's own: __shape__, __lr_mult__, ...
   Tensor constant;
+  std::vector<OutputInfo> outputs;  // in a Graph one per output; in other forms what was known when the node was made, perhaps none
+  std::string origin;               // the line of the user's program that made it, where a front end knows
+  bool is_folded = false;           // a constant that no later run can change
   CallMode mode;
-  std::vector<OutputInfo> outputs;            // what is known of each when the node is made; may be empty
-  std::string origin;                         // the line of the user's program that made it, where a front end knows
+  bool is_head = false;  // a variable that backward is given: the first one is where the forward pass ends
+
+  bool is_variable() const { return !op && !constant.defined(); }
+  bool is_constant() const { return !op && constant.defined(); }
+  int output_count() const { return op ? op->num_outputs(attrs) : 1; }
+  // For messages: "node 'fc1', made at train.py:12".
+  std::string str() const { return "node '" + name + "'" + (origin.empty() ? "" : ", made at " + origin); }
+};
+
+// The bridge between forms: the same node with its inputs named by `place`. What is known of outputs stays behind; it may
+// hold for one run's shapes alone.
+template <class To, class From, class Place>
+NodeOf<To> renamed(const NodeOf<From>& n, Place place) {
+  NodeOf<To> node{.op = n.op,
+                  .name = n.name,
+                  .attrs = n.attrs,
+                  .user_attrs = n.user_attrs,
+                  .constant = n.constant,
+                  .outputs = std::vector<OutputInfo>(n.output_count()),
+                  .origin = n.origin,
+                  .is_folded = n.is_folded,
+                  .mode = n.mode,
+                  .is_head = n.is_head};
+  for (const From& v : n.inputs) node.inputs.push_back(place(v));
+  return node;
+}
+
+class GraphNode final : public RefCounted, public NodeOf<Value> {
+ public:
+  explicit GraphNode(NodeOf<Value> node) : NodeOf<Value>(std::move(node)) {}
+  ~GraphNode() override;
   const uint64_t sequence = next_sequence();  // nodes made later have larger numbers
 
  private:
@@ -38,22 +72,7 @@ struct ValueId {
 };
 
 struct Graph {
-  struct Node {
-    const OpDef* op = nullptr;
-    std::string name;
-    Attrs attrs;
-    std::vector<ValueId> inputs;
-    StringMap user_attrs;
-    Tensor constant;
-    std::vector<OutputInfo> outputs;  // one per output
-    std::string origin;               // as in GraphNode
-    bool is_folded = false;           // a constant that no later run can change
-    CallMode mode;
-    bool is_head = false;  // a variable that backward is given: the first one is where the forward pass ends
-    bool is_variable() const { return !op && !constant.defined(); }
-    bool is_constant() const { return !op && constant.defined(); }
-    std::string str() const;  // for messages: "node 'fc1', made at train.py:12"
-  };
+  using Node = NodeOf<ValueId>;
   std::vector<Node> nodes;  // every input comes before its users
   std::vector<ValueId> outputs;
 
@@ -76,6 +95,11 @@ void take_mode_from_attrs(Graph::Node& node);
 
 // The nodes that outputs depend on, in the order they were made: for a trace, the order of the calls.
 std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs);
+
+// The two forms in each other, node by node.
+using NodeNumbers = std::unordered_map<const GraphNode*, int>;
+int append(Graph& graph, const GraphNode& node, NodeNumbers& numbers);  // `numbers` has its inputs, and then the node itself
+std::vector<Ref<GraphNode>> shared_nodes(const Graph& graph);           // one for each of the list
 
 // The symbol's graph with operators in the order they were made, which is the order of a trace's calls. `variables`:
 // the numbers of its variables as list_inputs() lists them.

@@ -130,15 +130,7 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& inputs) const {
       values.push_back({it->second.outputs()[0]});
       continue;
     }
-    auto node = make_ref<GraphNode>();
-    node->op = n.op;
-    node->name = n.name;
-    node->attrs = n.attrs;
-    node->user_attrs = n.user_attrs;
-    node->constant = n.constant;
-    node->origin = n.origin;
-    node->mode = n.mode;
-    for (ValueId v : n.inputs) node->inputs.push_back(values[v.node][v.index]);
+    auto node = make_ref<GraphNode>(renamed<Value>(n, [&](ValueId v) { return values[v.node][v.index]; }));
     std::vector<Value> outs;
     for (int k = 0; k < static_cast<int>(n.outputs.size()); ++k) outs.push_back({node, k});
     values.push_back(std::move(outs));
@@ -191,9 +183,7 @@ std::ostream& operator<<(std::ostream& os, const Symbol& symbol) { return os << 
 namespace sym {
 
 Symbol var(const std::string& name, const VarOptions& options) {
-  auto node = make_ref<GraphNode>();
-  node->name = name;
-  node->user_attrs = options.attrs;
+  auto node = make_ref<GraphNode>(NodeOf<Value>{.name = name, .user_attrs = options.attrs});
   node->user_attrs.merge(current_attr_scope());
   if (options.shape) node->user_attrs["__shape__"] = AttrType<Shape>::print(*options.shape);
   if (options.dtype) node->user_attrs["__dtype__"] = std::to_string(static_cast<int>(*options.dtype));
@@ -213,12 +203,11 @@ Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, cons
   const bool counts =
       op.is_variadic && std::any_of(op.fields.begin(), op.fields.end(), [](const AttrField& f) { return f.name == "num_args"; });
   if (counts) own.try_emplace("num_args", std::to_string(inputs.size()));
-  auto node = make_ref<GraphNode>();
-  node->op = &op;
-  node->name = name.empty() ? unique_name(op.name) : std::move(name);
-  node->attrs = op.parse_attrs(own);
+  auto node = make_ref<GraphNode>(NodeOf<Value>{.op = &op,
+                                                .name = name.empty() ? unique_name(op.name) : std::move(name),
+                                                .attrs = op.parse_attrs(own),
+                                                .user_attrs = current_attr_scope()});
   checked_output_count(op, node->attrs);
-  node->user_attrs = current_attr_scope();
   for (const Symbol& s : inputs) node->inputs.insert(node->inputs.end(), s.outputs().begin(), s.outputs().end());
   if (!op.is_variadic) {
     const auto specs = op.present_inputs(node->attrs);

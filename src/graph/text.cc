@@ -22,7 +22,7 @@ bool is_plain_name(std::string_view s) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '/') return false;
   return s != "return" && s != "graph";
 }
-std::string quoted(std::string_view s) {
+std::string in_quotes(std::string_view s) {
   std::string out = "\"";
   for (char c : s) {
     if (c == '"' || c == '\\') out += '\\';
@@ -30,7 +30,7 @@ std::string quoted(std::string_view s) {
   }
   return out + '"';
 }
-std::string name_text(std::string_view s) { return is_plain_name(s) ? std::string(s) : quoted(s); }
+std::string name_text(std::string_view s) { return is_plain_name(s) ? std::string(s) : in_quotes(s); }
 
 std::string info_text(const OutputInfo& info) {
   if (!info.shape) return info.dtype ? fmt::format(": {}", *info.dtype) : "";
@@ -45,7 +45,7 @@ bool is_plain_value(std::string_view s) { return !s.empty() && std::all_of(s.beg
 std::string map_text(const StringMap& m) {
   std::string out;
   for (const auto& [key, value] : m)
-    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_value(value) ? value : quoted(value));
+    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name_text(key), is_plain_value(value) ? value : in_quotes(value));
   return out;
 }
 
@@ -76,7 +76,7 @@ std::string value_text(const Graph& g, const std::vector<std::string>& labels, V
 }
 
 std::string escaped(std::string_view s) {
-  const std::string q = quoted(s);
+  const std::string q = in_quotes(s);
   return q.substr(1, q.size() - 2);
 }
 

@@ -1,10 +1,13 @@
 #include "graph/trace.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "base/format.h"
 #include "dispatch/composition.h"
 #include "dispatch/infer.h"
+#include "dispatch/recording_as.h"
+#include "dispatch/untraceable.h"
 #include "gluino/autograd.h"
 #include "graph/gradient.h"
 
@@ -41,11 +44,8 @@ class SymbolicNode final : public SymbolicValue {
 };
 
 Value constant_value(const Tensor& concrete, std::string name) {
-  auto node = make_ref<GraphNode>();
-  node->name = std::move(name);
-  node->constant = concrete;
-  node->outputs = {{impl_of(concrete).shape, impl_of(concrete).dtype}};
-  return {node, 0};
+  const detail::TensorImpl& t = impl_of(concrete);
+  return {make_ref<GraphNode>(NodeOf<Value>{.name = std::move(name), .constant = concrete, .outputs = {{t.shape, t.dtype}}}), 0};
 }
 
 // Calls are recorded only to learn their shapes: no names are used up.
@@ -71,13 +71,10 @@ class GraphRecorder final : public TraceHook {
 
   Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) override {
     check_input_count(op, attrs, static_cast<int>(inputs.size()));
-    auto node = make_ref<GraphNode>();
-    node->op = &op;
-    node->attrs = attrs;
-    node->name = !next_call_name.empty() ? std::exchange(next_call_name, {})
-                 : current_tracer        ? current_tracer->name_for_call(op)
-                                         : unique_name(op.name);
-    node->user_attrs = current_attr_scope();
+    std::string name = !next_call_name.empty() ? std::exchange(next_call_name, {})
+                       : current_tracer        ? current_tracer->name_for_call(op)
+                                               : unique_name(op.name);
+    auto node = make_ref<GraphNode>(NodeOf<Value>{.op = &op, .name = std::move(name), .attrs = attrs, .user_attrs = current_attr_scope()});
     if (current_tracer) node->mode = current_tracer->mode_for_call();
     bool has_shapes = true;
     for (const Tensor& t : inputs) {
@@ -88,11 +85,15 @@ class GraphRecorder final : public TraceHook {
                              : current_tracer ? current_tracer->capture(t)
                                               : constant_value(t, unique_name("constant")));
     }
-    if (current_tracer) current_tracer->on_call({node, 0});
     const Device device = inputs.empty() ? current_device() : impl_of(inputs[0]).device;
-    if (op.is_dynamic_shape && current_tracer) return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
-    return has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device)
-                                              : outputs_without_shapes(op, attrs, node);
+    if (op.is_dynamic_shape && current_tracer) {
+      current_tracer->on_call({node, 0});
+      return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
+    }
+    const Tensors outputs =
+        has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
+    if (current_tracer) current_tracer->on_call({node, 0});  // one that fails has not been made
+    return outputs;
   }
 
   Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables, bool retain) override {
@@ -251,10 +252,7 @@ Tracer::~Tracer() {
 Tracer* Tracer::current() { return current_tracer; }
 
 Tensor Tracer::add_input(const std::string& name, const Shape& shape, DType dtype, Device device) {
-  auto node = make_ref<GraphNode>();
-  node->name = name;
-  node->outputs = {{shape, dtype}};
-  return tensor_of({node, 0}, shape, dtype, device);
+  return tensor_of({make_ref<GraphNode>(NodeOf<Value>{.name = name, .outputs = {{shape, dtype}}}), 0}, shape, dtype, device);
 }
 
 Value Tracer::capture(const Tensor& concrete) {
@@ -282,16 +280,31 @@ void Tracer::on_symbolic_refresh(const Tensor& view) {
   const detail::TensorImpl& t = impl_of(view);
   refreshed_.push_back({view, t.storage, t.data, t.autograd});
 }
+void Tracer::on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) {
+  updates_.push_back({&t, static_cast<const SymbolicNode&>(value).value, static_cast<int>(calls_.size())});
+}
+// A view whose base was updated with it gets its value from there.
+bool Tracer::follows_rebound_base(const Tensor& t) const {
+  const auto* link = dynamic_cast<const OperatorLink*>(impl_of(t).view.get());
+  const Tensor base = link ? link->base() : Tensor();
+  return base.defined() && rebound_places_.contains(base.impl().get());
+}
 std::vector<std::pair<Tensor, Value>> Tracer::end_rebinding() {
   std::vector<std::pair<Tensor, Value>> finals;
-  for (const Rebound& r : rebound_) finals.emplace_back(r.tensor, value_of(r.tensor));
+  for (const Rebound& r : rebound_)
+    if (!follows_rebound_base(r.tensor)) finals.emplace_back(r.tensor, value_of(r.tensor));
   restore_rebound();
   return finals;
 }
 Tensor Tracer::before_rebinding(const Tensor& concrete) const {
-  const auto known = rebound_places_.find(concrete.impl().get());
-  if (known == rebound_places_.end()) return concrete;
-  const Rebound& r = rebound_[known->second];
+  const detail::TensorImpl& now = impl_of(concrete);
+  const auto rebound = rebound_places_.find(&now);
+  const auto refreshed = std::ranges::find_if(refreshed_, [&](const Rebound& r) { return r.tensor.is_same(concrete); });
+  if (rebound == rebound_places_.end() && !now.view) return concrete;
+  // A view, too, must not look at its base, which may have a value of the trace.
+  const Rebound r = rebound != rebound_places_.end() ? rebound_[rebound->second]
+                    : refreshed != refreshed_.end()  ? *refreshed
+                                                     : Rebound{concrete, now.storage, now.data, now.autograd};
   auto impl = make_ref<detail::TensorImpl>(impl_of(concrete).shape, impl_of(concrete).dtype, impl_of(concrete).device);
   impl->storage = r.storage;
   impl->data = r.data;
@@ -307,6 +320,7 @@ void Tracer::restore_rebound() {
     t.storage = r.storage;
     t.data = r.data;
     t.autograd = r.autograd;
+    if (t.view) t.view->set_outdated();  // it looks at its base again, which will have another value
   }
   rebound_.clear();
   rebound_places_.clear();
@@ -330,13 +344,13 @@ Tensors Tracer::escaped() {
   return held;
 }
 void Tracer::on_memory_write(const Tensor&) {
-  throw UserError(
+  throw NotInATrace(
       "the memory of a tensor is asked for, to be written, while the function is being traced; a compiled program could not repeat that: "
       "use "
       "assign(), x[...] = y or an operator");
 }
 Tensors Tracer::run_dynamic(const Value&) { return {}; }
-Tensor Tracer::read_value(const Tensor&) { throw UserError("the value of a symbolic tensor is not known while a graph is being traced"); }
+Tensor Tracer::read_value(const Tensor&) { throw NotInATrace("the value of a symbolic tensor is not known while a graph is being traced"); }
 std::string Tracer::name_for(const Tensor&) { return fmt::format("constant{}", captured_.size()); }
 std::string Tracer::name_for_call(const OpDef& op) { return unique_name(op.name); }
 

@@ -41,6 +41,14 @@ class Tracer : private TraceWatch {
     Ref<AutogradEntry> autograd;
   };
 
+  // In-place updates in their order. The tensor may be gone, unless it is an input or one from outside.
+  struct Update {
+    const detail::TensorImpl* tensor;
+    Value value;
+    int calls_before;
+  };
+  const std::vector<Update>& updates() const { return updates_; }
+
   // User code looked at an extent of a value; axis -1: at all of them.
   struct ShapeRead {
     Value value;
@@ -66,12 +74,14 @@ class Tracer : private TraceWatch {
   void after_each_run(std::function<void()> action) { actions_.push_back(std::move(action)); }
   // Something that a first run does at this point and that changes what it computes: a parameter is initialised.
   void on_initialised(std::function<void()> again) { initialised_.push_back({static_cast<int>(calls_.size()), std::move(again)}); }
+  // Undoes something where the trace is given up, because eager code is to do it in its own order.
+  void on_given_up(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   void on_shape_read(const Value& value, int axis, const Shape& shape);
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
-  virtual bool has_run_calls() const { return false; }  // because a value was read
-  virtual void on_use(const Tensor&) {}                 // a symbolic tensor is an input of a call
+  virtual bool has_run_updates() const { return false; }  // of a layer's state, because a value was read: they must not be made again
+  virtual void on_use(const Tensor&) {}                   // a symbolic tensor is an input of a call
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
@@ -101,7 +111,7 @@ class Tracer : private TraceWatch {
   const Mode& mode_at_start() const { return mode_at_start_; }
   // Symbolic tensors that somebody holds beside this trace, once user code has returned.
   Tensors escaped();
-  std::vector<std::function<void()>> actions_;
+  std::vector<std::function<void()>> actions_, undo_;
   std::vector<Initialised> initialised_;
 
  private:
@@ -109,7 +119,9 @@ class Tracer : private TraceWatch {
   void on_value_read(const Tensor& concrete) override { read_concrete(concrete); }
   void on_memory_write(const Tensor& concrete) override;
   void on_symbolic_refresh(const Tensor& view) override;
+  void on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) override;
   virtual void read_concrete(const Tensor&) {}
+  bool follows_rebound_base(const Tensor& t) const;
 
   Mode mode_at_start_;
   TraceWatch* previous_watch_;
@@ -119,6 +131,7 @@ class Tracer : private TraceWatch {
   std::vector<ShapeRead> shape_reads_;
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis
   std::vector<Value> calls_;
+  std::vector<Update> updates_;
   std::vector<Rebound> rebound_;
   std::vector<Rebound> refreshed_;  // views of such tensors: they follow them, and are not written back
   std::unordered_map<const detail::TensorImpl*, size_t> rebound_places_;  // the first of each tensor

@@ -55,26 +55,25 @@ Tensor read_data(Reader& r, const FileDType& type, const Shape& shape) {
 }
 
 // row_sparse: data (rows, ...) with indices (rows); csr: data (n) with indptr (m + 1) and indices (n).
-Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const Tensor& data, const std::vector<Tensor>& aux) {
-  const uint64_t size = checked_bytes(r, shape, dtype_bytes(data.dtype()));
-  // Dense may be far larger than the file; a claim beyond what sparse models reach would only cost memory.
-  if (size > kSparseFree + kSparseFactor * r.size()) r.fail(fmt::format("a sparse array of shape {} would take {} bytes", shape, size));
+struct Moves {
+  std::vector<std::pair<int64_t, int64_t>> places;  // (from, to) in units of one row or element
+  int64_t unit = 1;
+};
+Moves checked_moves(const Reader& r, StorageType storage, const Shape& shape, const Tensor& data, const std::vector<Tensor>& aux) {
   if (shape.ndim() == 0) r.fail("a sparse array without axes");
   const std::vector<int64_t> indices = aux.back().to_vector<int64_t>();
   auto check = [&](int64_t index, int64_t end) {
     if (index < 0 || index >= end) r.fail(fmt::format("a sparse index of {} in an axis of {}", index, end));
   };
-  const size_t width = static_cast<size_t>(dtype_bytes(data.dtype()));
-  std::vector<std::pair<int64_t, int64_t>> moves;  // (from, to) in units of one row or element
-  int64_t unit = 1;
+  Moves moves;
   if (storage == kRowSparse) {
-    unit = shape.elements(1, shape.ndim());
+    moves.unit = shape.elements(1, shape.ndim());
     int64_t needed;
-    if (__builtin_mul_overflow(static_cast<int64_t>(indices.size()), unit, &needed) || data.size() != needed)
+    if (__builtin_mul_overflow(static_cast<int64_t>(indices.size()), moves.unit, &needed) || data.size() != needed)
       r.fail("row_sparse data and indices do not fit");
     for (size_t i = 0; i < indices.size(); ++i) {
       check(indices[i], shape[0]);
-      moves.emplace_back(static_cast<int64_t>(i), indices[i]);
+      moves.places.emplace_back(static_cast<int64_t>(i), indices[i]);
     }
   } else {
     const std::vector<int64_t> indptr = aux.front().to_vector<int64_t>();
@@ -84,19 +83,25 @@ Tensor to_dense(const Reader& r, StorageType storage, const Shape& shape, const 
       for (int64_t j = indptr[row]; j < indptr[row + 1]; ++j) {
         check(j, std::min(data.size(), static_cast<int64_t>(indices.size())));
         check(indices[j], shape[1]);
-        moves.emplace_back(j, row * shape[1] + indices[j]);
+        moves.places.emplace_back(j, row * shape[1] + indices[j]);
       }
   }
+  return moves;
+}
+Tensor to_dense(const Reader& r, const Moves& moves, const Shape& shape, const Tensor& data) {
+  const uint64_t size = checked_bytes(r, shape, dtype_bytes(data.dtype()));
+  // Dense may be far larger than the file; a claim beyond what sparse models reach would only cost memory.
+  if (size > kSparseFree + kSparseFactor * r.size()) r.fail(fmt::format("a sparse array of shape {} would take {} bytes", shape, size));
   Tensor dense = make_tensor(shape, data.dtype(), current_device());
   std::memset(bytes_of(dense), 0, size);
-  const size_t step = static_cast<size_t>(unit) * width;
-  for (const auto& [from, to] : moves)
+  const size_t step = static_cast<size_t>(moves.unit) * static_cast<size_t>(dtype_bytes(data.dtype()));
+  for (const auto& [from, to] : moves.places)
     std::memcpy(bytes_of(dense) + static_cast<size_t>(to) * step, bytes_of(data) + static_cast<size_t>(from) * step, step);
   return dense;
 }
 
-// V2 and V3. A null tensor stands for an array that was never given a shape.
-Tensor read_v2(Reader& r, bool numpy_shapes, std::optional<SparseParts>& parts) {
+// V2 and V3. A null tensor stands for an array that was never given a shape. With keep_sparse a sparse array has parts and no memory.
+Tensor read_v2(Reader& r, bool numpy_shapes, bool keep_sparse, std::optional<SparseParts>& parts) {
   const auto storage = r.number<int32_t>("the storage type");
   if (storage < kDense || storage > kCsr || (numpy_shapes && storage != kDense)) r.fail(fmt::format("storage type {}", storage));
   const int aux_count = storage;  // row_sparse has one auxiliary array, csr two
@@ -119,12 +124,13 @@ Tensor read_v2(Reader& r, bool numpy_shapes, std::optional<SparseParts>& parts) 
   std::vector<Tensor> aux;
   for (int i = 0; i < aux_count; ++i) aux.push_back(read_data(r, *aux_types[i], aux_shapes[i]));
   parts = SparseParts{data, aux};
-  return to_dense(r, static_cast<StorageType>(storage), shape, data, aux);
+  const Moves moves = checked_moves(r, static_cast<StorageType>(storage), shape, data, aux);
+  return keep_sparse ? make_shape_only(shape, data.dtype(), current_device()) : to_dense(r, moves, shape, data);
 }
 
-Tensor read_array(Reader& r, std::optional<SparseParts>& parts) {
+Tensor read_array(Reader& r, bool keep_sparse, std::optional<SparseParts>& parts) {
   const auto first = r.number<uint32_t>("an array");
-  if (first == kV2 || first == kV3) return read_v2(r, first == kV3, parts);
+  if (first == kV2 || first == kV3) return read_v2(r, first == kV3, keep_sparse, parts);
   const bool v1 = first == kV1;
   const Shape shape = v1 ? read_extents<int64_t>(r, r.number<uint32_t>("the number of axes")) : read_extents<uint32_t>(r, first);
   if (shape.ndim() == 0) return {};
@@ -170,7 +176,7 @@ NamedTensors read_params(std::string_view bytes, const std::string& what, Sparse
   NamedTensors tensors;
   for (uint64_t i = 0; i < count; ++i) {
     std::optional<SparseParts> parts;
-    tensors.emplace_back("", read_array(r, parts));
+    tensors.emplace_back("", read_array(r, sparse != nullptr, parts));
     if (parts && sparse) (*sparse)[i] = *std::move(parts);
   }
   const auto names = r.number<uint64_t>("the number of names");

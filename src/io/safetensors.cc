@@ -1,8 +1,8 @@
 #include "io/safetensors.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "io/bytes.h"
 #include "io/dtype_codes.h"
 #include "tensor/impl.h"
@@ -71,7 +71,7 @@ NamedTensors read_safetensors(std::string_view bytes, const std::string& what) {
   const std::string_view header = r.take(length, "the header"), data = r.take(r.remaining(), "the data");
   NamedTensors tensors;
   try {
-    const Json json = Json::parse(header);
+    const Json json = parse_ordered_json(header);
     if (!json.is_object()) r.fail("the header is not a map of names");
     uint64_t taken = 0;  // entries may not share bytes: a small file could ask for much memory
     for (const auto& [name, entry] : json.items()) {
@@ -100,7 +100,7 @@ std::string write_safetensors(const NamedTensors& tensors) {
   }
   std::string text;
   try {
-    text = header.dump();
+    text = json_text(header);
   } catch (const Json::exception& e) {
     raise<UserError>("write_safetensors: a name is not UTF-8 text: {}", e.what());
   }

@@ -1,8 +1,8 @@
 // -symbol.json: graphs of every era of MXNet in, graphs that MXNet 1.9 reads out. See formats.md of MXNet's eras:
 // attributes stand under "attrs" (1.x), "attr" (0.9 to 0.12) or "param" (0.8, beside "attr" for user attributes).
-#include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "dispatch/infer.h"
 #include "graph/graph.h"
 
@@ -247,7 +247,7 @@ Json to_json_object(const Graph& g) {
 
 std::string Symbol::to_json() const {
   try {
-    return to_json_object(graph()).dump(2);
+    return json_text(to_json_object(graph()), 2);
   } catch (const Json::exception& e) {
     raise<UserError>("to_json: a name or an attribute is not UTF-8 text: {}", e.what());
   }
@@ -256,7 +256,7 @@ std::string Symbol::to_json() const {
 Symbol Symbol::from_json(const std::string& text, const std::string& what) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = parse_json(text);
   } catch (const Json::exception& e) {
     raise<SystemError>("{}: not JSON: {}", what, e.what());
   }

@@ -1,8 +1,7 @@
 #include "io/symbol_summary.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/format.h"
+#include "base/json.h"
 
 namespace gluino::io {
 namespace {
@@ -39,7 +38,7 @@ void collect(const Json& json, const std::string& inside, int depth, const std::
 SymbolSummary summarize_symbol_json(const std::string& text, const std::string& what) {
   SymbolSummary summary;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json(text);
     if (!json.is_object() || !json.contains("nodes") || !json["nodes"].is_array()) raise<SystemError>("{}: there is no list 'nodes'", what);
     summary.version = version_of(json);
     summary.written_by = in_words(summary.version, json["nodes"]);

@@ -19,8 +19,26 @@ Tensor aligned(Call& c, const Tensor& b) {
   return wide;
 }
 
+// The number of a constant that leaves the shape of the other operand as it is. It becomes an attribute of the operator, where the compiler
+// sees it: a tensor from outside could be any number.
+std::optional<double> number_beside(Call& c, int i) {
+  const Value& v = c.value(i);
+  if (v.kind != Value::Kind::constant || v.extents || v.tensor.size() != 1) return {};
+  const Tensor& other = c.in(1 - i);
+  if (!is_floating(other.dtype()) || v.tensor.dtype() != other.dtype() || v.tensor.ndim() > other.ndim()) return {};
+  return c.number(i);
+}
+
 Rule binary(Binary f) {
   return [f](Call& c) -> Tensors { return {f(c.in(0), aligned(c, c.in(1)))}; };
+}
+// With what it is for a number as one of the operands.
+Rule binary(Binary f, Tensor (*with_number)(const Tensor&, double), Tensor (*of_number)(double, const Tensor&)) {
+  return [=](Call& c) -> Tensors {
+    if (const auto number = number_beside(c, 1)) return {with_number(c.in(0), *number)};
+    if (const auto number = number_beside(c, 0)) return {of_number(*number, c.in(1))};
+    return {f(c.in(0), aligned(c, c.in(1)))};
+  };
 }
 Rule comparison(Binary f) {
   return [f](Call& c) -> Tensors { return {f(c.in(0), aligned(c, c.in(1))).astype(DType::boolean)}; };
@@ -125,8 +143,8 @@ DType target_type(Call& c) { return carrier(static_cast<ElementType>(c.integer("
 
 Tensors drop(Call& c) {
   const Tensor x = c.in(0);
-  const bool always = c.has(2) && c.whole_number(2) != 0;
   const double ratio = c.has(1) ? c.number(1) : c.number("ratio", 0.5);
+  const bool always = c.has(2) && c.whole_number(2) != 0 && ratio != 0;
   if (!c.wants(1)) return {dropout(x, {.p = ratio, .mode = always ? "always" : "training"})};
   const Tensor kept = always ? dropout(ones_like(x), {.p = ratio, .mode = "always"}) : ones_like(x);
   return {always ? x * kept : x, kept.astype(DType::boolean)};
@@ -135,11 +153,20 @@ Tensors drop(Call& c) {
 }  // namespace
 
 void add_elementwise_rules(Rules& rules) {
-  rules.add("Add", binary(broadcast_add));
-  rules.add("Sub", binary(broadcast_sub));
-  rules.add("Mul", binary(broadcast_mul));
-  rules.add("Div", binary(broadcast_div));  // whole numbers towards 0
-  rules.add("Pow", binary(power));
+  rules.add("Add", binary(
+                       broadcast_add, [](const Tensor& x, double s) { return x + s; }, [](double s, const Tensor& x) { return x + s; }));
+  rules.add("Sub", binary(
+                       broadcast_sub, [](const Tensor& x, double s) { return x - s; }, [](double s, const Tensor& x) { return s - x; }));
+  rules.add("Mul", binary(
+                       broadcast_mul, [](const Tensor& x, double s) { return s == 1 ? identity(x) : x * s; },
+                       [](double s, const Tensor& x) { return s == 1 ? identity(x) : x * s; }));
+  rules.add("Div", binary(  // whole numbers towards 0
+                       broadcast_div, [](const Tensor& x, double s) { return s == 1 ? identity(x) : x / s; },
+                       [](double s, const Tensor& x) { return s / x; }));
+  rules.add("Pow", [](Call& c) {
+    const auto exponent = number_beside(c, 1);
+    return exponent ? call("_power_scalar", {c.in(0)}, {{"scalar", *exponent}}) : power(c.in(0), aligned(c, c.in(1)));
+  });
   rules.add("Mod", [](Call& c) { return c.integer("fmod", 0) ? remainder_like_c(c.in(0), c.in(1)) : broadcast_mod(c.in(0), c.in(1)); });
   rules.add("BitShift", shift);
   rules.add("Min", variadic(broadcast_minimum));
@@ -205,7 +232,11 @@ void add_elementwise_rules(Rules& rules) {
   rules.add("HardSwish", [](Call& c) { return c.in(0) * hard_sigmoid(c.in(0), {.alpha = 1.0 / 6, .beta = 0.5}); });
   rules.add("Mish", [](Call& c) { return c.in(0) * tanh(softrelu(c.in(0))); });
   rules.add("Gelu", gaussian_linear);
-  rules.add("PRelu", [](Call& c) { return where_broadcast(c.in(0) > 0, c.in(0), broadcast_mul(c.in(0), aligned(c, c.in(1)))); });
+  // Without a choice between the two, whose truth values would have to be kept in the layout of images.
+  rules.add("PRelu", [](Call& c) {
+    const Tensor& x = c.in(0);
+    return relu(x) + broadcast_mul(call("_minimum_scalar", {x}, {{"scalar", 0.0}}), aligned(c, c.in(1)));
+  });
   rules.add("ThresholdedRelu", [](Call& c) { return where_broadcast(c.in(0) > c.number("alpha", 1), c.in(0), zeros_like(c.in(0))); });
   rules.add("Shrink", shrink);
   rules.add("Softmax", over_axis([](const Tensor& x, int axis) { return softmax(x, {.axis = axis}); }));

@@ -4,16 +4,14 @@
 
 #include <filesystem>
 
+#include "base/companion.h"
 #include "base/file.h"
 #include "base/format.h"
 
 namespace gluino::onnx {
 
 static const FileFormat* load_format() {
-  Dl_info here;
-  if (!dladdr(reinterpret_cast<void*>(&load_format), &here)) return nullptr;
-  const auto beside = std::filesystem::path(here.dli_fname).parent_path() / "libgluino_onnx.so.0";
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = open_companion("libgluino_onnx.so.0");
   if (!library) return nullptr;
   const auto get = reinterpret_cast<GetFileFormat>(dlsym(library, kFileFormatSymbol));
   return get ? get() : nullptr;
@@ -30,8 +28,10 @@ const FileFormat& file_format() {
 
 ModelData read_model(const std::string& path) {
   const FileFormat& format = file_format();
-  return format.read(read_file(path), path, std::filesystem::path(path).parent_path().string());
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return format.read(read_file(path), path, &folder);
 }
+ModelData read_model_bytes(std::string_view bytes, const std::string& what) { return file_format().read(bytes, what, nullptr); }
 
 DType carrier(ElementType type, const std::string& what) {
   switch (type) {

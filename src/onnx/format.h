@@ -87,18 +87,19 @@ struct ExternalData {
   std::string location;  // the file's name
   std::string bytes;     // what it holds
 };
-// The functions of libgluino_onnx. `what` names the file in messages; `folder` is where its external data lies. Where there is `external`,
-// initializers of some size go there.
+// The functions of libgluino_onnx. `what` names the file in messages; `folder` is where its external data lies, null where it may have
+// none. Where there is `external`, initializers of some size go there.
 struct FileFormat {
-  ModelData (*read)(std::string_view bytes, const std::string& what, const std::string& folder);
+  ModelData (*read)(std::string_view bytes, const std::string& what, const std::string* folder);
   std::string (*write)(const ModelData& model, ExternalData* external);
 };
 using GetFileFormat = const FileFormat* (*)();
-inline constexpr const char* kFileFormatSymbol = "gluino_onnx_format_2";
+inline constexpr const char* kFileFormatSymbol = "gluino_onnx_format_3";
 
 // That of libgluino_onnx, which lies beside this library; raises SystemError that says what to install where it is not there.
 const FileFormat& file_format();
 ModelData read_model(const std::string& path);
+ModelData read_model_bytes(std::string_view bytes, const std::string& what);
 
 DType carrier(ElementType type, const std::string& what);  // raises DTypeError for text and the like
 ElementType element_type(DType dtype);

@@ -113,7 +113,9 @@ Tensor resize_by(Call& c, const Resizing& r, int scales_input, int sizes_input, 
   const size_t n = sizes.empty() ? scales.size() : sizes.size();
   if (n != axes.size()) raise<ShapeError>("{} scales or sizes were given for {} axes", n, axes.size());
   const bool crops = r.coordinates == "tf_crop_and_resize" && region.size() == 2 * n;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t k = 0; k < n; ++k) {
+    // The last axis first: then rows are chosen whole, as often as they are wanted.
+    const size_t i = r.mode == "nearest" ? n - 1 - k : k;
     const int axis = c.axis(axes[i], rank);
     Axis a{};
     if (sizes.empty()) {

@@ -23,6 +23,13 @@ void add_names_read(const NodeData& node, std::vector<std::string>& names) {
     }
 }
 
+void add_output_names(const GraphData& graph, std::unordered_set<std::string>& names) {
+  for (const ValueData& v : graph.outputs) names.insert(v.name);
+  for (const NodeData& n : graph.nodes)
+    for (const auto& [name, a] : n.attributes)
+      if (a.graph) add_output_names(*a.graph, names);
+}
+
 bool has_body(const NodeData& node) {
   return std::any_of(node.attributes.begin(), node.attributes.end(), [](const auto& a) { return a.second.graph != nullptr; });
 }
@@ -90,6 +97,10 @@ void Scope::run_one(const NodeData& node) {
   Values inputs;
   for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? Value{} : get(name));
   Values outputs;
+  // The same value by another name, as exporters write for layers that share a weight; a result of the graph is memory of its own.
+  if (node.type == "Identity" && node.domain.empty() && inputs.size() == 1 && node.outputs.size() == 1 &&
+      inputs[0].kind != Value::Kind::absent && !program_.is_output(node.outputs[0]))
+    return set(node.outputs[0], inputs[0]);
   if (const FunctionData* function = program_.find_function(node.domain, node.type)) {
     outputs = call_function(*function, node, std::move(inputs));
   } else {
@@ -152,6 +163,9 @@ Values Scope::call_function(const FunctionData& function, const NodeData& node, 
 // ---- Program
 
 std::shared_ptr<const Program> Program::load(const std::string& path) { return std::make_shared<const Program>(read_model(path), path); }
+std::shared_ptr<const Program> Program::read(std::string_view bytes, const std::string& what) {
+  return std::make_shared<const Program>(read_model_bytes(bytes, what), what);
+}
 
 Program::Program(ModelData model, const std::string& what) : model_(std::move(model)), what_(what) {
   std::vector<std::string> unknown;
@@ -179,6 +193,8 @@ Program::Program(ModelData model, const std::string& what) : model_(std::move(mo
   for (const NodeData& node : model_.graph.nodes)
     if (node.type == "BatchNormalization")
       for (size_t i = 3; i < std::min<size_t>(5, node.inputs.size()); ++i) states_.insert(node.inputs[i]);
+  add_output_names(model_.graph, output_names_);
+  for (const FunctionData& f : model_.functions) output_names_.insert(f.outputs.begin(), f.outputs.end());
   fold_constants();
   find_last_uses();
 }

@@ -43,6 +43,7 @@ class Program {
  public:
   Program(ModelData model, const std::string& what);  // raises UserError that lists all nodes without a rule
   static std::shared_ptr<const Program> load(const std::string& path);
+  static std::shared_ptr<const Program> read(std::string_view bytes, const std::string& what);
 
   const std::vector<ValueData>& inputs() const { return inputs_; }
   const std::vector<ValueData>& outputs() const { return model_.graph.outputs; }
@@ -51,6 +52,7 @@ class Program {
   bool is_state(const std::string& parameter) const { return states_.contains(parameter); }  // of a BatchNormalization
   const std::string& what() const { return what_; }
   const FunctionData* find_function(const std::string& domain, const std::string& name) const;
+  bool is_output(const std::string& name) const { return output_names_.contains(name); }  // of the graph, a body or a function
   size_t num_nodes() const { return model_.graph.nodes.size(); }
 
   // `inputs` in the graph's order; `parameters` in that of parameters().
@@ -65,7 +67,7 @@ class Program {
   const std::string what_;
   std::vector<ValueData> inputs_;
   std::vector<std::pair<std::string, Tensor>> parameters_;
-  std::unordered_set<std::string> states_;
+  std::unordered_set<std::string> states_, output_names_;
   std::unordered_map<std::string, Value> constants_;
   std::unordered_set<const NodeData*> folded_;
   std::unordered_map<const NodeData*, std::vector<std::string>> last_uses_;

@@ -8,7 +8,7 @@ namespace gluino::onnx {
 
 namespace proto = ::onnx;
 
-ModelData read_bytes(std::string_view bytes, const std::string& what, const std::string& folder);
+ModelData read_bytes(std::string_view bytes, const std::string& what, const std::string* folder);
 std::string write_bytes(const ModelData& model, ExternalData* external);
 
 }  // namespace gluino::onnx

@@ -12,7 +12,7 @@ namespace {
 
 class MessageReader {
  public:
-  MessageReader(const std::string& what, const std::string& folder) : what_(what), folder_(folder) {}
+  MessageReader(const std::string& what, const std::string* folder) : what_(what), folder_(folder) {}
 
   ModelData model(const proto::ModelProto& m) {
     ModelData out;
@@ -203,11 +203,12 @@ class MessageReader {
     } catch (const std::exception&) {
       raise<SystemError>("{}: its place in an external file is not a number", name);
     }
+    if (!folder_) raise<SystemError>("{}: its data lies in the file '{}', and a model in memory has no folder for it", name, location);
     const std::filesystem::path relative(location);
     const auto climbs = std::find(relative.begin(), relative.end(), "..") != relative.end();
     if (location.empty() || relative.is_absolute() || climbs)
       raise<SystemError>("{}: its external data is said to lie in '{}'; it must lie beside the model", name, location);
-    return read_part((std::filesystem::path(folder_) / relative).string(), offset, length, name);
+    return read_part((std::filesystem::path(*folder_) / relative).string(), offset, length, name);
   }
 
   // `length` bytes, UINT64_MAX for all to the end.
@@ -225,12 +226,13 @@ class MessageReader {
     return bytes;
   }
 
-  const std::string what_, folder_;
+  const std::string what_;
+  const std::string* const folder_;
 };
 
 }  // namespace
 
-ModelData read_bytes(std::string_view bytes, const std::string& what, const std::string& folder) {
+ModelData read_bytes(std::string_view bytes, const std::string& what, const std::string* folder) {
   proto::ModelProto message;
   // The limit of protobuf itself: a message is smaller than 2 GB, tensors beyond lie in external files.
   if (bytes.size() > INT32_MAX || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
@@ -238,7 +240,7 @@ ModelData read_bytes(std::string_view bytes, const std::string& what, const std:
   return MessageReader(what, folder).model(message);
 }
 
-extern "C" __attribute__((visibility("default"))) const FileFormat* gluino_onnx_format_2() {
+extern "C" __attribute__((visibility("default"))) const FileFormat* gluino_onnx_format_3() {
   static const FileFormat format{&read_bytes, &write_bytes};
   // Damaged files are reported by what is raised, not on the error stream.
   google::protobuf::SetLogHandler(nullptr);

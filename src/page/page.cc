@@ -1,9 +1,9 @@
 #include "page/page.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "graph/work.h"
 #include "page/assets.h"
 
@@ -91,7 +91,7 @@ double sum(const std::vector<double>& values) {
 
 // Text that a script element may hold: the JSON must not end it.
 std::string inside_script(const Json& json) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace), safe;
+  std::string text = json_text(json, -1, WrongText::is_replaced), safe;
   for (char c : text) safe += c == '<' ? "\\u003c" : std::string(1, c);
   return safe;
 }

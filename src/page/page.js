@@ -62,7 +62,7 @@ function makeBoxes(side) {
   for (const box of side.boxes) {
     box.middle = box.members[box.members.length >> 1];
     box.title = box.block ? box.block.name.replace(/[_/.:]+$/, '') : box.node.op || box.node.name;
-    box.below = box.block ? box.members.length + ' operators' : box.node.op ? (box.node.out[0] || { shape: '' }).shape : (box.node.out[0] || { shape: '' }).shape;
+    box.below = box.block ? box.members.length + (box.members.length > 1 ? ' operators' : ' operator') : box.node.op ? (box.node.out[0] || { shape: '' }).shape : (box.node.out[0] || { shape: '' }).shape;
     const wanted = Math.max(side.context.measureText(box.title).width, side.context.measureText(box.below).width * 0.86) + 22;
     box.width = Math.min(230, Math.max(86, wanted));
   }
@@ -278,16 +278,20 @@ function nextMatch() {
 // ---- what is known of a node, as text
 const row = (what, value) => (value === '' || value === null || value === undefined ? '' : `<tr><td>${escapeText(what)}</td><td>${escapeText(String(value))}</td></tr>`);
 function escapeText(text) { return text.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }[c])); }
+const threeDigits = (number) => String(Number(number.toPrecision(3)));
 function bytesText(bytes) {
   let unit = 0;
   for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
-  return (unit ? bytes.toPrecision(3) : bytes) + ' ' + ['bytes', 'kB', 'MB', 'GB', 'TB'][unit];
+  return (unit ? threeDigits(bytes) : bytes) + ' ' + ['bytes', 'kB', 'MB', 'GB', 'TB'][unit];
 }
-function timeText(microseconds) { return microseconds >= 1000 ? (microseconds / 1000).toPrecision(3) + ' ms' : microseconds.toPrecision(3) + ' µs'; }
+function timeText(microseconds) {
+  const [scale, unit] = microseconds >= 1e6 ? [1e6, ' s'] : microseconds >= 1e3 ? [1e3, ' ms'] : [1, ' µs'];
+  return threeDigits(microseconds / scale) + unit;
+}
 function countText(count) {
   let unit = 0;
   for (; count >= 1000 && unit < 5; ++unit) count /= 1000;
-  return (unit ? count.toPrecision(3) : count) + ['', ' k', ' M', ' G', ' T', ' P'][unit];
+  return (unit ? threeDigits(count) : count) + ['', ' k', ' M', ' G', ' T', ' P'][unit];
 }
 
 function nodeDetails(node) {

@@ -29,7 +29,7 @@ class LayerCompiler {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (done_[i]) continue;
       const int n = static_cast<int>(i);
-      if (!compile_layer(n) && !keep_blocked(n)) keep_plain(n);
+      if (!compile_layer(n) && !keep_blocked(n) && !run_on_blocks(n)) keep_plain(n);
     }
     for (ValueId v : graph_.outputs) result_.outputs.push_back(plain(v));
     infer_graph(result_, {}, {});
@@ -47,8 +47,8 @@ class LayerCompiler {
   ValueId plain(ValueId v) {
     Forms& f = forms(v);
     if (!f.plain) {
-      const std::pair<std::string_view, AttrValue> channels[] = {{"channels", graph_.shape(v)[1]}};
-      f.plain = ValueId{add(from_blocked_, graph_.node(v).name + "_plain", from_blocked_.make_attrs(channels), {*f.blocked}), 0};
+      const std::pair<std::string_view, AttrValue> attrs[] = {{"channels", graph_.shape(v)[1]}, {"rows", graph_.shape(v).ndim() == 3}};
+      f.plain = ValueId{add(from_blocked_, graph_.node(v).name + "_plain", from_blocked_.make_attrs(attrs), {*f.blocked}), 0};
     }
     return *f.plain;
   }
@@ -65,23 +65,67 @@ class LayerCompiler {
     for (int i = 0; i < count; ++i) forms_[n][i].plain = ValueId{number, i};
   }
 
-  // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros.
+  // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros. What is broadcast over them (a
+  // slope or scale for each channel, a number) comes along.
   bool keep_blocked(int n) {
     const Graph::Node& old = graph_.node(n);
     if (!old.op || !old.op->is_elementwise() || old.outputs.size() != 1 || !is_float32(graph_, old)) return false;
     const Shape& out = *old.outputs[0].shape;
-    if (out.ndim() != 4) return false;
+    if (out.ndim() != 3 && out.ndim() != 4) return false;
     bool any_blocked = false;
     for (ValueId v : old.inputs) {
-      if (!(graph_.shape(v) == out)) return false;
-      any_blocked |= forms(v).blocked && !forms(v).plain;
+      if (!can_be_blocked(v, out)) return false;
+      any_blocked |= graph_.shape(v) == out && forms(v).blocked && !forms(v).plain;
     }
     if (!any_blocked || (is_padded(out) && !keeps_zero(old))) return false;
     Graph::Node copy = old;
-    for (ValueId& v : copy.inputs) v = blocked(v);
+    for (ValueId& v : copy.inputs) v = blocked_beside(v, out);
     copy.outputs = {OutputInfo{}};
     forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
     return true;
+  }
+  // A node that moves whole channels, or places of all channels, moves blocks as well.
+  bool run_on_blocks(int n) {
+    const Graph::Node& old = graph_.node(n);
+    const auto& works_on_blocks = rules_of(old.op).works_on_blocks;
+    if (!works_on_blocks || old.outputs.size() != 1 || old.outputs[0].dtype != DType::float32) return false;
+    std::vector<Shape> shapes;
+    bool any_blocked = false;
+    for (ValueId v : old.inputs) {
+      shapes.push_back(graph_.shape(v));
+      if (shapes.back().ndim() == 4 && graph_.info(v).dtype != DType::float32) return false;
+      any_blocked |= forms(v).blocked && !forms(v).plain;
+    }
+    if (!any_blocked || !works_on_blocks(old.attrs.get(), shapes)) return false;
+    Graph::Node copy = old;
+    for (size_t i = 0; i < shapes.size(); ++i) copy.inputs[i] = shapes[i].ndim() == 4 ? blocked(old.inputs[i]) : plain(old.inputs[i]);
+    copy.outputs = {OutputInfo{}};
+    forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
+    return true;
+  }
+  // Whether a value that is broadcast over one of this shape has a form that is broadcast over its blocked form. One for all channels is
+  // not zero where a block is padded.
+  bool can_be_blocked(ValueId v, const Shape& out) const {
+    const Shape& s = graph_.shape(v);
+    if (s == out) return true;
+    if (s.ndim() > out.ndim() || s.elements() == 0) return false;
+    const bool for_each_channel = s.ndim() >= out.ndim() - 1 && s[s.ndim() - out.ndim() + 1] == out[1];
+    return for_each_channel || !is_padded(out);
+  }
+  ValueId blocked_beside(ValueId v, const Shape& out) {
+    const Shape& s = graph_.shape(v);
+    if (s == out) return blocked(v);
+    Shape aligned = Shape::filled(out.ndim(), 1);
+    for (int i = 0; i < s.ndim(); ++i) aligned[out.ndim() - s.ndim() + i] = s[i];
+    if (aligned[1] == out[1]) {
+      if (s == aligned) return blocked(v);
+      return {add(to_blocked_, graph_.node(v).name + "_blocked", nullptr, {reshaped(plain(v), aligned)}), 0};
+    }
+    return reshaped(plain(v), {aligned[0], 1, out.ndim() == 3 ? 1 : aligned[2], aligned[out.ndim() - 1], 1});
+  }
+  ValueId reshaped(ValueId made, const Shape& to) {
+    const std::pair<std::string_view, AttrValue> attrs[] = {{"shape", to}};
+    return {add(reshape_, result_.node(made).name + "_aligned", reshape_.make_attrs(attrs), {made}), 0};
   }
   // Whether the last block of a blocked value of this plain shape is not full.
   bool is_padded(const Shape& shape) const {
@@ -172,7 +216,8 @@ class LayerCompiler {
     return it->second;
   }
 
-  const OpDef &to_blocked_ = OpRegistry::global().get("_to_blocked"), &from_blocked_ = OpRegistry::global().get("_from_blocked");
+  const OpDef &to_blocked_ = OpRegistry::global().get("_to_blocked"), &from_blocked_ = OpRegistry::global().get("_from_blocked"),
+              &reshape_ = OpRegistry::global().get("Reshape");
   const Graph& graph_;
   Graph result_;
   std::vector<std::vector<Forms>> forms_;

@@ -52,7 +52,7 @@ class Folding {
 
   // A variable in place of a value, so that operators can be applied to it.
   Tensor stand_in(ValueId v) {
-    auto variable = make_ref<GraphNode>();
+    auto variable = make_ref<GraphNode>(NodeOf<Value>{});
     stands_for_[variable.get()] = rewriter_.mapped(v);
     held_.push_back(variable);
     const OutputInfo& info = graph_.info(v);
@@ -83,12 +83,12 @@ class Folding {
     if (const auto it = stands_for_.find(value.node.get()); it != stands_for_.end()) return it->second;
     for (const GraphNode* n : nodes_in_order({value})) {
       if (stands_for_.contains(n) || numbers_.contains(n)) continue;
-      Graph::Node copy{.op = n->op, .name = fmt::format("{}_fold{}", name, numbers_.size()), .attrs = n->attrs, .constant = n->constant};
-      for (const Value& v : n->inputs)
-        copy.inputs.push_back(stands_for_.contains(v.node.get()) ? stands_for_.at(v.node.get())
-                                                                 : ValueId{numbers_.at(v.node.get()), v.index});
-      copy.outputs.resize(n->op ? static_cast<size_t>(n->op->num_outputs(n->attrs)) : 1);
-      copy.is_folded = n->constant.defined();
+      auto copy = renamed<ValueId>(*n, [&](const Value& v) {
+        const auto given = stands_for_.find(v.node.get());
+        return given != stands_for_.end() ? given->second : ValueId{numbers_.at(v.node.get()), v.index};
+      });
+      copy.name = fmt::format("{}_fold{}", name, numbers_.size());
+      copy.is_folded = copy.is_constant();
       numbers_[n] = rewriter_.graph().add(std::move(copy));
       held_.push_back(Ref<GraphNode>(const_cast<GraphNode*>(n)));
     }

@@ -19,6 +19,7 @@ struct Attention {
   std::string program;
   Shape scores;
   int64_t heads = 0;
+  bool time_first = false;  // operands and result are (time, heads, depth): they are looked at as one batch of (time, heads * depth)
   double query_scale = 1, score_scale = 1;
   int last;                   // the node whose result it gives
   std::vector<int> inside;    // nodes that it takes the place of
@@ -117,9 +118,14 @@ class AttentionFinder {
     const Graph::Node& x = graph_.node(a.query);
     if (!x.op || !x.op->is_elementwise() || x.inputs.size() != 1 || !is_float32(graph_, x)) return;
     static const Pattern scaled([](Pattern& p) { return p.input(0) * p.any_number(); });
-    const auto scale = match(program_of(x, ComputeType::f32), scaled);
-    if (!scale) return;
-    a.query_scale = scale->front();
+    static const Pattern divided([](Pattern& p) { return p.input(0) / p.any_number(); });
+    const Program program = program_of(x, ComputeType::f32);
+    if (const auto scale = match(program, scaled))
+      a.query_scale = scale->front();
+    else if (const auto divisor = match(program, divided))
+      a.query_scale = 1 / divisor->front();
+    else
+      return;
     a.prepared.push_back(a.query.node);
     a.query = x.inputs[0];
   }
@@ -173,16 +179,42 @@ class AttentionFinder {
     nodes.push_back(next);
     return nodes;
   }
+  // The value (time, heads, depth) that v gives as matrices (heads, time, depth).
+  std::optional<Split> split_time_first(ValueId v) const {
+    if (!puts_heads_first(v.node)) return {};
+    const ValueId from = graph_.node(v).inputs[0];
+    return Split{from, graph_.shape(from)[1], {v.node}};
+  }
+  bool puts_heads_first(int n) const {
+    const Graph::Node& x = graph_.node(n);
+    const auto& permutation = rules_of(x.op).permutation;
+    return permutation && graph_.shape(x.inputs[0]).ndim() == 3 && permutation(x.attrs.get(), graph_.shape(x.inputs[0])) == Shape{1, 0, 2};
+  }
+  bool take_heads_behind_time(int n, Attention& a) const {
+    const auto query = split_time_first(a.query), key = split_time_first(a.key), value = split_time_first(a.value);
+    if (!query || !key || !value || graph_.shape(query->from).elements() == 0 || graph_.shape(value->from).elements() == 0) return false;
+    const int next = readers_.only_node(n);
+    if (next < 0 || !puts_heads_first(next)) return false;
+    a.time_first = true;
+    replace_operands(*query, *key, *value, a);
+    a.inside.push_back(n);
+    a.last = next;
+    return true;
+  }
+  static void replace_operands(const Split& query, const Split& key, const Split& value, Attention& a) {
+    a.query = query.from;
+    a.key = key.from;
+    a.value = value.from;
+    a.heads = query.heads;
+    for (const Split* split : {&query, &key, &value}) a.prepared.insert(a.prepared.end(), split->nodes.begin(), split->nodes.end());
+  }
   void take_heads(int n, Attention& a) const {
+    if (take_heads_behind_time(n, a)) return;
     const auto query = split_heads(a.query), key = split_heads(a.key), value = split_heads(a.value);
     if (!query || !key || !value || query->heads != key->heads || query->heads != value->heads) return;
     const std::vector<int> joined = join_heads(n);
     if (joined.empty()) return;
-    a.query = query->from;
-    a.key = key->from;
-    a.value = value->from;
-    a.heads = query->heads;
-    for (const auto& split : {query, key, value}) a.prepared.insert(a.prepared.end(), split->nodes.begin(), split->nodes.end());
+    replace_operands(*query, *key, *value, a);
     a.inside.push_back(n);
     a.last = joined.back();
     a.inside.insert(a.inside.end(), joined.begin(), joined.end() - 1);
@@ -194,6 +226,19 @@ class AttentionFinder {
 };
 
 }  // namespace
+
+// (time, heads, depth) as (1, time, heads * depth).
+static Shape one_batch(const Shape& s) { return {1, s[0], s[1] * s[2]}; }
+static ValueId add_view(Graph& graph, ValueId of, const Shape& shape) {
+  const OpDef& reshape = OpRegistry::global().get("Reshape");
+  const std::pair<std::string_view, AttrValue> attrs[] = {{"shape", shape}};
+  OutputInfo info = graph.info(of);
+  info.shape = shape;
+  return {
+      graph.add(
+          {.op = &reshape, .name = graph.node(of).name + "_view", .attrs = reshape.make_attrs(attrs), .inputs = {of}, .outputs = {info}}),
+      0};
+}
 
 Graph fuse_attention(const Graph& graph, const PassContext& context) {
   const AttentionFinder finder(graph);
@@ -220,9 +265,17 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
     if (!a.program.empty()) attrs.insert(attrs.end(), {{"program", a.program}, {"scores", a.scores}});
     const Graph::Node& last = graph.node(n);
     Graph::Node made{.op = &fused, .name = last.name, .attrs = fused.make_attrs(attrs), .outputs = last.outputs};
-    for (ValueId v : {a.query, a.key, a.value}) made.inputs.push_back(rewriter.mapped(v));
+    for (ValueId v : {a.query, a.key, a.value})
+      made.inputs.push_back(a.time_first ? add_view(rewriter.graph(), rewriter.mapped(v), one_batch(graph.shape(v))) : rewriter.mapped(v));
     for (ValueId v : a.others) made.inputs.push_back(rewriter.mapped(v));
-    rewriter.put(n, std::move(made));
+    if (!a.time_first) {
+      rewriter.put(n, std::move(made));
+      continue;
+    }
+    made.name += "_attention";
+    made.outputs[0].shape = one_batch(*last.outputs[0].shape);
+    const int number = rewriter.graph().add(std::move(made));
+    rewriter.replace(n, {add_view(rewriter.graph(), {number, 0}, *last.outputs[0].shape)});
   }
   return eliminate_dead(rewriter.finish(), context);  // what only prepared the operands
 }

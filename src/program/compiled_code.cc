@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/background.h"
 #include "base/cache_folder.h"
+#include "base/companion.h"
 #include "base/env.h"
 #include "kernels/isa/primitives.h"
 
@@ -28,10 +28,7 @@ Mode mode() {
 
 // That of libgluino_jit, which lies beside this library; null when it, or the LLVM it needs, is not there.
 const Compiler* load_compiler() {
-  Dl_info here;
-  if (!dladdr(reinterpret_cast<void*>(&load_compiler), &here)) return nullptr;
-  const auto beside = std::filesystem::path(here.dli_fname).parent_path() / "libgluino_jit.so.0";
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = open_companion("libgluino_jit.so.0");
   if (!library) return nullptr;
   const auto get = reinterpret_cast<GetCompiler>(dlsym(library, kCompilerSymbol));
   return get ? get() : nullptr;

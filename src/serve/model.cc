@@ -293,11 +293,12 @@ bool ServedModel::run_joined(const std::vector<JobPtr>& jobs) {
   if (is_padded && grows.size() != outputs.size()) return false;
   for (const Tensor& t : outputs)
     if (t.ndim() == 0 || t.shape()[0] != rows) return false;
+  count_call(rows);  // before anybody has an answer and can ask
+  metrics_->done += static_cast<int64_t>(jobs.size());
   int64_t row = 0;
   for (const JobPtr& j : jobs) {
     answer(*j, outputs, row, j->rows, grows);
     row += j->rows;
-    ++metrics_->done;
   }
   return true;
 }
@@ -308,19 +309,15 @@ void ServedModel::run(const std::vector<JobPtr>& jobs, bool may_join) {
     metrics_->queue_seconds.add(seconds(now - j->arrived));
     metrics_->rows += j->rows;
   }
-  const auto count = [&](int64_t rows) {
-    ++metrics_->batches;
-    metrics_->batch_rows.add(static_cast<double>(rows));
-  };
-  if (may_join && jobs.size() > 1 && run_joined(jobs)) {
-    int64_t rows = 0;
-    for (const JobPtr& j : jobs) rows += j->rows;
-    return count(rows);
-  }
+  if (may_join && jobs.size() > 1 && run_joined(jobs)) return;
   for (const JobPtr& j : jobs) {
+    count_call(j->rows);
     run_alone(*j);
-    count(j->rows);
   }
+}
+void ServedModel::count_call(int64_t rows) {
+  ++metrics_->batches;
+  metrics_->batch_rows.add(static_cast<double>(rows));
 }
 
 }  // namespace gluino::serve

@@ -79,6 +79,7 @@ class ServedModel {
   Tensors call(const Tensors& inputs) const;
   Tensors joined(const std::vector<Part>& parts, int64_t length) const;
   void run_alone(const Job& job);
+  void count_call(int64_t rows);
   bool run_joined(const std::vector<JobPtr>& jobs);  // false: the rows cannot be told apart in the outputs
   // With its rows from the first one on; `grows`: outputs of which only the request's own length counts.
   void answer(const Job& job, const Tensors& outputs, int64_t first_row, int64_t rows, const std::vector<bool>& grows = {}) const;

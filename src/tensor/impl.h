@@ -27,16 +27,21 @@ class AutogradEntry : public RefCounted {
   virtual bool has_own_gradient() const = 0;  // attach_grad() was called
 };
 
-// What outlives a tensor and tells whether it is still there, for those who must not keep it.
+// What outlives a tensor and tells whether it is still there, for those who must not keep it. When it goes before views that have not seen
+// its last value, or that share its memory with each other, another tensor with that value takes its place.
 class TensorAnchor : public RefCounted {
  public:
   explicit TensorAnchor(detail::TensorImpl& t);
-  Tensor lock() const;  // null when it is gone
-  void let_go();        // by the tensor's destructor
+  ~TensorAnchor() override;
+  Tensor lock() const;                    // null when it is gone
+  void let_go(detail::TensorImpl& from);  // by the tensor's destructor
   std::atomic<uint64_t> version;
+  std::atomic<bool> is_followed = false;  // by views that join the tape with it
 
  private:
   detail::TensorImpl* tensor_;
+  const uint64_t first_version_;
+  Tensor heir_;
 };
 
 // How a view stays in step with its base where they do not share memory for good, because the base is symbolic or may be rebound while
@@ -50,13 +55,20 @@ class ViewLink : public RefCounted {
   const detail::TensorImpl* kept_base() const;  // null where the view does not keep it
   bool is_current() const;                      // the base has not been rebound since the view was computed
   void set_current();
+  void set_outdated() { seen_ = kNeverSeen; }
   virtual Tensor project(const Tensor& base) const = 0;                     // the view's value
   virtual Tensor embed(const Tensor& base, const Tensor& value) const = 0;  // the base's value after the view took `value`
   // Makes the same view of another base, without this link; empty where it needs more than the base.
   virtual std::function<Tensor(const Tensor& base)> replay() const = 0;
   virtual bool depends_on_shape() const { return false; }  // such a view is right for bases of the same shape only
 
+ protected:
+  void note_that_it_follows() const {  // the base onto the tape
+    if (anchor_) anchor_->is_followed = true;
+  }
+
  private:
+  static constexpr uint64_t kNeverSeen = ~uint64_t{0};
   Tensor kept_;
   Ref<TensorAnchor> anchor_;
   uint64_t seen_;  // the base's version when the view was last computed
@@ -69,6 +81,7 @@ class TraceWatch {
   virtual void on_value_read(const Tensor& concrete) = 0;    // user code looks at its value
   virtual void on_memory_write(const Tensor& concrete) = 0;  // user code asks for its memory, to write
   virtual void on_symbolic_refresh(const Tensor& view) = 0;  // a view from outside is about to follow a base that traced code updated
+  virtual void on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) = 0;  // t takes another value of the trace
 };
 inline thread_local TraceWatch* trace_watch = nullptr;
 inline thread_local int traces_under_way = 0;  // on this thread, also where one is paused
@@ -86,16 +99,18 @@ class TensorImpl final : public RefCounted {
   Ref<AutogradEntry> autograd;
   Ref<SymbolicValue> symbolic;
   Ref<ViewLink> view;
-  Ref<TensorAnchor> anchor;  // of those who watch it
-  uint64_t version = 0;      // how often the tensor took another value by rebinding
-  bool is_made_in_trace;     // by user code while it was traced: nobody else has it
+  Ref<TensorAnchor> anchor;                          // of those who watch it
+  std::atomic<uint64_t>* version_of_heir = nullptr;  // where those look who watched the tensor whose place this one took
+  uint64_t version = 0;                              // how often the tensor took another value by rebinding
+  bool is_made_in_trace;                             // by user code while it was traced: nobody else has it
 
   ~TensorImpl() override {
-    if (anchor) anchor->let_go();
+    if (anchor) anchor->let_go(*this);
   }
   void next_version() {
     ++version;
     if (anchor) anchor->version = version;
+    if (version_of_heir) *version_of_heir = version;
   }
 };
 

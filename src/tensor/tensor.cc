@@ -57,17 +57,36 @@ static const detail::TensorImpl& checked(const Tensor& t) {
 
 static NoForkMutex anchors;  // guards TensorImpl::anchor and TensorAnchor::tensor_
 
-TensorAnchor::TensorAnchor(detail::TensorImpl& t) : version(t.version), tensor_(&t) {}
+TensorAnchor::TensorAnchor(detail::TensorImpl& t) : version(t.version), tensor_(&t), first_version_(t.version) {}
+TensorAnchor::~TensorAnchor() {
+  if (heir_.defined()) impl_of(heir_).version_of_heir = nullptr;
+}
 Tensor TensorAnchor::lock() const {
   const std::lock_guard lock(anchors);
+  if (heir_.defined()) return heir_;
   if (!tensor_ || !tensor_->retain_if_alive()) return {};
   Tensor held{Ref<detail::TensorImpl>(tensor_)};
   tensor_->release();  // the share that was taken to look
   return held;
 }
-void TensorAnchor::let_go() {
+void TensorAnchor::let_go(detail::TensorImpl& from) {
+  const bool has_changed = from.version != first_version_;
+  const int views = use_count() - 1;
+  Tensor heir;
+  if (from.storage && (views > 1 || (views == 1 && has_changed))) {
+    auto impl = make_ref<detail::TensorImpl>(from.shape, from.dtype, from.device);
+    impl->storage = from.storage;
+    impl->data = from.data;
+    impl->view = from.view;
+    if (has_changed && is_followed) impl->autograd = from.autograd;  // else it would keep all that was recorded for nobody
+    impl->version = from.version;
+    impl->is_made_in_trace = from.is_made_in_trace;
+    impl->version_of_heir = &version;
+    heir = Tensor(std::move(impl));
+  }
   const std::lock_guard lock(anchors);
   tensor_ = nullptr;
+  heir_ = std::move(heir);
 }
 static Ref<TensorAnchor> anchor_of(detail::TensorImpl& t) {
   const std::lock_guard lock(anchors);
@@ -95,6 +114,7 @@ void rebind(detail::TensorImpl& t, const detail::TensorImpl& n) {
   t.storage = n.storage;
   t.data = n.data;
   t.next_version();
+  if (trace_watch && n.symbolic) trace_watch->on_symbolic_rebind(t, *n.symbolic);
 }
 void refresh_view(const Tensor& view) {
   bool is_current = true;

@@ -1,5 +1,5 @@
-// Damaged models through the C interface: graphs, parameters and one-file models are loaded, described and run where they load. Each call
-// gives a result or a code with a message; none crashes, hangs, or takes much more memory than the file has bytes.
+// Damaged models through the C interface: graphs, parameters, one-file and ONNX models are loaded, described and run where they load. Each
+// call gives a result or a code with a message; none crashes, hangs, or takes much more memory than the file has bytes.
 //
 //   fuzz_c_api [COUNT]                so many files of each kind (GLUINO_FUZZ_C_API, or 1500)
 //   fuzz_c_api COUNT KIND NUMBER      one file, in this process
@@ -12,6 +12,7 @@
 #include "fuzz/mutations.h"
 #include "gluino/control_flow.h"
 #include "gluino/io.h"
+#include "gluino/onnx.h"
 #include "gluino/ops.h"
 
 namespace gluino::fuzz {
@@ -25,7 +26,6 @@ struct Reader : nn::HybridBlock {
   nn::Embedding words{20, 4};
   nn::Dense cell{4};
   Reader() { GLUINO_CHILDREN(words, cell); }
-  using Block::forward;
   Tensor forward(const Tensor& tokens) override {
     const Tensor rows = words(tokens);
     const auto step = [&](const Tensors& x, const Tensors& s) { return TensorsPair{{s[0]}, {tanh(cell(x[0]) + s[0])}}; };
@@ -36,12 +36,13 @@ struct Reader : nn::HybridBlock {
 };
 
 struct Seeds {
-  std::vector<std::string> graphs, params, files;
-  std::vector<Shape> inputs;  // that the models were made with
+  std::vector<std::string> graphs, params, files, onnx;  // the last is empty without protobuf
+  std::vector<Shape> inputs;                             // that the models were made with
 
   explicit Seeds(const test::TemporaryFolder& folder) {
-    test::export_perceptron(folder / "mlp");
-    test::export_convolutions(folder / "conv");
+    inputs = {{2, 8}, {1, 3, 8, 8}, {5, 1}};
+    const auto perceptron = test::export_perceptron(folder / "mlp");
+    const auto convolutions = test::export_convolutions(folder / "conv");
     seed(9);
     Reader reader;
     reader.initialize();
@@ -54,7 +55,15 @@ struct Seeds {
       params.push_back(test::content_of(folder / (std::string(name) + "-0000.params")));
       files.push_back(test::content_of(folder / (std::string(name) + ".gluino")));
     }
-    inputs = {{2, 8}, {1, 3, 8, 8}, {5, 1}};
+    try {
+      HybridBlock* const nets[] = {perceptron.get(), convolutions.get(), &reader};
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        onnx::export_model(*nets[i], folder / "net.onnx", {{"data", inputs[i]}});
+        onnx.push_back(test::content_of(folder / "net.onnx"));
+      }
+    } catch (const SystemError& e) {
+      std::printf("ONNX models are left out: %s\n", e.what());
+    }
   }
 };
 
@@ -106,6 +115,7 @@ class CInterfaceFuzz {
         load_and_use(is_one_file ? seeds_.files[i] : seeds_.graphs[i], is_one_file ? "" : seeds_.params[i], seeds_.inputs[i]);
         wanted += kCalls;
       }
+    for (size_t i = 0; i < seeds_.onnx.size(); ++i, wanted += kCalls) load_and_use(seeds_.onnx[i], "", seeds_.inputs[i]);
     return runs.results() == wanted;
   }
 
@@ -117,6 +127,10 @@ class CInterfaceFuzz {
     if (kind == "params") params = mutated({seeds_.params[which]}, random);
     if (kind == "file") {
       graph = mutated({seeds_.files[which]}, random);
+      params.clear();
+    }
+    if (kind == "onnx") {
+      graph = mutated({seeds_.onnx[which]}, random);
       params.clear();
     }
     if (kind == "values") graph = with_other_values(graph, random);
@@ -188,8 +202,8 @@ int run(int argc, char** argv) {
     std::printf("the models do not run as they were made: %s\n", gluino_last_error_message());
     return 1;
   }
-  for (const char* kind : {"graph", "params", "file", "values", "arrays"})
-    for (int64_t first = 0; first < count; first += kFilesPerProcess)
+  for (const char* kind : {"graph", "params", "file", "onnx", "values", "arrays"})
+    for (int64_t first = 0; first < count && (kind != std::string("onnx") || !seeds.onnx.empty()); first += kFilesPerProcess)
       fuzz.runs.run(kind, first, std::min(count, first + kFilesPerProcess), [&](int64_t number) { fuzz.run_case(kind, number); });
   for (const Failure& f : fuzz.runs.failures())
     std::printf("%s %lld (%s): %s\n", f.subject.c_str(), static_cast<long long>(f.number), f.call.c_str(), f.what.c_str());

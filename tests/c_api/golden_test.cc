@@ -107,7 +107,7 @@ TEST_P(CGoldenModel, GivesTheRecordedOutputs) {
         ASSERT_EQ(gluino_array_info(results[i], &info), GLUINO_OK);
         ASSERT_EQ(info.dtype, GLUINO_FLOAT32);
         const Tensor got = from_data(static_cast<const float*>(info.data), Shape(info.shape, info.ndim));
-        EXPECT_TRUE(close(got, *want, 1e-3, 1e-4)) << "output " << i;
+        EXPECT_TRUE(close(got, *want, 1e-4, 1e-4)) << "output " << i;
       }
       EXPECT_EQ(gluino_array_free(results[i]), GLUINO_OK);
     }

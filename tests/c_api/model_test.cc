@@ -68,7 +68,9 @@ TEST_F(CModel, LoadsPairsOneFileAndMemory) {
   }
 }
 
-TEST_F(CModel, LoadsOnnx) {
+class COnnxModel : public CModel, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(COnnxModel, IsLoaded) {
   const std::string path = *folder_ / "mlp.onnx";
   try {
     onnx::export_model(*perceptron_, path, {{"data", {-1, 8}}});
@@ -76,7 +78,11 @@ TEST_F(CModel, LoadsOnnx) {
     GTEST_SKIP() << e.what();  // built without protobuf
   }
   gluino_model model;
-  ASSERT_OK(gluino_model_load(path.c_str(), nullptr, nullptr, &model));
+  const std::string bytes = content_of(path);
+  if (GetParam())
+    ASSERT_OK(gluino_model_load_memory(bytes.data(), bytes.size(), nullptr, 0, nullptr, &model));
+  else
+    ASSERT_OK(gluino_model_load(path.c_str(), nullptr, nullptr, &model));
   gluino_value_info info;
   ASSERT_OK(gluino_model_input(model, 0, &info));
   EXPECT_STREQ(info.name, "data");
@@ -93,7 +99,10 @@ TEST_F(CModel, LoadsOnnx) {
   }
   EXPECT_OK(gluino_model_free(model));
   EXPECT_EQ(gluino_model_load(path.c_str(), path.c_str(), nullptr, &model), GLUINO_ERROR_ARGUMENT);
+  EXPECT_EQ(gluino_model_load_memory(bytes.data(), bytes.size(), bytes.data(), 1, nullptr, &model), GLUINO_ERROR_ARGUMENT);
+  EXPECT_EQ(gluino_model_load_memory(bytes.data(), bytes.size() / 2, nullptr, 0, nullptr, &model), GLUINO_ERROR_SYSTEM);
 }
+INSTANTIATE_TEST_SUITE_P(FromFileAndMemory, COnnxModel, ::testing::Bool());
 
 TEST_F(CModel, SaysWhatItTakesAndGives) {
   const gluino_model mlp = load("mlp"), conv = load("conv");

@@ -1,9 +1,14 @@
 """Every command of the program on models made here."""
 import json
+import os
 import pathlib
+import pty
+import subprocess
 
 import numpy as np
 import pytest
+
+from conftest import PROGRAM
 
 COMMANDS = ["inspect", "run", "bench", "explain", "convert", "diff", "verify", "faces", "ops", "demo"]
 
@@ -144,3 +149,28 @@ def test_explain_shows_both_graphs(gluino, models):
     assert "before the passes:" in text and "after the passes:" in text
     report = gluino("explain", models / "net", "--shape", "data=1,3,8,8", "--json").json
     assert report["stages"][0]["operators"] > len(report["steps"])
+
+
+def _read_to_the_end(terminal):
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # the other side is closed
+            return
+        if not piece:
+            return
+        yield piece.decode()
+
+
+@pytest.mark.parametrize("command", ["bench --seconds 0.2", "verify", "diff", "draw -o graph.html"])
+def test_long_work_shows_progress_on_a_terminal(models, tmp_path, command):
+    name, *options = command.split()
+    terminal, side = pty.openpty()
+    work = subprocess.Popen([PROGRAM, name, models / "net", *options, "--shape", "data=2,3,8,8", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=side)
+    os.close(side)
+    shown = "".join(_read_to_the_end(terminal))  # as it comes: a terminal that nobody reads is full soon
+    os.close(terminal)
+    answer = work.communicate()[0]
+    assert work.returncode == 0
+    assert "%" in shown and shown.endswith("\r\x1b[K")  # and the line is empty in the end
+    assert json.loads(answer)

@@ -55,6 +55,9 @@ def test_a_truncated_file(gluino, models, tmp_path, name):
 def test_errors_as_json(gluino, tmp_path):
     answer = gluino("inspect", tmp_path / "nothing", "--json", code=1)
     assert json.loads(answer.out)["error"] in answer.err
+    for wrong in (("inspect", "--json"), ("run", "net", "--no-such-option", "--json"), ("run", "--top", "many", "--json")):
+        answer = gluino(*wrong, code=2)
+        assert json.loads(answer.out)["error"] in answer.err
 
 
 def test_weights_that_are_not_there(gluino, models, tmp_path):

@@ -79,6 +79,14 @@ TEST(WrongInput, InternalOperators) {
   GLUINO_EXPECT_ERROR(ShapeError, "_grid_generator_grad: head has shape",
                       ask("_grid_generator_grad", {ones({1}), ones({2, 6})}, {{"target_shape", "(3, 4)"}}));
   GLUINO_EXPECT_ERROR(AttrError, "_fused: attribute 'program'", ask("_fused", {ones({2})}, {{"program", "nonsense"}}));
+  for (const char* kernel : {"(1, 3)", "(5, 5)"}) {
+    const StringMap attrs{{"algorithm", "winograd2"}, {"kernel", kernel}, {"in_channels", "8"}, {"num_filter", "8"}};
+    GLUINO_EXPECT_ERROR(AttrError, "_pack_convolution_weight: this algorithm cannot compute",
+                        ask("_pack_convolution_weight", {kernel[1] == '1' ? ones({8, 8, 1, 3}) : ones({8, 8, 5, 5})}, attrs));
+  }
+  GLUINO_EXPECT_ERROR(AttrError, "_compiled_convolution: 2 input and 9223372036854775807 output channels are too many",
+                      ask("_compiled_convolution", {ones({2, 2, 5}), ones({48}), ones({8})},
+                          {{"in_channels", "2"}, {"kernel", "(1, 3)"}, {"num_filter", "9223372036854775807"}}));
 }
 
 TEST(WrongInput, FilesWithCallsWithoutInputs) {

@@ -14,7 +14,8 @@ namespace gluino::fuzz {
 namespace {
 
 void read_onnx(const std::string& bytes) {
-  const onnx::Program program(onnx::read_bytes(bytes, "damaged.onnx", "no_such_folder"), "damaged.onnx");
+  const std::string folder = "no_such_folder";
+  const onnx::Program program(onnx::read_bytes(bytes, "damaged.onnx", &folder), "damaged.onnx");
   onnx::to_symbol(program);
 }
 

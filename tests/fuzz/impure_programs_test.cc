@@ -1,5 +1,6 @@
-// Random impure programs: state, aliases, modes, numbers, custom gradients, second order, branches, rebinding, hooks, deferred shapes. Each
-// keeps a transcript of all that its user could see; the transcript is the same eagerly, hybridized and with verify.
+// Random impure programs: state, aliases, modes, arguments of all kinds, custom gradients, second order, branches, rebinding, hooks,
+// deferred shapes, casts, views from outside, calls that fail half way. Each keeps a transcript of all that its user could see; the
+// transcript is the same eagerly, hybridized and with verify.
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -10,7 +11,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 37;
+constexpr int kKinds = 46, kCalls = 14;
 
 struct Instruction {
   int kind, a, b;
@@ -31,8 +32,17 @@ Program random_program(uint64_t number) {
     p.body.push_back({static_cast<int>(engine() % kKinds), pick(), pick(), 0.25 + static_cast<double>(engine() % 8) / 4});
   }
   const int calls = 3 + static_cast<int>(engine() % 4);
-  for (int i = 0; i < calls; ++i) p.calls.push_back(static_cast<int>(engine() % 12));
+  for (int i = 0; i < calls; ++i) p.calls.push_back(static_cast<int>(engine() % kCalls));
   return p;
+}
+
+std::string text_of(const Program& p, int number) {
+  std::string text = "program " + std::to_string(number) + ":";
+  for (const Instruction& in : p.body)
+    text += " " + std::to_string(in.kind) + "(" + std::to_string(in.a) + ", " + std::to_string(in.b) + ")";
+  text += "; calls";
+  for (int call : p.calls) text += " " + std::to_string(call);
+  return text;
 }
 
 struct Straight final : autograd::Function {  // a step whose gradient is that of a line
@@ -48,19 +58,38 @@ struct Straight final : autograd::Function {  // a step whose gradient is that o
 // What the program's function knows from outside.
 struct World {
   Tensor weight, state, flag;
-  Tensor member;  // rebound by the function
+  Tensor state_row;  // a view of the state
+  Tensor member;     // rebound by the function
   Setting<double> factor{1.0};
-  nn::HybridSequential net;  // shapes deferred until it is used
+  nn::HybridSequential net;     // shapes deferred until it is used
+  nn::HybridSequential hooked;  // counts its calls
+  double hook_calls = 0;
 };
+// Arguments that are no tensors.
+struct Rest {
+  double number = 1;
+  bool is_doubled = false;
+  std::string label;
+  std::optional<double> shift;
+  std::vector<int64_t> counts;
+  auto members() { return std::tie(number, is_doubled, label, shift, counts); }
+};
+Rest rest_of(int call) {
+  Rest rest{.number = call % 3 == 0 ? 0.5 : 1.5 + 1e-9 * call, .is_doubled = call % 4 == 1};
+  if (call % 5 == 2) rest.label = call % 2 ? "a" : "bc";
+  if (call % 5 == 3) rest.shift = call * 1e-7;
+  rest.counts.resize(static_cast<size_t>(call % 3), call);
+  return rest;
+}
 
 using Results = std::vector<Tensor>;
 
-Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& b, double number) {
+Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& b, const Rest& rest) {
   switch (in.kind) {
     case 0: return a + b * in.number;
     case 1: return tanh(a) * b;
     case 2: return softmax(a) - b;
-    case 3: return a * number;  // an argument that is no tensor
+    case 3: return a * rest.number;
     case 4: return a * w.weight + w.state;
     case 5: w.state += a.detach() * 0.25; return a + w.state;
     case 6: {
@@ -158,23 +187,48 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
       return a * w.weight;
     }
     case 35: w.state[0] *= 0.5; return a + w.state[{Slice(0, 1)}];
+    case 36: return a.astype(DType::float64).astype(DType::float32) * 0.5 + sign(b).astype(DType::int64).astype(DType::float32);
+    case 37: return w.hooked(a) + b;
+    case 38: return a + w.state_row;
+    case 39: w.state_row *= 0.5; return a + w.state;
+    case 40: {
+      const auto pause = autograd::pause(autograd::is_training());
+      w.state_row.assign(b[0]);
+      return a + w.state;
+    }
+    case 41: w.state += b * w.weight; return a + w.state_row;
+    case 42:  // an error of the user's, half way
+      w.state += 0.25;
+      if (rest.number < 1) throw std::logic_error("half way");
+      return a + w.state;
+    case 43: {  // an index that may be out of range, in something that is needed
+      w.state *= 0.5;
+      const Tensor picked = b[w.flag * 3];
+      w.state += picked.detach() * 0.1;
+      return a + picked;
+    }
+    case 44: {
+      Tensor sum = rest.label.empty() ? a : a * static_cast<double>(rest.label.size());
+      for (int64_t n : rest.counts) sum = sum + static_cast<double>(n);
+      return (rest.is_doubled ? sum * 2 : sum) + rest.shift.value_or(0.25);
+    }
     default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
   }
 }
 
-Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, double number) {
+Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, const Rest& rest) {
   Tensors values{x, y, w.state, x * 0.5};
   for (const Instruction& in : p.body) {
     Tensor a = values[in.a];
     if (std::set{12, 13, 14, 23, 29, 30, 31, 32, 33}.contains(in.kind))  // while recording only what is no leaf may be changed
       if (in.a < 2 && autograd::is_recording()) a = a * 1.0;
     if (in.a == 2 && autograd::is_recording()) a = a.copy();
-    values.push_back(tanh(run_instruction(w, in, a, values[in.b], number)));
+    values.push_back(tanh(run_instruction(w, in, a, values[in.b], rest)));
   }
   Results results{values.back() + values[values.size() / 2]};
   if (p.seed % 3 == 0) results.push_back(values[p.seed % values.size()]);
   if (p.seed % 5 == 0) results.push_back(Tensor());
-  if (p.seed % 7 == 0 && number > 1) results.push_back(values.back().reshape({-1}));
+  if (p.seed % 7 == 0 && rest.number > 1) results.push_back(values.back().reshape({-1}));
   return results;
 }
 
@@ -187,37 +241,60 @@ Tensors transcript(const Program& p, Wrap wrap) {
   w.weight = tensor_of();
   w.weight.attach_grad();
   w.state = tensor_of();
+  w.state_row = w.state[1];
   w.member = tensor_of();
   w.flag = zeros({1}, {DType::int64});
   w.net.add(nn::Dense(5, {.flatten = false}), nn::Dropout(0.3), nn::Dense(6, {.flatten = false}));
   w.net.initialize(init::uniform(0.5));
-  auto f = wrap([&](const Tensor& x, const Tensor& y, double number) { return run_body(w, p, x, y, number); });
+  w.hooked.add(nn::Dense(6, {.flatten = false, .in_units = 6}));
+  w.hooked.initialize(init::uniform(0.5));
+  w.hooked.add_hook([&](nn::Block&, const Tensors&, const Tensors&) { w.hook_calls += 1; });
+  auto f = wrap([&](const Tensor& x, const Tensor& y, const Rest& rest) { return run_body(w, p, x, y, rest); });
   Tensors seen;
-  auto note = [&](const Tensor& t) { seen.push_back(t.defined() ? t.detach().copy() : Tensor()); };
+  auto note = [&](const Tensor& t) {
+    if (t.is_symbolic()) throw UserError("a tensor has no value after a call");
+    seen.push_back(t.defined() ? t.detach().copy() : Tensor());
+  };
+  auto note_world = [&] {
+    for (const Tensor& t : {w.state, w.state_row, w.member}) note(t);
+    note(full({1}, w.hook_calls));
+    note(random::uniform(0, 1, {2}));
+  };
   Tensor x = tensor_of(), y = tensor_of();
   Tensors waiting;
   for (int call : p.calls) {
-    const double number = call % 3 == 0 ? 0.5 : 1.5 + 1e-9 * call;
+    const Rest rest = rest_of(call);
     if (call == 3) w.factor = w.factor.get() + 0.5;
     if (call == 4) w.flag.assign(static_cast<double>(w.flag.item<int64_t>() + 1));
     if (call == 5) w.member = tensor_of();
-    if (call == 6) w.weight.attach_grad(call % 2 ? GradReq::add : GradReq::write);
-    const bool recorded = call % 2 == 1;
+    if (call == 6 || call == 13) w.weight.attach_grad(call == 13 ? GradReq::add : GradReq::write);
+    const bool recorded = call % 2 == 1 || call == 12;
     Tensor in = recorded ? x.copy() : x;
     if (recorded) in.attach_grad();
+    Tensor joins = concat({y, y[Slice(0, 1)]}, {.dim = 0}), view = joins[Slice(0, 4)];
     Results results;
-    {
+    try {
       const autograd::Scope scope(recorded, call >= 6);
-      results = call == 2    ? f(x, x, number)
-                : call == 8  ? f(x, x.reshape({4, 6}), number)
-                : call == 11 ? f(in, tanh(in * w.weight) + y, number)  // one argument is computed from the other
-                             : f(in, y, number);
+      if (call == 12) joins += concat({in[Slice(0, 1)], in}, {.dim = 0});  // its view from outside joins the tape with it
+      results = call == 2    ? f(x, x, rest)
+                : call == 8  ? f(x, x.reshape({4, 6}), rest)
+                : call == 11 ? f(in, tanh(in * w.weight) + y, rest)  // one argument is computed from the other
+                : call == 12 ? f(in, view, rest)
+                             : f(in, y, rest);
       for (const Tensor& r : results) note(r);
       if (call == 7 || call == 11) {  // second order
         const Tensor g = autograd::grad({results[0]}, {in}, {}, {.create_graph = true})[0];
         note(g);
         results[0] = (g * g).sum() + results[0].sum();
       }
+    } catch (const std::logic_error&) {  // of case 42
+      note({});
+      note_world();
+      continue;
+    } catch (const IndexError&) {  // of case 43
+      note({});
+      note_world();
+      continue;
     }
     if (recorded && call == 9) {
       waiting.push_back(results[0]);  // its backward pass comes after the next calls
@@ -228,8 +305,8 @@ Tensors transcript(const Program& p, Wrap wrap) {
     } else if (call == 10) {
       results[0] += 1;  // it may be the caller's own tensor
     }
-    note(x), note(y), note(w.state), note(w.member);
-    note(random::uniform(0, 1, {2}));
+    note(x), note(y), note(view);
+    note_world();
   }
   for (const Tensor& t : waiting) {
     t.backward();
@@ -254,15 +331,23 @@ TEST(ImpurePrograms, GiveTheSameInEveryMode) {
   const int begin = first ? std::atoi(first) : 0, count = wanted ? std::atoi(wanted) : 500;
   int with_errors = 0;
   for (int number = begin; number < begin + count; ++number) {
-    SCOPED_TRACE("program " + std::to_string(number));
     const Program p = random_program(static_cast<uint64_t>(number));
+    SCOPED_TRACE(text_of(p, number));
     const auto [eager, eager_error] = outcome(p, [](auto f) { return f; });
     with_errors += !eager_error.empty();
-    // Eager code sees at backward that a value it needs is gone; a compiled program may still have it.
+    // Eager code sees at backward that a value it needs is gone; a compiled program may still have it. A compiled call is released as a
+    // whole, so that state is a value afterwards; of an eager one a part may be left that nothing flows through any more.
     if (eager_error.find("was changed in place after it was recorded") != std::string::npos) continue;
+    if (eager_error.find("has already been released") != std::string::npos) continue;
+    // A variable is bound to another tensor, and something else in the call cannot be compiled, which is an error that says so, or fails in
+    // its first run: the variable is bound already then, where eager code does not come so far.
+    const auto has = [&](int kind) { return std::ranges::any_of(p.body, [&](const Instruction& in) { return in.kind == kind; }); };
+    if (has(16) && (has(37) || has(43))) continue;
     for (bool verify : {false, true}) {
       SCOPED_TRACE(verify ? "with verify" : "hybridized");
       const auto [compiled, error] = outcome(p, [&](auto f) { return hybrid(f, {.verify = verify}); });
+      // What is left of a call after one backward pass is made again from what it was given, and that has been changed: an error, too.
+      if (error.find("is made again to be differentiated once more") != std::string::npos) continue;
       ASSERT_EQ(error.empty(), eager_error.empty()) << "eager: " << eager_error << "\ncompiled: " << error;
       ASSERT_EQ(compiled.size(), eager.size());
       for (size_t i = 0; i < eager.size(); ++i) {

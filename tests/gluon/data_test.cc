@@ -152,13 +152,15 @@ TEST_F(DataFiles, IdxPlainGzippedAndDamaged) {
   EXPECT_TRUE(array_equal(vision::read_idx(path("a")), tensor({{1, 2, 3}, {4, 5, 6}}, {.dtype = DType::uint8})));
   write("ints", idx(0x0C, {2}, std::string("\0\0\1\2\xff\xff\xff\xfe", 8)));
   EXPECT_TRUE(array_equal(vision::read_idx(path("ints")), tensor({258, -2}, {.dtype = DType::int32})));
+  write("shorts", idx(0x0B, {2}, std::string("\1\2\xff\xfe", 4)));
+  EXPECT_TRUE(array_equal(vision::read_idx(path("shorts")), tensor({258, -2}, {.dtype = DType::int32})));
   const gzFile gz = gzopen(path("z.gz").c_str(), "wb");
   const std::string bytes = idx(8, {3}, "abc");
   gzwrite(gz, bytes.data(), static_cast<unsigned>(bytes.size()));
   gzclose(gz);
   EXPECT_EQ(vision::read_idx(path("z.gz")).extent(0), 3);
-  for (const std::string& bad :
-       {std::string("abc"), idx(8, {2, 3}, "\1"), idx(3, {1}, "a"), idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "a")}) {
+  for (const std::string& bad : {std::string("abc"), idx(8, {2, 3}, "\1"), idx(8, {2}, "abc"), idx(3, {1}, "a"),
+                                 idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "a")}) {
     write("bad", bad);
     GLUINO_EXPECT_ERROR(SystemError, "is not an IDX file", vision::read_idx(path("bad")));
   }
@@ -241,6 +243,11 @@ TEST_F(DataFiles, RecordsAsBytes) {
                                               12))
       << "first part of a record that holds the magic";
   EXPECT_EQ(recordio::read_index(path("a.idx")), (recordio::IndexEntries{{0, 0}, {9, 16}}));
+  write("names.idx", "one two\t8\r\n\n3 16\n");
+  EXPECT_EQ(recordio::read_text_index(path("names.idx")), (std::vector<std::pair<std::string, int64_t>>{{"one two", 8}, {"3", 16}}));
+  GLUINO_EXPECT_ERROR(SystemError, "the key 'one two' is no number", recordio::read_index(path("names.idx")));
+  write("bad.idx", "3\t16\nseven\n");
+  GLUINO_EXPECT_ERROR(SystemError, "line 2: 'seven' is not a key and an offset", recordio::read_text_index(path("bad.idx")));
   recordio::Reader r(path("a.rec"));
   EXPECT_EQ(r.read(), "hello");
   EXPECT_EQ(r.read(), std::string("ab\0\0\x0a\x23\xd7\xce"
@@ -278,6 +285,12 @@ TEST_F(DataFiles, ImageRecords) {
     EXPECT_EQ((*loader.begin())[0].shape().str(), "(3, 5, 4, 3)");
   }
   GLUINO_EXPECT_ERROR(SystemError, "too few for the header", recordio::unpack("short"));
+  for (const bool is_list : {false, true}) {
+    const auto [header, content] = recordio::unpack(recordio::pack({.label = {7}, .id = 3, .id2 = 4, .is_list = is_list}, "x"));
+    EXPECT_EQ(header.is_list, is_list);
+    EXPECT_EQ(header.label, std::vector<float>{7});
+    EXPECT_EQ(content, "x");
+  }
 }
 
 // ---- transforms

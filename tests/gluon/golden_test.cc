@@ -22,7 +22,6 @@ struct Case {
 class Unrolled : public HybridBlock {
  public:
   explicit Unrolled(nn::CellPtr cell) : cell_(std::move(cell)) { own_child("cell", cell_); }
-  using Block::forward;
   Tensors forward(const Tensors& in) override {
     const nn::Unrolled u = cell_->unroll(in[0].extent(0), in[0], {.begin_state = {in[1].reshape({-3, -2})}, .layout = "TNC"});
     return {u.outputs, expand_dims(u.states[0], {.axis = 0})};

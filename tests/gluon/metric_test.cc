@@ -88,5 +88,24 @@ TEST(Metrics, CompositeCustomLossAndNames) {
   GLUINO_EXPECT_ERROR(UserError, "did you mean 'accuracy'?", metric::create("acuracy"));
 }
 
+TEST(Metrics, TheCorrelationOfClasses) {
+  // Of two classes it is that of Matthews over all samples.
+  metric::PCC pcc;
+  metric::MCC mcc("micro");
+  for (metric::Metric* m : {static_cast<metric::Metric*>(&pcc), static_cast<metric::Metric*>(&mcc)}) {
+    m->update(tensor({1, 0}), tensor({{0.1, 0.9}, {0.2, 0.8}}));
+    m->update(tensor({1, 1, 0}), tensor({{0.1, 0.9}, {0.9, 0.1}, {0.7, 0.3}}));
+  }
+  EXPECT_DOUBLE_EQ(pcc.value(), mcc.value());
+  // Three classes, guesses 0 1 2 2 for labels 0 1 2 0: 4 samples, 3 hits, guesses (1 1 2), labels (2 1 1).
+  pcc.reset();
+  pcc.update(tensor({0, 1}), tensor({{3, 1, 1}, {1, 3, 1}}));
+  pcc.update(tensor({2, 0}), tensor({{1, 1, 3}, {1, 1, 3}}));
+  EXPECT_DOUBLE_EQ(pcc.value(), (4 * 3 - 5) / std::sqrt((16.0 - 6) * (16 - 6)));
+  EXPECT_TRUE(std::isnan(pcc.fresh()->value()));
+  GLUINO_EXPECT_ERROR(IndexError, "a label is -1", pcc.update(tensor({-1}), ones({1, 2})));
+  GLUINO_EXPECT_ERROR(ShapeError, "(batch, classes)", pcc.update(tensor({1}), ones({2})));
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -394,6 +394,28 @@ TEST(CompileLayers, KeepsActivationsBlockedBetweenConvolutions) {
 }
 )g");
 }
+TEST(CompileLayers, TakesRowsForImagesOfHeightOne) {
+  EXPECT_EQ(after(compile_layers, R"g(graph(x: float32 (1, 3, 20), v: float32 (8, 3, 5), w: float32 (12, 8, 3)) {
+  first = Convolution(x, v) {kernel="(5,)", no_bias=True, num_filter=8, pad="(2,)", stride="(2,)"}
+  r = Activation(first) {act_type=relu}
+  pooled = Pooling(r) {kernel="(2,)", stride="(2,)"}
+  second = Convolution(pooled, w) {dilate="(2,)", kernel="(3,)", no_bias=True, num_filter=12}
+  out = Activation(second) {act_type=tanh}
+  return out
+}
+)g"),
+            R"g(graph(x, v, w) {
+  first_packed = _pack_convolution_weight(v) {in_channels=3, kernel="(1, 5)", no_bias=True, num_filter=8, pad="(0, 2)", stride="(1, 2)"}
+  r = _compiled_convolution(x, first_packed) {in_channels=3, kernel="(1, 5)", no_bias=True, num_filter=8, pad="(0, 2)", relu=True, stride="(1, 2)"}
+  pooled = _blocked_pooling(r) {kernel="(1, 2)", stride="(1, 2)"}
+  second_packed = _pack_convolution_weight(w) {algorithm=narrow, dilate="(1, 2)", in_channels=8, kernel="(1, 3)", no_bias=True, num_filter=12}
+  second = _compiled_convolution(pooled, second_packed) {algorithm=narrow, dilate="(1, 2)", in_channels=8, kernel="(1, 3)", no_bias=True, num_filter=12}
+  out = Activation(second) {act_type=tanh}
+  out_plain = _from_blocked(out) {channels=12, rows=True}
+  return out_plain
+}
+)g");
+}
 TEST(CompileLayers, ChoosesAnAlgorithm) {
   const auto algorithm_of = [](const std::string& data, int channels, const std::string& more) {
     const std::string n = std::to_string(channels);

@@ -384,6 +384,19 @@ struct Wide : nn::HybridBlock {
   Wide() { GLUINO_CHILDREN(a, b, c, d, e, f, g, h, i, j); }
   Tensor forward(const Tensor& x) override { return a(x) + j(x); }
 };
+TEST(Block, LayersThatAreMadeOfLayersCanBeAdded) {
+  nn::HybridSequential net;
+  net.add(nn::TransformerEncoderLayer(4, 8, 2, {.dropout = 0}), nn::MultiHeadAttention(4, 2));
+  net.initialize();
+  const Tensor x = random_tensor({2, 3, 4}, DType::float32, 1), want = net(x);
+  EXPECT_EQ(net[0].child("attention").path(), "hybridsequential.0.attention");
+  net.hybridize();
+  EXPECT_TRUE(close(net(x), want));
+  nn::SequentialRNNCell cells;
+  cells.add(std::make_shared<nn::DropoutCell>(nn::DropoutCell(0.5)));  // moved
+  EXPECT_EQ(cells.child(0).children().size(), 1u);
+}
+
 TEST(Block, AnyNumberOfMembersAreChildren) {
   const Wide net;
   ASSERT_EQ(net.children().size(), 10u);

@@ -53,6 +53,25 @@ void expect_same(Program program) {
   EXPECT_EQ(text(Hybridized{{.verify = true}}), eager) << "verify";
 }
 
+// What an enumeration of aliases looks at, beside each other: values in plain memory, and what flows back.
+struct Seen {
+  std::string values, gradients;
+};
+// The gradients of the leaves by each result alone, or that it has none.
+inline std::string gradients_of_each(const Tensors& results, Tensors leaves) {
+  std::ostringstream out;
+  for (const Tensor& r : results) {
+    for (Tensor& leaf : leaves) leaf.zero_grad();
+    try {
+      r.backward({}, true);
+      for (const Tensor& leaf : leaves) show(out, leaf.grad());
+    } catch (const UserError&) {
+      out << "none\n";
+    }
+  }
+  return out.str();
+}
+
 inline Tensor numbers(const Shape& shape) { return arange(1, static_cast<double>(shape.elements()) + 1).reshape(shape) / 4; }
 inline Tensor leaf(const Shape& shape) {
   Tensor t = numbers(shape).copy();

@@ -301,5 +301,14 @@ TEST(HybridFunction, ExplainTellsWhatHappened) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
 }
 
+TEST(HybridFunction, CallsKeepTheAttributesOfTheirScope) {
+  auto f = hybrid([](const Tensor& x) {
+    const AttrScope scope(StringMap{{"__ctx_group__", "one"}});
+    return relu(x);
+  });
+  f(ones({2}));
+  EXPECT_EQ(f.cache().symbol().attr("__ctx_group__"), "one");
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -111,6 +111,33 @@ TEST(Export, WorksRightAfterInitializeWhenShapesAreGiven) {
   fs::remove(path + "-0000.params");
 }
 
+TEST(Export, TakesWhatPredictsAfterTraining) {
+  struct Modal : nn::HybridBlock {
+    Tensor last;
+    Tensor forward(const Tensor& x) override {
+      last = x * 3;
+      return autograd::is_training() ? x * 2 : x + 1;
+    }
+  } net;
+  net.hybridize();
+  const Tensor x = ones({2, 3});
+  const auto exported = [&] { return net.symbol().eval({{"data", x * 3}})[0].to_vector<float>()[0]; };
+  {
+    const auto train = autograd::train_mode();
+    net(x);
+  }
+  GLUINO_EXPECT_ERROR(UserError, "call it once outside of training first", net.symbol());
+  EXPECT_FALSE(net.last.is_symbolic()) << "forward was run for the export";
+  net(x);
+  EXPECT_EQ(exported(), 4);
+  {
+    const auto train = autograd::train_mode();
+    net(x);
+    net(ones({2, 5}));
+  }
+  EXPECT_EQ(exported(), 4);
+}
+
 TEST(Import, TrainsFurther) {
   nn::HybridSequential net;
   net.add(nn::Dense(4, {.activation = "relu"}), nn::BatchNorm(), nn::Dense(2));

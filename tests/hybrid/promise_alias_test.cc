@@ -151,9 +151,6 @@ const NamedUpdate kUpdates[] = {
        v *= w;
      }},
 };
-struct Seen {
-  std::string values, gradients;
-};
 enum class Base { off_the_tape, on_the_tape, captured };
 const char* name_of(Base b) { return b == Base::captured ? "captured" : b == Base::on_the_tape ? "on the tape" : "off the tape"; }
 template <class Mode>
@@ -168,7 +165,7 @@ Seen run_aliases(const Mode& mode, const NamedView& kind, const NamedUpdate& upd
   });
   try {
     for (int k = 0; k < 2; ++k) {
-      std::ostringstream values, gradients;
+      std::ostringstream values;
       Tensors results;
       {
         const auto scope = recorded ? autograd::record() : autograd::pause();
@@ -178,17 +175,7 @@ Seen run_aliases(const Mode& mode, const NamedView& kind, const NamedUpdate& upd
       }
       for (const Tensor& r : results) show(values, r);
       seen.values += values.str();
-      if (!recorded) continue;
-      for (size_t i = 0; i < results.size(); ++i) {
-        source.zero_grad(), weight.zero_grad();
-        try {
-          results[i].backward({}, true);
-          show(gradients, source.grad()), show(gradients, weight.grad());
-        } catch (const UserError&) {
-          gradients << "none\n";
-        }
-      }
-      seen.gradients += gradients.str();
+      if (recorded) seen.gradients += gradients_of_each(results, {source, weight});
     }
   } catch (const UserError& e) {
     seen.gradients = e.what();

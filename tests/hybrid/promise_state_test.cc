@@ -1,5 +1,6 @@
 // hybridize() never changes an answer: state that functions carry on, and memory that tensors share.
 #include "hybrid/every_mode.h"
+#include "tensor/impl.h"
 
 namespace gluino::test {
 namespace {
@@ -268,6 +269,39 @@ TEST(Promise, SecondOrderTakesArgumentsThatDependOnEachOtherApart) {
   });
 }
 
+// Layers write their averages in training alone: what predicts, here or elsewhere, leaves them as they were recorded.
+TEST(Promise, AveragesThatOnlyAreReadWaitForTheirBackwardPasses) {
+  expect_same([](auto mode, std::ostream& out) {
+    nn::BatchNorm layer({.in_channels = 3});
+    layer.initialize();
+    mode.block(layer);
+    const Tensor x = leaf({2, 3}), y = leaf({4, 3});
+    Tensor first, second;
+    {
+      const auto record = autograd::record(false);
+      first = (layer(x) * 2).sum();
+      second = (layer(y) * layer(y)).sum();
+    }
+    second.backward();
+    first.backward();
+    show(out, x.grad());
+    show(out, y.grad());
+  });
+}
+TEST(Promise, PredictingWritesNoAverages) {
+  nn::BatchNorm layer({.in_channels = 3});
+  layer.initialize();
+  Tensor mean = layer.running_mean->data();
+  for (DType dtype : {DType::float32, DType::float16}) {
+    const uint64_t before = impl_of(mean).storage->writes();
+    layer(numbers({2, 3}).astype(dtype));
+    EXPECT_EQ(impl_of(mean).storage->writes(), before);
+    const auto train = autograd::train_mode();
+    layer(numbers({2, 3}).astype(dtype));
+    EXPECT_GT(impl_of(mean).storage->writes(), before);
+  }
+}
+
 TEST(Promise, AGradientThatNothingFlowsToIsLeftAlone) {
   expect_same([](auto mode, std::ostream& out) {
     const Tensor x = leaf({3}), w = leaf({3});
@@ -283,20 +317,46 @@ TEST(Promise, AGradientThatNothingFlowsToIsLeftAlone) {
   });
 }
 
-TEST(Promise, AResultThatIsNotDifferentiatedLeavesGradientsAlone) {
+// Values that are written into memory beside the tape are no way back: their gradients stay what they were.
+TEST(Promise, WhatMemoryIsWrittenWithGetsNoGradient) {
   expect_same([](auto mode, std::ostream& out) {
-    const Tensor w = leaf({3}), v = leaf({3});
-    auto f = mode([&](const Tensor& x) { return std::pair{x * v, sin(x * w)}; });
+    const Tensor x = leaf({3}), y = leaf({3});
+    auto f = mode([](const Tensor& a, const Tensor& b) {
+      Tensor z = a * 0.5, memory = z.detach();
+      memory.assign(b * 2);
+      return std::pair(z * a, b * b);
+    });
     for (int i = 0; i < 4; ++i) {
       std::pair<Tensor, Tensor> results;
       {
         const auto record = autograd::record();
-        results = f(numbers({3}) + i);
+        results = f(x, y);
       }
       (i % 2 ? results.first : results.second).backward();
-      show(out, w.grad());
-      show(out, v.grad());
+      show(out, x.grad());
+      show(out, y.grad());
     }
+  });
+}
+
+// The second of a function's two results, and the first, in turn.
+template <class F>
+void differentiate_one_of_two(const F& f, const Tensors& leaves, std::ostream& out) {
+  for (int i = 0; i < 4; ++i) {
+    std::pair<Tensor, Tensor> results;
+    {
+      const auto record = autograd::record();
+      results = f(numbers({3}) + i);
+    }
+    (i % 2 ? results.first : results.second).backward();
+    for (const Tensor& leaf : leaves) show(out, leaf.grad());
+  }
+}
+TEST(Promise, AResultThatIsNotDifferentiatedLeavesGradientsAlone) {
+  expect_same([](auto mode, std::ostream& out) {
+    const Tensor w = leaf({3}), v = leaf({3});
+    auto f = mode([&](const Tensor& x) { return std::pair{x * v, sin(x * w)}; });
+    differentiate_one_of_two(f, {w, v}, out);
   });
 }
 
@@ -309,16 +369,74 @@ TEST(Promise, AGradientOfItsOwnIsNotAskedForWhatIsNotDifferentiated) {
   expect_same([](auto mode, std::ostream& out) {
     const Tensor w = leaf({3});
     auto f = mode([&](const Tensor& x) { return std::pair{x * w, autograd::call(std::make_shared<Pulled>(), {w})[0] + x}; });
-    for (int i = 0; i < 4; ++i) {
-      std::pair<Tensor, Tensor> results;
+    differentiate_one_of_two(f, {w}, out);
+  });
+}
+TEST(Promise, AnAverageThatIsRecordedKeepsNothingOfEarlierCalls) {
+  Tensor average = zeros({64, 64}), w = leaf({64, 64});
+  const auto f = hybrid([&](const Tensor& x) {
+    const Tensor y = x * w;
+    average *= 0.5;
+    average += y * 0.5;
+    return y * y;
+  });
+  const auto live_after = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const auto record = autograd::record();
+      f(numbers({64, 64})).backward();
+    }
+    return memory_stats(cpu()).live;
+  };
+  const auto first = live_after(3);
+  EXPECT_LE(live_after(30), first + 64 * 64 * 4);
+}
+
+// ---- calls that fail
+
+enum class Fails { by_number, by_shape, by_index };
+void run_and_fail(Fails fails, bool reads_values, bool recorded, bool fails_first) {
+  SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(fails) << (reads_values ? ", reads values" : "")
+                                  << (recorded ? ", recorded" : "") << (fails_first ? ", fails first" : ""));
+  expect_same([=](auto mode, std::ostream& out) {
+    Tensor state = zeros({3}), average = zeros({3}), member = ones({3}), w = leaf({3}), at = zeros({1}, {DType::int64});
+    auto f = mode([&](const Tensor& x, double number) {
+      state += x * 0.5;
+      member = member * 2;
       {
-        const auto record = autograd::record();
-        results = f(numbers({3}) + i);
+        const auto pause = autograd::pause();
+        average.assign(average * 0.5 + x);
       }
-      (i % 2 ? results.first : results.second).backward();
-      show(out, w.grad());
+      const Tensor noise = random::uniform(0, 1, {3});
+      Tensor y = x * w + noise;
+      if (reads_values && y.sum().item<float>() > 4) y = y * 2;
+      if (fails == Fails::by_number && number < 0) throw std::logic_error("half way");
+      if (fails == Fails::by_shape && number < 0) y = y + ones({4});
+      if (fails == Fails::by_index) y = y + x[at];
+      state += noise;
+      average += 1;
+      return y + state;
+    });
+    for (int i = 0; i < 6; ++i) {
+      const bool is_bad = (i + (fails_first ? 1 : 0)) % 3 == 1;
+      at.assign(is_bad ? 3.0 : 1.0);
+      try {
+        const autograd::Scope scope(recorded, std::nullopt);
+        const Tensor y = f(numbers({3}) * (i + 1), is_bad ? -1.0 : 1.0);
+        if (recorded) y.backward();
+        show(out, y), show(out, w.grad());
+      } catch (const std::exception& e) {
+        out << "failed " << (dynamic_cast<const Error*>(&e) ? "ours" : e.what()) << '\n';
+      }
+      show(out, state), show(out, average), show(out, member);
+      show(out, random::uniform(0, 1, {2}));
     }
   });
+}
+TEST(Promise, ACallThatFailsHalfWayLeavesWhatEagerCodeLeaves) {
+  for (Fails fails : {Fails::by_number, Fails::by_shape, Fails::by_index})
+    for (bool reads_values : {false, true})
+      for (bool recorded : {false, true})
+        for (bool fails_first : {false, true}) run_and_fail(fails, reads_values, recorded, fails_first);
 }
 
 // ---- what a program cannot do again

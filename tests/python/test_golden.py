@@ -121,20 +121,35 @@ class LeNet(gluon.HybridBlock):
         return F.dot(x, fc3_weight, transpose_b=True)
 
 
-@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
-def test_training_run(shared, hybrid):
-    folder = shared / "golden" / "models"
-    net = LeNet()
+def _losses(folder, hybrid, seed=None):
+    """Of the recorded run's steps; with a seed, from weights that are moved by up to four units in the last place."""
+    net, numbers = LeNet(), np.random.default_rng(seed)
     net.load_parameters(str(folder / "lenet-train-init.params"))
+    for parameter in net.collect_params().values():
+        units = numbers.integers(-4, 5, parameter.shape) if seed is not None else 0
+        parameter.set_data(parameter.data() * nd.array(1 + np.finfo(np.float32).eps * np.full(parameter.shape, units), dtype="float32"))
     if hybrid:
         net.hybridize()
     with np.load(folder / "lenet-train.npz") as file:
-        x, y, losses = nd.array(file["x"]), nd.array(file["y"]), file["losses"]
-    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+        x, y, recorded = nd.array(file["x"]), nd.array(file["y"]), file["losses"]
+    loss_of, losses = gluon.loss.SoftmaxCrossEntropyLoss(), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
-    for want in losses:
+    for _ in recorded:
         with autograd.record():
             loss = loss_of(net(x), y)
         loss.backward()
-        np.testing.assert_allclose(loss.mean().asscalar(), want, rtol=2e-3, atol=1e-4)
+        losses.append(loss.mean().asscalar())
         trainer.step(32)
+    return np.array(losses), recorded
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_training_run(shared, hybrid):
+    """The recorded run is followed as long as rounding does not decide it: until runs from weights that differ by about the error of a sum part."""
+    folder = shared / "golden" / "models"
+    losses, recorded = _losses(folder, hybrid)
+    parted = np.max([np.abs(_losses(folder, hybrid, seed)[0] - losses) for seed in range(12)], axis=0) > 1e-5 * np.maximum(losses, 1)
+    steps = int(parted.argmax()) if parted.any() else len(losses)
+    assert steps >= 4
+    np.testing.assert_allclose(losses[:steps], recorded[:steps], rtol=1e-4, atol=1e-4)
+

@@ -334,3 +334,18 @@ def test_gradients_and_traces(name):
     traced = mx.hybrid(lambda given: function(mx.np, given))
     for _ in range(2):
         np.testing.assert_allclose(traced(x).asnumpy(), y.asnumpy(), rtol=1e-6, atol=1e-7)
+
+
+def test_what_is_left():
+    rng = rng_of("left")
+    square = values(rng, (4, 4))
+    found, vectors = mx.np.linalg.eig(mx.np.array(square @ square.T + np.eye(4)))
+    reference = np.linalg.eigvalsh(square @ square.T + np.eye(4))
+    np.testing.assert_allclose(np.sort(plain(found)), reference, rtol=1e-4)
+    np.testing.assert_allclose((square @ square.T + np.eye(4)) @ plain(vectors), plain(vectors) * plain(found), rtol=1e-3, atol=1e-3)
+    walk("round_", [((values(rng, shape), decimals), {}) for shape in SHAPES for decimals in (0, 1)])
+    walk("diag_indices_from", [((values(rng, (n, n)),), {}) for n in (1, 3)])
+    for shape in SHAPES:
+        like = mx.np.empty_like(mx.np.array(values(rng, shape)))
+        assert like.shape == shape and like.dtype == np.float32
+    walk("broadcast_to", [((values(rng, a), b), {}) for a, b in (((), (2, 0)), ((1,), (0,)), ((3, 1), (3, 0)), ((3,), (2, 0)), ((0,), (2, 0)), ((), ()), ((2, 1), (4, 2, 3)))])

@@ -88,6 +88,14 @@ def test_files_keep_the_kind():
         assert nd.load_frombuffer(file.read())["csr"].stype == "csr"
 
 
+def test_a_column_that_rows_do_not_have_is_named():
+    for line in ("1 2:1 20:3", "1 -1:2"):
+        with open("wide.txt", "w") as file:
+            file.write(line + "\n")
+        with pytest.raises(mx.base.FileError, match="wide.txt"):
+            mx.io.LibSVMIter("wide.txt", (20,), batch_size=1)
+
+
 def test_a_linear_model_learns_from_a_libsvm_file():
     rng = np.random.RandomState(0)
     with open("data.txt", "w") as file:

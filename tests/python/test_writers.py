@@ -230,7 +230,7 @@ def test_an_index_can_be_made_again(tmp_path):
     data = gluon.data.RecordFileDataset(str(tmp_path / "g.rec"))
     assert len(data) == 50 and data[49] == b"\1" * 2049
     (tmp_path / "g.idx").write_text("no index\n")
-    with pytest.raises(FileError, match="line 1: not a key and a place"):
+    with pytest.raises(FileError, match="line 1: 'no index' is not a key and an offset"):
         gluon.data.RecordFileDataset(str(tmp_path / "g.rec"))
 
 

@@ -1,4 +1,5 @@
 """Block: networks written imperatively."""
+import json
 import re
 import warnings
 
@@ -188,6 +189,19 @@ class Block:
 
     load_params = load_parameters
 
+    def save(self, prefix):
+        """Writes prefix-model.json, the classes of the blocks as they stand below each other, and prefix-model.params."""
+        def described(block):
+            return {"class": type(block).__name__, "children": {name: described(child) for name, child in block._children.items()}}
+        values = {name: p.data(p.list_ctx()[0]).as_nd_ndarray() for name, p in self._collect_params_with_prefix().items()}
+        _core.write_files([(f"{prefix}-model.params", _core.write_params([(name, value, value._sparse_parts) for name, value in values.items()])),
+                           (f"{prefix}-model.json", json.dumps(described(self), indent=2).encode())])
+
+    def load(self, prefix):
+        """Reads the parameters that save() wrote for a network of the same structure."""
+        load_by_name(self._collect_params_with_prefix(), dict(nd.load(f"{prefix}-model.params")), f"{prefix}-model.params", None, False, False, False,
+                     "current")
+
     def load_dict(self, param_dict, ctx=None, allow_missing=False, ignore_extra=False, cast_dtype=False, dtype_source="current"):
         """Takes parameters from a dictionary by where they stand."""
         load_by_name(self._collect_params_with_prefix(), param_dict, "param_dict", ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
@@ -206,15 +220,23 @@ class Block:
         _core.structure_changed()
         return HookHandle(self._forward_hooks, hook)
 
+    def register_op_hook(self, callback, monitor_all=False):
+        """Calls callback(node, operator, array) for what the operators of hybridized blocks below give, and with monitor_all for what they get."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
     def __call__(self, *args, **kwargs):
-        if not self._forward_pre_hooks and not self._forward_hooks:
-            try:
-                return self.forward(*args, **kwargs)
-            except MXNetError as error:
-                raise located(error, self)
+        try:
+            if self._forward_pre_hooks or self._forward_hooks:
+                return self._between_hooks(self.forward, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except MXNetError as error:
+            raise located(error, self)
+
+    def _between_hooks(self, function, args, kwargs):
         for hook in list(self._forward_pre_hooks):
             hook(self, args)
-        out = self.forward(*args, **kwargs)
+        out = function(*args, **kwargs)
         for hook in list(self._forward_hooks):
             hook(self, args, out)
         return out

@@ -16,6 +16,7 @@ from ._names import ParameterNames
 from ._structure import flatten, is_numpy, replaced, values_in
 from .block import Block, located
 from .parameter import DeferredInitializationError, Parameter
+from .parameter_dict import load_by_name
 
 __all__ = ["HybridBlock"]
 
@@ -119,14 +120,9 @@ class HybridBlock(Block):
     def __call__(self, *args, **kwargs):
         if not self._active or self._is_wrapped or _core.is_tracing():
             return super().__call__(*args, **kwargs)
-        if not self._forward_pre_hooks and not self._forward_hooks:
-            return self._call_compiled(args, kwargs)
-        for hook in list(self._forward_pre_hooks):
-            hook(self, args)
-        out = self._call_compiled(args, kwargs)
-        for hook in list(self._forward_hooks):
-            hook(self, args, out)
-        return out
+        if self._forward_pre_hooks or self._forward_hooks:
+            return self._between_hooks(lambda *a, **k: self._call_compiled(a, k), args, kwargs)
+        return self._call_compiled(args, kwargs)
 
     def _call_compiled(self, args, kwargs):
         if args and isinstance(args[0], sym_module.Symbol):
@@ -289,9 +285,30 @@ class HybridBlock(Block):
         import json
         symbol, items = self._exported()
         known = {name[4:] for name, _ in items}
-        meta = {"format": "gluino", "version": 1, "inputs": self._inputs_of(symbol, known)}
+        names = {place: p.name for place, p in self._collect_params_with_prefix().items()}
+        meta = {"format": "gluino", "version": 1, "inputs": self._inputs_of(symbol, known), "names": names}
         _core.write_zip(str(filename), [("meta.json", json.dumps(meta, indent=2).encode()), ("symbol.json", symbol.tojson().encode()),
                                         ("model.params", _core.write_params([(name, value, None) for name, value in items]))])
+
+    def load(self, filename):
+        """Takes the parameters of what save() wrote for a network of the same structure; mx.load_block makes a block of the file itself."""
+        import json
+        if not os.path.exists(filename) and os.path.exists(f"{filename}-model.params"):
+            super().load(filename)
+            return
+        entries = _core.read_zip(str(filename))
+        try:
+            names, stored = json.loads(entries["meta.json"])["names"], dict(nd.load_frombuffer(entries["model.params"]))
+            values = {name[4:]: value for name, value in stored.items()}
+            values = {place: values[name] for place, name in names.items() if name in values}
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise MXNetError(f"{filename}: {error}: was it written by save()?") from None
+        load_by_name(self._collect_params_with_prefix(), values, filename, None, False, False, False, "current")
+
+    def register_op_hook(self, callback, monitor_all=False):
+        """Calls callback(node, operator, array) for what each operator of the compiled graph gives, and with monitor_all for what it gets."""
+        from ._hooks import tell_of_operators
+        self.register_forward_hook(lambda block, inputs, _: tell_of_operators(block, inputs, callback, monitor_all))
 
     def explain(self, html=""):
         """What tracing and compiling did: graphs, guards, memory, times. html: a file to write the same to as a page for a browser."""

@@ -108,7 +108,7 @@ class Parameter:
     def _attach_grads(self):
         for array in self._data or ():
             if "float" in array._dtype_name:  # whole numbers are not learnt
-                array.attach_grad(self._grad_req)
+                array.attach_grad(self._grad_req, stype=self._grad_stype)
 
     # ---- first values
 
@@ -151,7 +151,7 @@ class Parameter:
         data = nd.zeros(self._shape, ctx=cpu(), dtype=self.dtype)
         chosen = initializer.create(init)
         fill = chosen.init_weight if hasattr(chosen, "init_weight") else chosen  # Mixed and Load go by name
-        fill(initializer.InitDesc(self.name), data)
+        fill(initializer.InitDesc(self.name), data.as_np_ndarray() if is_np_array() else data)  # one memory; users' initialisers expect theirs
         return data
 
     def _initialise_again(self, init, numbers):

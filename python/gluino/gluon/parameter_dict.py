@@ -135,8 +135,9 @@ class ParameterDict:
 def load_by_name(params, values, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source):
     """Gives parameters their values; raises where names do not match."""
     if not allow_missing:
+        stored = {id(params[name]) for name in params.keys() if name in values}  # one that has several names may be stored under one of them
         for name in params.keys():
-            if name not in values:
+            if name not in values and id(params[name]) not in stored:
                 raise AssertionError(f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {_brief(values)}. Please make "
                                      "sure source and target networks have the same prefix; set allow_missing=True to ignore missing parameters.")
     for name, value in values.items():

@@ -35,7 +35,8 @@ def clip_global_norm(arrays, max_norm, check_isfinite=True):
     """Rescales arrays so that their common norm is at most max_norm; gives the norm."""
     if not arrays:
         raise AssertionError("at least one array is needed")
-    total = sum(float((array * array).sum().asscalar()) for array in arrays) ** 0.5
+    stored = [array if array.stype == "default" else array.data for array in arrays]  # what is not stored is zero
+    total = sum(float((array * array).sum().asscalar()) for array in stored if array.size) ** 0.5
     if check_isfinite and not total < float("inf"):
         import warnings
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", stacklevel=2)

@@ -1,12 +1,9 @@
 """Iterators over batches, as Module.fit takes them."""
 import collections
-import gzip
-import math
-import struct
 
 import numpy as np
 
-from .. import ndarray as nd
+from .. import _core, ndarray as nd
 from ..base import FileError
 
 __all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
@@ -100,8 +97,13 @@ def _named(data, default_name, allow_empty):
         data = {default_name: data[0]} if len(data) == 1 else {f"_{i}_{default_name}": d for i, d in enumerate(data)}
     if not isinstance(data, dict):
         raise TypeError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
-    # As mx.nd.array does: arrays of the package keep their dtype, all others become float32.
-    return [(name, value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value, np.float32)) for name, value in data.items()]
+    # As mx.nd.array does: arrays of the package keep their dtype, all others become float32. A csr matrix stays one.
+    return [(name, value if isinstance(value, nd.sparse.CSRNDArray) else value.asnumpy() if isinstance(value, nd.NDArray) else
+             np.asarray(value, np.float32)) for name, value in data.items()]
+
+
+def _taken(value, rows):
+    return value.take_rows(rows) if isinstance(value, nd.sparse.CSRNDArray) else nd.array(value[rows], dtype=value.dtype)
 
 
 class NDArrayIter(DataIter):
@@ -166,10 +168,10 @@ class NDArrayIter(DataIter):
         return max(0, self.cursor + self.batch_size - len(self._queue)) if self.last_batch_handle == "pad" else 0
 
     def getdata(self):
-        return [nd.array(value[self._rows()], dtype=value.dtype) for _, value in self._data]
+        return [_taken(value, self._rows()) for _, value in self._data]
 
     def getlabel(self):
-        return [nd.array(value[self._rows()], dtype=value.dtype) for _, value in self._label]
+        return [_taken(value, self._rows()) for _, value in self._label]
 
 
 class _Over(DataIter):
@@ -272,58 +274,44 @@ class CSVIter(NDArrayIter):
     """Batches of rows of a table."""
 
     def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
-        data = np.loadtxt(data_csv, delimiter=",", ndmin=2, dtype=np.float32).reshape(-1, *data_shape)
-        label = np.zeros(len(data), np.float32) if label_csv is None else np.loadtxt(label_csv, delimiter=",", ndmin=2, dtype=np.float32).reshape(-1, *label_shape)
+        data = _core.read_csv(str(data_csv)).asnumpy().reshape(-1, *data_shape)
+        label = np.zeros(len(data), np.float32) if label_csv is None else _core.read_csv(str(label_csv)).asnumpy().reshape(-1, *label_shape)
         super().__init__(data, label, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
 
 
 def _read_libsvm(path, width):
-    """(labels, rows) of lines "label index:value ..."; several labels are joined by commas."""
-    labels, rows = [], []
+    """(labels, matrix) of lines "label index:value ..."; several labels are joined by commas."""
+    labels, columns, values, ends = [], [], [], [0]
     with open(path, encoding="utf-8") as file:
         for line in filter(str.strip, file):
             first, *pairs = line.split()
             if ":" in first:
                 first, pairs = "0", [first, *pairs]
             labels.append([float(label) for label in first.split(",")])
-            row = np.zeros(width, np.float32)
-            for index, _, value in (pair.partition(":") for pair in pairs):
-                row[int(index)] = float(value)
-            rows.append(row)
-    return np.array(labels, np.float32), np.array(rows)
+            row = {int(index): float(value) for index, _, value in (pair.partition(":") for pair in pairs)}
+            if row and not 0 <= min(row) <= max(row) < width:
+                raise FileError(f"{path}: column {max(row)} of rows with {width}")
+            columns.extend(sorted(row))
+            values.extend(row[column] for column in sorted(row))
+            ends.append(len(columns))
+    matrix = nd.sparse.csr_matrix((np.array(values, np.float32), np.array(columns, np.int64), np.array(ends)), shape=(len(labels), width))
+    return np.array(labels, np.float32), matrix
 
 
 class LibSVMIter(NDArrayIter):
     """Batches of csr rows of a file in LibSVM's form, indices from 0 on; labels are its own or those of another file."""
 
     def __init__(self, data_libsvm, data_shape, label_libsvm=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
-        labels, rows = _read_libsvm(data_libsvm, int(np.prod(data_shape)))
+        labels, matrix = _read_libsvm(data_libsvm, int(np.prod(data_shape)))
         if label_libsvm is not None:
-            labels = _read_libsvm(label_libsvm, int(np.prod(label_shape)))[1]
-        labels = labels.reshape(len(rows), *([] if tuple(np.atleast_1d(label_shape)) == (1,) else np.atleast_1d(label_shape)))
-        super().__init__(rows, labels, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
-
-    def getdata(self):
-        return [array.tostype("csr") for array in super().getdata()]
+            labels = _read_libsvm(label_libsvm, int(np.prod(label_shape)))[1].asnumpy()
+        labels = labels.reshape(len(matrix), *([] if tuple(np.atleast_1d(label_shape)) == (1,) else np.atleast_1d(label_shape)))
+        super().__init__(matrix, labels, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
 
 
 def read_idx(path):
     """The array of an IDX file, gzipped or not, as MNIST has it."""
-    with open(path, "rb") as file:
-        content = file.read()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    kinds = {8: np.uint8, 9: np.int8, 11: np.dtype(">i2"), 12: np.dtype(">i4"), 13: np.dtype(">f4"), 14: np.dtype(">f8")}
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in kinds:
-        raise FileError(f"{path}: not an IDX file")
-    kind, first = np.dtype(kinds[content[2]]), 4 + 4 * content[3]
-    if len(content) < first or (len(content) - first) % kind.itemsize:
-        raise FileError(f"{path}: the IDX file is cut off")
-    shape = struct.unpack(f">{content[3]}I", content[4:first])
-    values = np.frombuffer(content, kind, offset=first)
-    if values.size != math.prod(shape):
-        raise FileError(f"{path}: {values.size} values, but the shape is {shape}")
-    return values.reshape(shape)
+    return _core.read_idx(str(path)).asnumpy()
 
 
 class MNISTIter(NDArrayIter):

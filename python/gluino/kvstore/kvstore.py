@@ -17,16 +17,6 @@ class KVStore(KVStoreBase):
         """What create() was asked for."""
         return self._kind
 
-    @property
-    def rank(self):
-        """0: there is one worker."""
-        return 0
-
-    @property
-    def num_workers(self):
-        """1."""
-        return 1
-
     def is_capable(self, capability):
         """Whether the store can do something: it runs optimizers."""
         return capability.lower() == KVStoreBase.OPTIMIZER
@@ -42,7 +32,7 @@ class KVStore(KVStoreBase):
         parts = value if isinstance(value, (list, tuple)) else [value]
         total = parts[0].copy()
         for part in parts[1:]:
-            total += part.as_in_context(total.context)
+            total += part.as_in_context(total.context)  # of row_sparse arrays the rows that are stored
         return total
 
     def init(self, key, value):
@@ -92,8 +82,7 @@ class KVStore(KVStoreBase):
                 raise MXNetError(f"key {k} has not been inited")
             targets = targets if isinstance(targets, (list, tuple)) else [targets]
             for target, chosen in zip(targets, rows if isinstance(rows, (list, tuple)) else [rows] * len(targets)):
-                stored = self._values[k].as_in_context(target.context).tostype("row_sparse")
-                sparse.retain(stored, chosen.reshape(-1)).copyto(target)
+                sparse.rows_of(self._values[k], chosen.reshape(-1)).as_in_context(target.context).copyto(target)
 
     def set_optimizer(self, optimizer):
         """push() updates with this optimizer from now on."""

@@ -180,12 +180,14 @@ class BaseModule:
         if monitor is not None:
             self.install_monitor(monitor)
         self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
+        self._fit_begins(initializer)
         self.init_optimizer(kvstore, optimizer, optimizer_params)
         eval_metric = metrics.create(eval_metric)
         validation_metric = validation_metric or eval_metric
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
             eval_metric.reset()
+            self._epoch_begins(epoch, train_data)
             train_data.reset()
             for number, batch in enumerate(train_data):
                 if monitor is not None:
@@ -208,6 +210,12 @@ class BaseModule:
                 for name, value in self.score(eval_data, validation_metric, batch_end_callback=eval_batch_end_callback,
                                               score_end_callback=eval_end_callback, epoch=epoch):
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+
+    def _fit_begins(self, initializer):
+        """For modules that need more than parameters before training."""
+
+    def _epoch_begins(self, epoch, train_data):
+        """For modules that do something before an epoch; train_data is set back afterwards."""
 
     @staticmethod
     def _tell(callbacks, param):

@@ -18,6 +18,7 @@ __getattr__ = _missing(_package)
 _fill(_package, symbolic=False)
 op = _internal
 Custom = _custom_function(_internal.Custom, symbolic=False)
+dot = sparse.with_sparse(dot)  # noqa: F821 - an operator
 
 for _name, _method in _methods(symbolic=False).items():
     if not hasattr(NDArray, _name):

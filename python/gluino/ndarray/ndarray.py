@@ -68,8 +68,7 @@ class Readable:
         return self.asnumpy().tolist()
 
     def __iter__(self):
-        for i in range(len(self)):
-            yield self[i]
+        return (self[i] for i in range(len(self)))  # an array without axes is refused by iter() itself, which libraries ask
 
     def astype(self, dtype, copy=True):
         """The same values in another element type."""
@@ -97,8 +96,8 @@ class Readable:
         return self._call("_copy")
 
     def attach_grad(self, grad_req="write", stype=None):
-        """Makes room for a gradient: backward() writes, adds or leaves it."""
-        _core.attach_grad(self, grad_req)
+        """Makes room for a gradient: backward() writes, adds or leaves it. stype="row_sparse": it keeps the rows that were used alone."""
+        (_core.attach_row_grad if stype == "row_sparse" else _core.attach_grad)(self, grad_req)
 
     def zero_grad(self):
         """Sets the gradient to 0."""

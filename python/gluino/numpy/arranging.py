@@ -4,7 +4,7 @@ import numpy as _np
 from .functions import concatenate, flip, moveaxis, split, sum as _sum, swapaxes, tile
 from .multiarray import _op, array
 
-__all__ = ["roll", "rot90", "flipud", "fliplr", "pad", "meshgrid", "broadcast_arrays", "kron", "cross", "diagonal", "diagflat", "trace", "insert",
+__all__ = ["roll", "rot90", "flipud", "fliplr", "pad", "meshgrid", "broadcast_arrays", "kron", "cross", "diag", "diagonal", "diagflat", "trace", "insert",
            "delete", "resize", "hsplit", "vsplit", "dsplit", "row_stack", "column_stack", "atleast_2d", "atleast_3d", "rollaxis", "permute_dims",
            "take_along_axis", "ediff1d", "concat"]
 
@@ -146,6 +146,13 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 # ---- diagonals
+
+def diag(v, k=0):
+    """The diagonal of a matrix, or a matrix with this diagonal."""
+    if getattr(v, "ndim", 2) in (1, 2):  # of a graph's symbol it is not known yet
+        return _op("diag")(v, k=k)
+    raise ValueError("Input must be 1- or 2-d.")
+
 
 def diagonal(a, offset=0, axis1=0, axis2=1):
     """The diagonal of two axes, as the last one."""

@@ -240,7 +240,10 @@ def expand_dims(a, axis):
 
 def broadcast_to(array, shape):
     """Repeated along axes of extent 1 and new ones in front."""
-    return array.broadcast_to((shape,) if isinstance(shape, int) else tuple(shape))
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if 0 in shape:  # which stands for an extent to keep in the operator
+        return full(_np.broadcast_to(_np.empty(array.shape), shape).shape, 0, dtype=array.dtype, ctx=None)
+    return array.broadcast_to(shape)
 
 
 def concatenate(seq, axis=0, out=None):

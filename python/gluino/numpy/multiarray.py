@@ -68,8 +68,9 @@ def _method(name):
     return method
 
 
-for _name in ("sum", "mean", "std", "var", "prod", "max", "min", "argmax", "argmin", "argsort", "cumsum", "clip", "repeat", "squeeze",
-              "swapaxes", "dot", "take", "all", "any", "nonzero", "round", "split", "tile", "expand_dims"):
+_NUMPY_METHODS = ("sum", "mean", "std", "var", "prod", "max", "min", "argmax", "argmin", "argsort", "cumsum", "clip", "repeat", "squeeze",
+                  "swapaxes", "dot", "take", "all", "any", "nonzero", "round", "split", "tile", "expand_dims")
+for _name in _NUMPY_METHODS:
     setattr(_Methods, _name, _method(_name))
 del _name
 
@@ -82,6 +83,8 @@ class ndarray(_Methods, NDArray):
     def __repr__(self):
         text = repr(self.asnumpy())
         text = text.replace(", dtype=float32", "")
+        if "dtype=" not in text and self._dtype_name in ("float64", "int64"):  # NumPy's defaults are not MXNet's
+            text = f"{text[:-1]}, dtype={self._dtype_name})"
         return text if self._device_id == 0 else f"{text[:-1]}, ctx={self.context})"
 
     def __str__(self):
@@ -140,6 +143,23 @@ class _Symbol(_Methods, Symbol):
         return Symbol.__repr__(self).replace("<_Symbol", "<Symbol")
 
     __str__ = __repr__
+
+
+def _symbol_method(name):
+    of_arrays = getattr(_Methods, name)
+
+    def method(self, *args, **kwargs):
+        if _core.is_traced(self):
+            return of_arrays(self, *args, **kwargs)
+        from ..symbol import numpy_functions
+        return getattr(numpy_functions, name)(self, *args, **kwargs)
+    method.__name__, method.__doc__ = name, of_arrays.__doc__
+    return method
+
+
+for _name in _NUMPY_METHODS:
+    setattr(_Symbol, _name, _symbol_method(_name))
+del _name
 
 
 # ---- making arrays

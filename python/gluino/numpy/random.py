@@ -232,6 +232,8 @@ def multinomial(n, pvals, size=None):
     """How often each outcome came up in n draws."""
     whole = _size(size)
     draws = int(_np.prod(whole, dtype=int))
+    if not _core.is_traced(pvals) and float(_np.sum(pvals.asnumpy() if isinstance(pvals, ndarray) else pvals)) > 1 + 1e-6:
+        raise ValueError("multinomial: sum(pvals) > 1.0")
     p = pvals if isinstance(pvals, ndarray) else array(pvals)
     numbers = _op("_sample_multinomial")(p, shape=(draws * n,), dtype="int32").reshape(draws, n)
     counts = _op("one_hot")(numbers, depth=len(p)).sum(axis=1).astype("int64")

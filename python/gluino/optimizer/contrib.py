@@ -1,5 +1,5 @@
 """Contributed optimizers."""
-from .. import ndarray as nd
+from .. import _core, ndarray as nd
 from .optimizer import Optimizer, register
 
 __all__ = ["GroupAdaGrad"]
@@ -19,5 +19,12 @@ class GroupAdaGrad(Optimizer):
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if wd:
             raise AssertionError("Weight decay is not supported for GroupAdaGrad")
+        if isinstance(grad, nd.sparse.RowSparseNDArray):  # the rows of the others stay as they are
+            rows = grad.indices
+            touched, history = nd.take(weight, rows), nd.take(state, rows)
+            self.step_one(index, touched, grad.data, history, lr, wd, t)
+            _core.write_rows(weight, rows, touched)
+            _core.write_rows(state, rows, history)
+            return
         nd.contrib.group_adagrad_update(weight, grad, state, out=weight, lr=lr, rescale_grad=self.rescale_grad, epsilon=self.float_stable_eps,
                                         clip_gradient=self.clip_gradient or -1.0)

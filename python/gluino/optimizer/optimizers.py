@@ -1,5 +1,6 @@
 """The optimizers. What each does is defined once, in the library (src/gluon/optimizers/optimizers.cc): here stand MXNet's signatures."""
 import functools
+import inspect
 import json
 import operator
 import types
@@ -20,14 +21,32 @@ def _made(definition, names, values):
     return _core.Optimizer(definition, {name: value for name, value in zip(names, values) if value is not None})
 
 
+def _checked(init):
+    """A constructor after which the library has seen the options: the outermost one, once those of the classes above have set theirs."""
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        is_outermost = "_is_being_made" not in vars(self)
+        self._is_being_made = True
+        init(self, *args, **kwargs)
+        if is_outermost:
+            del self._is_being_made
+            self._check_options()
+    return __init__
+
+
 class _Defined(Optimizer):
     """An optimizer of the library. Its options are attributes, which may change between steps."""
 
     _definition = None
+    _takes_rows = False  # whether a gradient of few rows changes those alone: False, True, or "lazy_update" where that option says so
     _attributes = {}  # names of attributes by options, where they differ
+
+    __init__ = _checked(Optimizer.__init__)
 
     def __init_subclass__(cls, definition=None, **kwargs):
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _checked(cls.__init__)
         if definition is None:
             return
         options = [(name, default) for name, default, _ in _core.options_of("optimizer", definition) if name not in _GIVEN_WITH_EACH_STEP]
@@ -38,6 +57,10 @@ class _Defined(Optimizer):
     def _of_library(self):
         values = self._values(self) if len(self._names) > 1 else (self._values(self),)
         return _made(self._definition, self._names, tuple((value or None) if is_bound else value for value, is_bound in zip(values, self._bounds)))
+
+    def _check_options(self):
+        _core.Optimizer(self._definition, {"learning_rate": float(self.lr), "wd": float(self.wd), "rescale_grad": float(self.rescale_grad)})
+        self._of_library()
 
     # ---- states, in the forms that MXNet's files have
 
@@ -53,6 +76,10 @@ class _Defined(Optimizer):
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         update = self.idx2name.get(index, str(index)), weight, grad, self._list_of(index, weight, state), lr, wd, t
+        if isinstance(grad, nd.sparse.RowSparseNDArray) and self._takes_rows and (self._takes_rows is True or self.lazy_update):
+            if not grad.data.size:
+                return
+            update = *update[:2], grad.data, *update[3:], grad.indices
         if self._updates is None:
             self._run([update])
         else:
@@ -66,9 +93,11 @@ class _Defined(Optimizer):
 class SGD(_Defined, definition="sgd"):
     """Stochastic gradient descent, with momentum."""
 
+    _takes_rows = "lazy_update"
+
     def __init__(self, momentum=0.0, lazy_update=True, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.momentum = momentum
+        self.momentum, self.lazy_update = momentum, lazy_update
 
 
 @register
@@ -89,6 +118,8 @@ class LBSGD(SGD):
 class NAG(SGD, definition="nag"):
     """Nesterov's momentum."""
 
+    _takes_rows = False
+
     def __init__(self, momentum=0.0, learning_rate=0.01, **kwargs):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
 
@@ -96,6 +127,8 @@ class NAG(SGD, definition="nag"):
 @register
 class Signum(SGD, definition="signum"):
     """The sign of the momentum (Bernstein et al., 2018)."""
+
+    _takes_rows = False
 
     def __init__(self, learning_rate=0.01, momentum=0.9, wd_lh=0.0, **kwargs):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
@@ -114,14 +147,18 @@ class SignSGD(Signum):
 class Adam(_Defined, definition="adam"):
     """Adam (Kingma and Ba, 2014)."""
 
+    _takes_rows = "lazy_update"
+
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, lazy_update=True, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
 
 @register
 class AdamW(Adam, definition="adamw"):
     """Adam with the weight decay outside of the moments (Loshchilov and Hutter, 2017)."""
+
+    _takes_rows = False
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, correct_bias=True, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
@@ -132,6 +169,7 @@ class AdamW(Adam, definition="adamw"):
 class AdaGrad(_Defined, definition="adagrad"):
     """AdaGrad (Duchi et al., 2011)."""
 
+    _takes_rows = True
     _attributes = {"eps": "float_stable_eps"}
 
     def __init__(self, eps=1e-7, learning_rate=0.01, epsilon=None, **kwargs):
@@ -160,6 +198,8 @@ class Adamax(_Defined, definition="adamax"):
 @register
 class Nadam(Adam, definition="nadam"):
     """Adam with Nesterov's momentum (Dozat, 2016)."""
+
+    _takes_rows = False
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
@@ -194,6 +234,8 @@ class RMSProp(_Defined, definition="rmsprop"):
 @register
 class Ftrl(_Defined, definition="ftrl"):
     """Follow the regularised leader (McMahan et al., 2013)."""
+
+    _takes_rows = True
 
     def __init__(self, lamda1=0.01, learning_rate=0.1, beta=1, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -266,12 +308,16 @@ def _from_definition(definition):
         values = {name: kwargs.pop(name, default) for name, default in own.items() if name != "learning_rate"}
         Optimizer.__init__(self, **{"learning_rate": own["learning_rate"], **kwargs})
         vars(self).update(values)
+    keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    __init__.__signature__ = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
+                                                *(keyword(option, default=default) for option, default in own.items()),
+                                                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
     name = "".join(word.capitalize() for word in definition.split("_"))
     described = {"__init__": __init__, "__doc__": f"{definition}, with {', '.join(own) or 'no options'} of its own.", "__module__": __name__}
     return types.new_class(name, (_Defined,), {"definition": definition}, lambda body: body.update(described))
 
 
 for _name in set(_core.names_of("optimizer")) - {getattr(cls, "_definition", None) for cls in Optimizer.opt_registry.values()}:
-    _class = register(_from_definition(_name))
+    _class = Optimizer.opt_registry[_name] = _from_definition(_name)  # known by the name that it has in C++
     globals()[_class.__name__] = _class
     __all__.append(_class.__name__)

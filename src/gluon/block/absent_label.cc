@@ -1,7 +1,7 @@
 #include "gluon/block/absent_label.h"
 
 #include "dispatch/mode.h"
-#include "gluino/op.h"
+#include "gluino/ops.h"
 #include "graph/interpret.h"
 #include "graph/trace.h"
 
@@ -13,9 +13,8 @@ static Tensor absent_label(const std::string& name, const std::optional<Shape>& 
   if (!shape || !shape->is_known()) return sym::var(name);
   const Shape first = inputs.empty() ? Shape() : impl_of(inputs[0]).shape;  // without making it a guard
   if (shape->ndim() == 1 && first.ndim() > 0 && first[0] == (*shape)[0] && first.elements() > 0) {
-    const Tensor rows = gluino::call("Reshape", {inputs[0]}, {{"shape", Shape{0, -1}}});
-    const Tensor column = gluino::call("slice_axis", {rows}, {{"axis", int64_t{1}}, {"begin", int64_t{0}}, {"end", int64_t{1}}});
-    return zeros_like(gluino::call("Reshape", {column}, {{"shape", Shape{-1}}})).astype(DType::float32);
+    const Tensor column = slice_axis(inputs[0].reshape({0, -1}), {.axis = 1, .begin = 0, .end = 1});
+    return zeros_like(column.reshape({-1})).astype(DType::float32);
   }
   for (const Tensor& t : inputs) (void)t.shape();  // other inputs need another program
   return zeros(*shape);

@@ -7,11 +7,11 @@
 #include <mutex>
 #include <ostream>
 #include <optional>
-#include <regex>
 #include <set>
 
 #include "base/fork.h"
 #include "base/format.h"
+#include "base/name_pattern.h"
 #include "dispatch/infer.h"
 #include "gluino/autograd.h"
 #include "gluon/block/parameter_names.h"
@@ -298,12 +298,12 @@ ParameterDict Block::collect_structural_params() const {
 }
 ParameterDict Block::collect_params(const std::string& pattern) const {
   ParameterDict d;
-  std::optional<std::regex> filter;
+  std::optional<NamePattern> filter;
   if (!pattern.empty()) filter.emplace(pattern);
   std::set<std::string> seen;
   for (const auto& [path, p] : collect_structural_params()) {
     const std::string name = p->name();
-    if (seen.insert(name).second && (!filter || std::regex_search(name, *filter, std::regex_constants::match_continuous))) d.add(name, p);
+    if (seen.insert(name).second && (!filter || filter->fits_beginning(name))) d.add(name, p);
   }
   return d;
 }

@@ -1,10 +1,10 @@
 // HybridBlock: tracing, caches and files. SymbolBlock: a block made of a graph.
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
 #include "gluino/block.h"
@@ -125,7 +125,8 @@ void HybridBlock::save(const std::string& path) {
   nlohmann::json meta{{"format", "gluino"}, {"version", 1}, {"inputs", nlohmann::json::array()}};
   for (const std::string& name : s.list_inputs())
     if (!by_name.find_spelled(name)) meta["inputs"].push_back(name);
-  write_file(path, io::write_zip({{"meta.json", meta.dump(2)}, {"symbol.json", s.to_json()}, {"model.params", write_params(tensors)}}));
+  write_file(path,
+             io::write_zip({{"meta.json", json_text(meta, 2)}, {"symbol.json", s.to_json()}, {"model.params", write_params(tensors)}}));
 }
 
 // ---- SymbolBlock
@@ -208,7 +209,7 @@ std::unique_ptr<SymbolBlock> SymbolBlock::read(const std::string& bytes, const s
   };
   std::vector<std::string> inputs;
   try {
-    const nlohmann::json meta = nlohmann::json::parse(entry("meta.json"));
+    const nlohmann::json meta = parse_json(entry("meta.json"));
     for (const auto& name : meta.at("inputs")) inputs.push_back(name.get<std::string>());
   } catch (const nlohmann::json::exception& e) {
     raise<SystemError>("{}: meta.json is damaged: {}", what, e.what());

@@ -1,9 +1,9 @@
 #include "gluino/init.h"
 
 #include <cmath>
-#include <regex>
 
 #include "base/format.h"
+#include "base/name_pattern.h"
 #include "gluino/ops.h"
 #include "gluino/random.h"
 #include "gluon/block/parameter_names.h"
@@ -117,7 +117,7 @@ InitializerPtr lstm_bias(double forget_bias) {
 InitializerPtr mixed(std::vector<std::pair<std::string, InitializerPtr>> by_pattern) {
   return std::make_shared<Everywhere>([by_pattern](const std::string& name, Tensor& value) {
     for (const auto& [pattern, init] : by_pattern)
-      if (std::regex_search(name, std::regex(pattern), std::regex_constants::match_continuous)) return (*init)(name, value);
+      if (NamePattern(pattern).fits_beginning(name)) return (*init)(name, value);
     raise<UserError>("initialiser: no pattern fits '{}'; end the list with \".*\"", name);
   });
 }

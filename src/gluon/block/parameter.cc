@@ -79,8 +79,15 @@ void Parameter::complete(const Shape& shape) {
   for (int i = 0; i < options_.shape.ndim(); ++i)
     if (options_.shape[i] > 0 && options_.shape[i] != shape[i])
       raise<ShapeError>("parameter '{}' has shape {}, but the input asks for {}", name(), options_.shape, shape);
-  options_.shape = shape;
-  if (deferred_) create(shape);
+  const Shape before = std::exchange(options_.shape, shape);
+  if (!deferred_) return;
+  if (Tracer* tracer = Tracer::current())
+    tracer->outermost().on_given_up([this, before] {
+      set_copies({});
+      options_.shape = before;
+      deferred_ = true;
+    });
+  create(shape);
 }
 
 void Parameter::create(const Shape& shape) {
@@ -136,13 +143,7 @@ Tensor Parameter::data(Device device) const {
 }
 Tensor Parameter::data() const {
   if (copies_.size() == 1) return copies_[0];
-  if (!is_initialized() && deferred_ && Tracer::current())
-    return tensor_of({[&] {
-                        auto node = make_ref<GraphNode>();
-                        node->name = name();
-                        return node;
-                      }(),
-                      0});
+  if (!is_initialized() && deferred_ && Tracer::current()) return tensor_of({make_ref<GraphNode>(NodeOf<Value>{.name = name()}), 0});
   return data(current_device());
 }
 

@@ -1,6 +1,4 @@
 // DataLoader: worker threads prepare the batches of an epoch in any order, the caller gets them in the right one.
-#include <omp.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "base/format.h"
+#include "base/openmp.h"
 #include "gluino/autograd.h"
 #include "gluino/data.h"
 #include "tensor/impl.h"

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/companion.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "gluino/distributed.h"
@@ -100,7 +101,8 @@ DatasetPtr take(const DatasetPtr& dataset, int64_t count) { return subset(datase
 std::string find_data(const std::string& name) {
   std::vector<std::string> places;
   if (const auto named = env_text("GLUINO_DATA")) places.push_back(*named);
-  places.insert(places.end(), {GLUINO_SOURCE_DATA, GLUINO_INSTALLED_DATA});
+  // In the source tree, installed beside the library wherever that was moved to, in the Python package.
+  places.insert(places.end(), {GLUINO_SOURCE_DATA, library_folder() + "/" GLUINO_DATA_FROM_LIBRARY, library_folder() + "/data"});
   for (const std::string& place : places)
     if (const std::string path = place + "/" + name; std::filesystem::exists(path)) return path;
   raise<SystemError>("'{}' is in none of {}; set GLUINO_DATA to the folder that holds it", name, fmt::join(places, ", "));

@@ -36,14 +36,19 @@ Tensor data::load_csv(const std::string& path) {
   const char *at = text.data(), *end = text.data() + text.size();
   while (at < end) {
     const size_t before = values.size();
+    const auto skip_blanks = [&] {
+      while (at < end && (*at == ' ' || *at == '\t')) ++at;
+    };
     for (bool more = true; more;) {
       float v = 0;
+      skip_blanks();
       const auto [after, error] = std::from_chars(at, end, v);
       if (error != std::errc())
         raise<SystemError>("{}, line {}: '{}' is not a number", path, rows + 1,
                            std::string_view(at, std::min<size_t>(10, static_cast<size_t>(end - at))));
       values.push_back(v);
       at = after;
+      skip_blanks();
       more = at < end && *at == ',';
       if (more) ++at;
     }
@@ -119,6 +124,7 @@ Tensor read_idx(const std::string& path) {
   switch (static_cast<uint8_t>(bytes[2])) {
     case 0x08: break;
     case 0x09: dtype = DType::int8; break;
+    case 0x0B:  // of 16 bits
     case 0x0C: dtype = DType::int32; break;
     case 0x0D: dtype = DType::float32; break;
     case 0x0E: dtype = DType::float64; break;
@@ -126,7 +132,8 @@ Tensor read_idx(const std::string& path) {
   }
   const auto axes = static_cast<size_t>(static_cast<uint8_t>(bytes[3]));
   if (axes < 1 || axes > 8 || bytes.size() < 4 + 4 * axes) fail("its header is cut off");
-  const auto width = static_cast<size_t>(dtype_bytes(dtype));
+  const bool is_short = bytes[2] == 0x0B;
+  const size_t width = is_short ? sizeof(int16_t) : static_cast<size_t>(dtype_bytes(dtype));
   const size_t available = (bytes.size() - 4 - 4 * axes) / width;
   Shape shape;
   size_t elements = 1;
@@ -137,10 +144,15 @@ Tensor read_idx(const std::string& path) {
     elements *= extent;
     shape.push_back(extent);
   }
+  if (bytes.size() != 4 + 4 * axes + elements * width) fail("it is longer than its header says");
   char* from = bytes.data() + 4 + 4 * axes;
   for (size_t i = 0; width > 1 && i < elements; ++i) std::reverse(from + i * width, from + (i + 1) * width);
   Tensor out = empty(shape, {.dtype = dtype});
-  std::memcpy(bytes_of(out), from, elements * width);
+  if (is_short) {
+    std::copy_n(reinterpret_cast<const int16_t*>(from), elements, reinterpret_cast<int32_t*>(bytes_of(out)));
+  } else {
+    std::memcpy(bytes_of(out), from, elements * width);
+  }
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -25,7 +26,7 @@ constexpr uint32_t kLongest = (1u << 29) - 1;
 enum Part : uint32_t { whole = 0, first = 1, middle = 2, last = 3 };
 
 std::string word(uint32_t v) { return std::string(reinterpret_cast<const char*>(&v), 4); }
-uint32_t word_at(const std::string& bytes, size_t at) {
+uint32_t word_at(std::string_view bytes, size_t at) {
   uint32_t v;
   std::memcpy(&v, bytes.data() + at, 4);
   return v;
@@ -134,14 +135,29 @@ void Writer::close() {
   AtomicFile::commit_together({records.get(), &index});
 }
 
+std::vector<std::pair<std::string, int64_t>> read_text_index(const std::string& path) {
+  std::vector<std::pair<std::string, int64_t>> entries;
+  std::istringstream text(read_file(path));
+  int number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    const auto end = line.find_last_not_of(" \t\r") + 1;
+    if (end == 0) continue;
+    const auto blank = line.find_last_of("\t ", end - 1);
+    int64_t offset = 0;
+    const char* last = line.data() + end;
+    if (blank == std::string::npos || std::from_chars(line.data() + blank + 1, last, offset).ptr != last)
+      raise<SystemError>("'{}', line {}: '{}' is not a key and an offset", path, number, line.substr(0, 40));
+    entries.emplace_back(line.substr(0, line.find_last_not_of("\t ", blank) + 1), offset);
+  }
+  return entries;
+}
 IndexEntries read_index(const std::string& path) {
   IndexEntries entries;
-  std::istringstream text(read_file(path));
-  for (std::string line; std::getline(text, line);) {
-    if (line.empty()) continue;
-    int64_t key = 0, offset = 0;
-    if (!(std::istringstream(line) >> key >> offset))
-      raise<SystemError>("'{}', line {}: '{}' is not a key and an offset", path, entries.size() + 1, line);
+  for (const auto& [text, offset] : read_text_index(path)) {
+    int64_t key = 0;
+    const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), key);
+    if (error != std::errc() || after != text.data() + text.size()) raise<SystemError>("'{}': the key '{}' is no number", path, text);
     entries.emplace_back(key, offset);
   }
   return entries;
@@ -150,7 +166,7 @@ IndexEntries read_index(const std::string& path) {
 // ---- image records: u32 flag, f32 label, u64 id, u64 id2; a flag above 0 counts the labels that follow
 
 std::string pack(const Header& h, std::string_view content) {
-  const bool is_single = h.label.size() == 1;
+  const bool is_single = h.label.size() == 1 && !h.is_list;
   const float label = is_single ? h.label[0] : 0;
   std::string bytes = word(is_single ? 0 : static_cast<uint32_t>(h.label.size()));
   bytes.append(reinterpret_cast<const char*>(&label), 4)
@@ -159,7 +175,7 @@ std::string pack(const Header& h, std::string_view content) {
   if (!is_single) bytes.append(reinterpret_cast<const char*>(h.label.data()), h.label.size() * 4);
   return bytes.append(content);
 }
-std::pair<Header, std::string> unpack(const std::string& record, const std::string& what) {
+std::pair<Header, std::string> unpack(std::string_view record, const std::string& what) {
   if (record.size() < 24) raise<SystemError>("{}: {} bytes are too few for the header of a record", what, record.size());
   const size_t count = word_at(record, 0);
   if (count > (record.size() - 24) / 4) raise<SystemError>("{}: the header announces {} labels, more than the record holds", what, count);
@@ -168,7 +184,8 @@ std::pair<Header, std::string> unpack(const std::string& record, const std::stri
   std::memcpy(&h.id, record.data() + 8, 8);
   std::memcpy(&h.id2, record.data() + 16, 8);
   std::memcpy(h.label.data(), record.data() + (count > 0 ? 24 : 4), h.label.size() * 4);
-  return {h, record.substr(24 + count * 4)};
+  h.is_list = count > 0;
+  return {h, std::string(record.substr(24 + count * 4))};
 }
 std::string pack_img(const Header& header, const Tensor& image, int quality, const std::string& format) {
   return pack(header, image::imencode(image, format, quality));

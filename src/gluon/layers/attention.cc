@@ -7,21 +7,15 @@
 
 namespace gluino::nn {
 
-MultiHeadAttention::MultiHeadAttention(int64_t units, int64_t num_heads, AttentionOptions options)
-    : units_(units),
-      num_heads_(num_heads),
-      query_(units, {.use_bias = options.use_bias, .flatten = false}),
-      key_(units, {.use_bias = options.use_bias, .flatten = false}),
-      value_(units, {.use_bias = options.use_bias, .flatten = false}),
-      output_(units, {.use_bias = options.use_bias, .flatten = false}),
-      dropout_(options.dropout) {
+MultiHeadAttention::MultiHeadAttention(int64_t units, int64_t num_heads, AttentionOptions options) : units_(units), num_heads_(num_heads) {
   if (num_heads < 1 || units < 1 || units % num_heads != 0)
     raise<UserError>("MultiHeadAttention: {} units cannot be shared by {} heads evenly", units, num_heads);
-  add_child("query", query_);
-  add_child("key", key_);
-  add_child("value", value_);
-  add_child("output", output_);
-  add_child("dropout", dropout_);
+  const DenseOptions dense{.use_bias = options.use_bias, .flatten = false};
+  query_ = make_child<Dense>("query", units, dense);
+  key_ = make_child<Dense>("key", units, dense);
+  value_ = make_child<Dense>("value", units, dense);
+  output_ = make_child<Dense>("output", units, dense);
+  dropout_ = make_child<Dropout>("dropout", options.dropout);
 }
 
 // (batch, time, units) -> (batch * heads, time, units per head)
@@ -34,7 +28,7 @@ Tensors MultiHeadAttention::forward(const Tensors& given) {
     raise<UserError>("MultiHeadAttention: {} inputs were given; query, key, value and perhaps a mask are needed", given.size());
   Tensors inputs = given;
   if (given.size() <= 2) inputs.insert(inputs.begin(), 2, given[0]);  // self-attention: (x) or (x, mask)
-  const Tensor q = split_heads(query_(inputs[0])), k = split_heads(key_(inputs[1])), v = split_heads(value_(inputs[2]));
+  const Tensor q = split_heads((*query_)(inputs[0])), k = split_heads((*key_)(inputs[1])), v = split_heads((*value_)(inputs[2]));
   const double scale = 1 / std::sqrt(static_cast<double>(units_ / num_heads_));
   Tensor scores = batch_dot(q * scale, k, {.transpose_b = true});  // (batch * heads, query time, key time)
   if (inputs.size() == 4) {
@@ -42,39 +36,31 @@ Tensors MultiHeadAttention::forward(const Tensors& given) {
     scores = scores.reshape({-4, -1, num_heads_, 0, 0});
     scores = broadcast_add(scores, blocked * 1e9).reshape({-3, 0, 0});
   }
-  const Tensor weights = dropout_(softmax(scores));
+  const Tensor weights = (*dropout_)(softmax(scores));
   const Tensor joined = batch_dot(weights, v).reshape({-4, -1, num_heads_, 0, 0}).transpose({0, 2, 1, 3});
-  return {output_(joined.reshape({0, 0, -3}))};
+  return {(*output_)(joined.reshape({0, 0, -3}))};
 }
 std::string MultiHeadAttention::describe() const { return fmt::format("{} units, {} heads", units_, num_heads_); }
 
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t units, int64_t hidden_size, int64_t num_heads, TransformerOptions options)
     : pre_norm_(options.pre_norm),
-      attention_(units, num_heads, {.dropout = options.dropout}),
-      expand_(hidden_size, {.flatten = false}),
-      shrink_(units, {.flatten = false}),
-      activation_(options.activation),
-      attention_norm_({.epsilon = options.epsilon}),
-      dense_norm_({.epsilon = options.epsilon}),
-      dropout_(options.dropout) {
-  add_child("attention", attention_);
-  add_child("expand", expand_);
-  add_child("shrink", shrink_);
-  add_child("activation", activation_);
-  add_child("attention_norm", attention_norm_);
-  add_child("dense_norm", dense_norm_);
-  add_child("dropout", dropout_);
-}
+      attention_(make_child<MultiHeadAttention>("attention", units, num_heads, AttentionOptions{.dropout = options.dropout})),
+      expand_(make_child<Dense>("expand", hidden_size, DenseOptions{.flatten = false})),
+      shrink_(make_child<Dense>("shrink", units, DenseOptions{.flatten = false})),
+      activation_(make_child<Activation>("activation", options.activation)),
+      attention_norm_(make_child<LayerNorm>("attention_norm", LayerNormOptions{.epsilon = options.epsilon})),
+      dense_norm_(make_child<LayerNorm>("dense_norm", LayerNormOptions{.epsilon = options.epsilon})),
+      dropout_(make_child<Dropout>("dropout", options.dropout)) {}
 Tensors TransformerEncoderLayer::forward(const Tensors& inputs) {
   auto residual = [&](const Tensor& x, LayerNorm& norm, const auto& part) {
-    return pre_norm_ ? x + dropout_(part(norm(x))) : norm(x + dropout_(part(x)));
+    return pre_norm_ ? x + (*dropout_)(part(norm(x))) : norm(x + (*dropout_)(part(x)));
   };
-  const Tensor attended = residual(inputs.at(0), attention_norm_, [&](const Tensor& x) {
+  const Tensor attended = residual(inputs.at(0), *attention_norm_, [&](const Tensor& x) {
     Tensors arguments{x};
     arguments.insert(arguments.end(), inputs.begin() + 1, inputs.end());
-    return attention_(arguments).at(0);
+    return (*attention_)(arguments).at(0);
   });
-  return {residual(attended, dense_norm_, [&](const Tensor& x) { return shrink_(activation_(expand_(x))); })};
+  return {residual(attended, *dense_norm_, [&](const Tensor& x) { return (*shrink_)((*activation_)((*expand_)(x))); })};
 }
 
 static const LayerSamples samples{

@@ -5,18 +5,6 @@
 
 namespace gluino::nn {
 
-// (filters, channels per group, kernel extents)
-static Shape filter_shape(int64_t filters, int64_t channels, const Shape& kernel) {
-  Shape s{filters, channels};
-  for (int64_t k : kernel) s.push_back(k);
-  return s;
-}
-static void check_axes(const Block& layer, const Shape& in, int axes) {
-  if (in.ndim() != axes + 2)
-    raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", layer.kind(), in, axes + 2,
-                      axes);
-}
-
 // One number, or one per axis, none below `least`.
 static Shape per_axis(const std::string& layer, const Extents& e, int axes, const char* what, int64_t least) {
   const int given = e.values.ndim();
@@ -27,86 +15,86 @@ static Shape per_axis(const std::string& layer, const Extents& e, int axes, cons
     if (value < least) raise<UserError>("{}: {} is {}, but at least {} is needed", layer, what, numbers, least);
   return e.expand(axes);
 }
+
+// ---- convolutions and their transposes
+
 template <class Options>
-static void check_filters(const std::string& layer, int axes, int64_t channels, const Extents& kernel, const Options& o) {
+static constexpr bool is_transpose = std::is_same_v<Options, ConvTransposeOptions>;
+
+// The options, when they fit each other.
+template <class Options>
+static Options checked(int axes, int64_t channels, const Extents& kernel, Options o) {
+  const std::string layer = fmt::format("Conv{}D{}", axes, is_transpose<Options> ? "Transpose" : "");
   if (channels < 1 || o.groups < 1 || channels % o.groups != 0)
     raise<UserError>("{}: a convolution of {} channels cannot have {} groups", layer, channels, o.groups);
   per_axis(layer, kernel, axes, "kernel_size", 1);
   per_axis(layer, o.strides, axes, "strides", 1);
   per_axis(layer, o.dilation, axes, "dilation", 1);
   per_axis(layer, o.padding, axes, "padding", 0);
+  if constexpr (is_transpose<Options>) per_axis(layer, o.output_padding, axes, "output_padding", 0);
   check_activation(layer, o.activation);
+  return o;
 }
 
-// ---- convolutions
-
-static std::string describe_filters(int64_t in, int64_t out, const Shape& kernel, const Shape& strides) {
-  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", out, kernel, strides);
+template <class Options>
+Filters<Options>::Filters(int axes, int64_t channels, const Extents& kernel_size, Options options)
+    : options_(checked(axes, channels, kernel_size, std::move(options))),
+      axes_(axes),
+      channels_(channels),
+      kernel_(kernel_size.expand(axes)),
+      weight(add_parameter("weight", {.shape = weight_shape(options_.in_channels), .init = options_.weight_initializer})),
+      bias(options_.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options_.bias_initializer}) : nullptr) {}
+template <class Options>
+Shape Filters<Options>::weight_shape(int64_t in_channels) const {
+  Shape shape = is_transpose<Options> ? Shape{in_channels, channels_ / options_.groups} : Shape{channels_, in_channels / options_.groups};
+  for (int64_t k : kernel_) shape.push_back(k);
+  return shape;
 }
+template <class Options>
+void Filters<Options>::complete(const Tensor& x) const {
+  complete_if_known(has_known_shape(x), weight, [&] {
+    const Shape& in = peek_shape(x);
+    if (in.ndim() != axes_ + 2)
+      raise<ShapeError>("{}: the input has shape {}, but {} axes are needed: batch, channels and {} spatial", kind(), in, axes_ + 2, axes_);
+    return weight_shape(in[1]);
+  });
+}
+template <class Options>
+template <class Attributes>
+Attributes Filters<Options>::attributes() const {
+  return {.kernel = kernel_,
+          .stride = options_.strides.expand(axes_),
+          .dilate = options_.dilation.expand(axes_),
+          .pad = options_.padding.expand(axes_),
+          .num_filter = channels_,
+          .num_group = options_.groups,
+          .no_bias = !bias};
+}
+template <class Options>
+std::string Filters<Options>::describe() const {
+  const int64_t in = is_transpose<Options> ? weight->shape()[0] : weight->shape()[1] * options_.groups;
+  return fmt::format("{} -> {}, kernel_size={}, stride={}", in > 0 ? std::to_string(in) : "None", channels_, kernel_,
+                     options_.strides.expand(axes_));
+}
+template class Filters<ConvOptions>;
+template class Filters<ConvTransposeOptions>;
 
 Conv::Conv(int axes, int64_t channels, const Extents& kernel_size, ConvOptions options)
-    : weight((check_filters(fmt::format("Conv{}D", axes), axes, channels, kernel_size, options),
-              add_parameter("weight", {.shape = filter_shape(channels, options.in_channels / options.groups, kernel_size.expand(axes)),
-                                       .init = options.weight_initializer}))),
-      bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
-      axes_(axes),
-      channels_(channels),
-      kernel_(kernel_size.expand(axes)),
-      options_(std::move(options)) {}
+    : Filters(axes, channels, kernel_size, std::move(options)) {}
 Tensor Conv::forward(const Tensor& x) {
-  complete_if_known(has_known_shape(x), weight, [&] {
-    check_axes(*this, peek_shape(x), axes_);
-    return filter_shape(channels_, peek_shape(x)[1] / options_.groups, kernel_);
-  });
+  complete(x);
   const Tensor w = weight->data(), b = data_or_none(bias);
-  const Tensor y = convolution(x, w, b,
-                               {.kernel = kernel_,
-                                .stride = options_.strides.expand(axes_),
-                                .dilate = options_.dilation.expand(axes_),
-                                .pad = options_.padding.expand(axes_),
-                                .num_filter = channels_,
-                                .num_group = options_.groups,
-                                .no_bias = !bias});
-  return activate(y, options_.activation);
+  return activate(convolution(x, w, b, attributes<ConvolutionOptions>()), options_.activation);
 }
-std::string Conv::describe() const {
-  const int64_t in = weight->shape()[1] * options_.groups;
-  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
-}
-
-// ---- transposes: the weight is (channels in, channels out per group, kernel extents)
 
 ConvTranspose::ConvTranspose(int axes, int64_t channels, const Extents& kernel_size, ConvTransposeOptions options)
-    : weight((check_filters(fmt::format("Conv{}DTranspose", axes), axes, channels, kernel_size, options),
-              add_parameter("weight", {.shape = filter_shape(options.in_channels, channels / options.groups, kernel_size.expand(axes)),
-                                       .init = options.weight_initializer}))),
-      bias(options.use_bias ? add_parameter("bias", {.shape = {channels}, .init = options.bias_initializer}) : nullptr),
-      axes_(axes),
-      channels_(channels),
-      kernel_(kernel_size.expand(axes)),
-      options_(std::move(options)) {
-  per_axis(fmt::format("Conv{}DTranspose", axes), options_.output_padding, axes, "output_padding", 0);
-}
+    : Filters(axes, channels, kernel_size, std::move(options)) {}
 Tensor ConvTranspose::forward(const Tensor& x) {
-  complete_if_known(has_known_shape(x), weight, [&] {
-    check_axes(*this, peek_shape(x), axes_);
-    return filter_shape(peek_shape(x)[1], channels_ / options_.groups, kernel_);
-  });
+  complete(x);
   const Tensor w = weight->data(), b = data_or_none(bias);
-  const Tensor y = deconvolution(x, w, b,
-                                 {.kernel = kernel_,
-                                  .stride = options_.strides.expand(axes_),
-                                  .dilate = options_.dilation.expand(axes_),
-                                  .pad = options_.padding.expand(axes_),
-                                  .adj = options_.output_padding.expand(axes_),
-                                  .num_filter = channels_,
-                                  .num_group = options_.groups,
-                                  .no_bias = !bias});
-  return activate(y, options_.activation);
-}
-std::string ConvTranspose::describe() const {
-  const int64_t in = weight->shape()[0];
-  return describe_filters(in, channels_, kernel_, options_.strides.expand(axes_));
+  auto attributes = this->attributes<DeconvolutionOptions>();
+  attributes.adj = options_.output_padding.expand(axes_);
+  return activate(deconvolution(x, w, b, attributes), options_.activation);
 }
 
 // ---- pooling, padding, shuffles

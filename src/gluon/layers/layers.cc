@@ -113,18 +113,25 @@ std::string Embedding::describe() const { return fmt::format("{} -> {}, {}", inp
 
 // ---- normalisation
 
+Norm::Norm(const char* layer, int64_t in_channels, bool scale, bool center, double epsilon)
+    : gamma(add_parameter("gamma", scale_options(in_channels, scale, init::one()))),
+      beta(add_parameter("beta", scale_options(in_channels, center, init::zero()))) {
+  check_not_negative(fmt::format("{}: epsilon", layer), epsilon);
+}
+void Norm::complete(const Tensor& x, int axis) const {
+  for (const auto& [name, p] : own_parameters())
+    complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(axis, peek_shape(x))]}; });
+}
+
 BatchNorm::BatchNorm(BatchNormOptions options)
-    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
-      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
+    : Norm("BatchNorm", options),
       running_mean(add_parameter("running_mean", average_options(options.in_channels, init::zero()))),
       running_var(add_parameter("running_var", average_options(options.in_channels, init::one()))),
       options_(options) {
   check_rate("BatchNorm: momentum", options.momentum);
-  check_not_negative("BatchNorm: epsilon", options.epsilon);
 }
 Tensor BatchNorm::forward(const Tensor& x) {
-  for (const ParameterPtr& p : {gamma, beta, running_mean, running_var})
-    complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
+  complete(x, options_.axis);
   const Tensor scale = gamma->data(), shift = beta->data(), mean = running_mean->data(), variance = running_var->data();
   return batch_norm(x, scale, shift, mean, variance,
                     {.eps = options_.epsilon,
@@ -141,44 +148,25 @@ std::string BatchNorm::describe() const {
                      in > 0 ? std::to_string(in) : "None");
 }
 
-LayerNorm::LayerNorm(LayerNormOptions options)
-    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
-      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {
-  check_not_negative("LayerNorm: epsilon", options.epsilon);
-}
 Tensor LayerNorm::forward(const Tensor& x) {
-  for (const ParameterPtr& p : {gamma, beta})
-    complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(options_.axis, peek_shape(x))]}; });
+  complete(x, options_.axis);
   const Tensor scale = gamma->data(), shift = beta->data();
   return layer_norm(x, scale, shift, {.axis = options_.axis, .eps = options_.epsilon});
 }
 std::string LayerNorm::describe() const { return fmt::format("axis={}, eps={}", options_.axis, options_.epsilon); }
 
-GroupNorm::GroupNorm(GroupNormOptions options)
-    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
-      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {
-  check_not_negative("GroupNorm: epsilon", options.epsilon);
+GroupNorm::GroupNorm(GroupNormOptions options) : Norm("GroupNorm", options), options_(options) {
   check_positive("GroupNorm: num_groups", static_cast<double>(options.num_groups));
 }
 Tensor GroupNorm::forward(const Tensor& x) {
-  for (const ParameterPtr& p : {gamma, beta})
-    complete_if_known(has_known_shape(x), p, [&] { return Shape{peek_shape(x)[normalize_axis(1, peek_shape(x))]}; });
+  complete(x, 1);
   const Tensor scale = gamma->data(), shift = beta->data();
   return group_norm(x, scale, shift, {.num_groups = options_.num_groups, .eps = options_.epsilon});
 }
 std::string GroupNorm::describe() const { return fmt::format("num_groups={}, eps={}", options_.num_groups, options_.epsilon); }
 
-InstanceNorm::InstanceNorm(InstanceNormOptions options)
-    : gamma(add_parameter("gamma", scale_options(options.in_channels, options.scale, init::one()))),
-      beta(add_parameter("beta", scale_options(options.in_channels, options.center, init::zero()))),
-      options_(options) {
-  check_not_negative("InstanceNorm: epsilon", options.epsilon);
-}
 Tensor InstanceNorm::forward(const Tensor& in) {
-  for (const ParameterPtr& p : {gamma, beta})
-    complete_if_known(has_known_shape(in), p, [&] { return Shape{peek_shape(in)[normalize_axis(options_.axis, peek_shape(in))]}; });
+  complete(in, options_.axis);
   // The operator normalises everything after axis 1.
   auto swapped = [&](const Tensor& t) { return options_.axis == 1 ? t : swap_axis(t, {.dim1 = 1, .dim2 = options_.axis}); };
   const Tensor x = swapped(in), scale = gamma->data(), shift = beta->data();

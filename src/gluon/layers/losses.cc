@@ -1,6 +1,7 @@
 #include <numbers>
 
 #include "base/format.h"
+#include "gluino/functions.h"
 #include "gluino/loss.h"
 #include "gluon/layers/layers.h"
 #include "gluon/named.h"
@@ -9,18 +10,19 @@ namespace gluino::loss {
 namespace {
 
 Tensor soft_relu(const Tensor& x) { return activation(x, {.act_type = "softrelu"}); }
-// Operators between a tensor and a number have no functions of their own: they are written x + 1, but there is no such sign for this one.
-Tensor at_least(const Tensor& x, double least) { return call("_maximum_scalar", {x}, {{"scalar", least}}); }
 Tensor sum_along(const Tensor& x, int64_t axis, bool keepdims, bool exclude = false) {
   return sum(x, {.axis = Shape{axis}, .keepdims = keepdims, .exclude = exclude});
 }
-// log(1 + exp(x)) - x * label, without overflow
-Tensor logistic(const Tensor& x, const Tensor& label) { return relu(x) - x * label + soft_relu(-abs(x)); }
+// log(1 + exp(x)) - x * label, without overflow. One by one: in an expression the compiler chooses which part is traced first.
+Tensor logistic(const Tensor& x, const Tensor& label) {
+  const Tensor far = soft_relu(-abs(x)), product = x * label, positive = relu(x);
+  return positive - product + far;
+}
 
 }  // namespace
 
 Tensor Loss::label_like(const Tensor& label, const Tensor& prediction) const {
-  return label_rule_ == LabelRule::mxnet ? reshape_like(label, prediction) : gluino::call("_label_like", {label, prediction});
+  return label_rule_ == LabelRule::mxnet ? reshape_like(label, prediction) : gluino::label_like(label, prediction);
 }
 Tensors Loss::forward(const Tensors& inputs) {
   if (inputs.size() < arity()) raise<UserError>("{}: {} inputs were given, {} are needed", kind(), inputs.size(), arity());
@@ -50,8 +52,7 @@ Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensors& in) const {
 Tensor SoftmaxCrossEntropyLoss::elements(const Tensors& in) const {
   const Tensor log_p = options_.from_logits ? in[0] : log_softmax(in[0], {.axis = options_.axis});
   if (options_.sparse_label) {
-    const Tensor label =
-        label_rule_ == LabelRule::mxnet ? in[1] : gluino::call("_check_index", {in[1], log_p}, {{"axis", int64_t{options_.axis}}});
+    const Tensor label = label_rule_ == LabelRule::mxnet ? in[1] : check_index(in[1], log_p, {.axis = options_.axis});
     return -pick(log_p, label, {.axis = options_.axis, .keepdims = true, .mode = "clip"});
   }
   return -sum_along(log_p * label_like(in[1], log_p), options_.axis, true);
@@ -71,7 +72,7 @@ Tensor HuberLoss::elements(const Tensors& in) const {
 Tensor HingeLoss::elements(const Tensors& in) const { return relu(options_.margin - in[0] * label_like(in)); }
 Tensor SquaredHingeLoss::elements(const Tensors& in) const { return square(relu(options_.margin - in[0] * label_like(in))); }
 
-LogisticLoss::LogisticLoss(LogisticOptions o) : Loss(o.weight, o.batch_axis), options_(std::move(o)) {
+LogisticLoss::LogisticLoss(LogisticOptions o) : LossOf(std::move(o)) {
   if (options_.label_format != "signed" && options_.label_format != "binary")
     raise<UserError>("LogisticLoss: label_format is '{}'; it must be signed or binary", options_.label_format);
 }
@@ -109,7 +110,7 @@ Tensor CTCLoss::elements(const Tensors& in) const {
 Tensor CosineEmbeddingLoss::elements(const Tensors& in) const {
   const Tensor a = label_like(in[0], in[1]), b = in[1];
   const Tensor sizes = sqrt(sum_along(square(a), -1, true) * sum_along(square(b), -1, true));
-  const Tensor product = sum_along(a * b, -1, true), cosine = broadcast_div(product, at_least(sizes, 1e-12));
+  const Tensor product = sum_along(a * b, -1, true), cosine = broadcast_div(product, maximum(sizes, 1e-12));
   const Tensor label = label_like(in[2], cosine);
   const Tensor apart = clip(cosine - options_.margin, {.a_min = 0, .a_max = 1 - options_.margin});
   const Tensor is_alike = label == 1.0, together = 1.0 - cosine;
@@ -121,7 +122,7 @@ Tensor PoissonNLLLoss::elements(const Tensors& in) const {
   const Tensor loss = options_.from_logits ? exp(in[0]) - target * in[0] : in[0] - target * log(in[0] + options_.epsilon);
   if (!options_.compute_full) return loss;
   // n log n - n + log(2 pi n) / 2, for counts above 1
-  const Tensor safe = at_least(target, 1);
+  const Tensor safe = maximum(target, 1);
   const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
   return loss + stirling * (target > 1.0);
 }

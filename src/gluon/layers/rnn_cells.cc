@@ -170,8 +170,8 @@ Unrolled BidirectionalCell::unroll(int64_t length, const Tensor& inputs, UnrollO
   return {time_first(both, options.layout), a.states};
 }
 
-DropoutCell::DropoutCell(double rate, Shape axes) : dropout_(rate, std::move(axes)) { add_child("dropout", dropout_); }
-Tensors DropoutCell::forward(const Tensors& inputs) { return joined(dropout_(inputs.at(0)), states_of(inputs)); }
+DropoutCell::DropoutCell(double rate, Shape axes) : dropout_(make_child<Dropout>("dropout", rate, std::move(axes))) {}
+Tensors DropoutCell::forward(const Tensors& inputs) { return joined((*dropout_)(inputs.at(0)), states_of(inputs)); }
 
 ResidualCell::ResidualCell(CellPtr base) : base_(std::move(base)) { own_child("base_cell", base_); }
 Tensors ResidualCell::forward(const Tensors& inputs) {
@@ -214,7 +214,6 @@ Tensors ZoneoutCell::forward(const Tensors& inputs) {
 class UnrolledCell : public HybridBlock {
  public:
   UnrolledCell(CellPtr cell, int64_t length) : cell_(std::move(cell)), length_(length) { own_child("cell", cell_); }
-  using Block::forward;
   Tensors forward(const Tensors& inputs) override {
     const Unrolled u = cell_->unroll(length_, inputs[0], {.valid_length = inputs.size() > 1 ? inputs[1] : Tensor()});
     return joined(u.outputs, u.states);

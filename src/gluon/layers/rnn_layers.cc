@@ -39,8 +39,7 @@ Tensor RecurrentLayer::packed_parameters(const Tensor& x) {
   Tensors flat;
   for (const auto* group : {&weights_, &biases_})
     for (const ParameterPtr& p : *group) flat.push_back(p->data().reshape({-1}));
-  // Concat under a name of its own, which MXNet's files know; the header has no function of it.
-  return gluino::call("_rnn_param_concat", flat, {{"dim", int64_t{0}}, {"num_args", static_cast<int64_t>(flat.size())}});
+  return concat(flat, {.dim = 0});
 }
 
 Tensors RecurrentLayer::begin_state(const Tensor& x) const {

@@ -46,10 +46,31 @@ struct Definition {
   void (*begin)(const O&, std::span<Update* const>) = nullptr;  // what the weights of a step have in common, before any is updated
 };
 
+// The options of all optimizers and those of its own.
+template <class O>
+void add_fields(const Definition<O>& d, AttrFields<O>& f) {
+  f.field("learning_rate", &O::learning_rate, "size of a step")
+      .field("wd", &O::wd, "weight decay")
+      .field("rescale_grad", &O::rescale_grad, "factor of the gradient")
+      .field("clip_gradient", &O::clip_gradient, "bound of the gradient; negative for none")
+      .field("multi_precision", &O::multi_precision, "keep a float32 copy of 16-bit weights");
+  d.fields(f);
+}
+template <class O>
+std::vector<AttrField> fields_of(const Definition<O>& d) {
+  AttrFields<O> f;
+  add_fields(d, f);
+  return f.take();
+}
+// Raises UserError for a number with which no step means anything; what an option may be follows from its name (optimizers.cc).
+void check_options(const std::string& optimizer, const std::vector<AttrField>& fields, const void* options);
+
 template <class O>
 class Defined final : public Optimizer {
  public:
   Defined(O options, const Definition<O>& d) : options_(std::move(options)), definition_(d) {
+    static const std::vector<AttrField> fields = fields_of(d);
+    check_options(d.name, fields, &options_);
     learning_rate_ = options_.learning_rate;
     wd_ = options_.wd;
     rescale_grad_ = options_.rescale_grad;
@@ -83,15 +104,7 @@ class Defined final : public Optimizer {
 template <class O>
 bool add(const Definition<O>& d) {
   registry().add<O>(
-      d.name,
-      [&d](AttrFields<O>& f) {
-        f.field("learning_rate", &O::learning_rate, "size of a step")
-            .field("wd", &O::wd, "weight decay")
-            .field("rescale_grad", &O::rescale_grad, "factor of the gradient")
-            .field("clip_gradient", &O::clip_gradient, "bound of the gradient; negative for none")
-            .field("multi_precision", &O::multi_precision, "keep a float32 copy of 16-bit weights");
-        d.fields(f);
-      },
+      d.name, [&d](AttrFields<O>& f) { add_fields(d, f); },
       [&d](O options) -> OptimizerPtr { return std::make_shared<Defined<O>>(std::move(options), d); });
   return true;
 }

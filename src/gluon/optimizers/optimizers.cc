@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "base/format.h"
@@ -21,6 +23,37 @@ void Optimizer::set_learning_rate(double lr) {
   if (scheduler_)
     throw UserError("set_learning_rate: a scheduler decides the learning rate; remove it with set_lr_scheduler(nullptr) first");
   learning_rate_ = lr;
+}
+
+// An option means the same in every optimizer that has it. Of one that is not listed (a factor, or a bound for which negative is none)
+// it is only asked that it is a number.
+using Ranges = std::map<std::string_view, std::pair<double, double>>;
+static Ranges option_ranges() {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Ranges ranges;
+  for (const char* name :
+       {"learning_rate", "wd", "wd_lh", "momentum", "epsilon", "eps", "beta", "lamda", "lamda1", "eta", "schedule_decay"})
+    ranges[name] = {0, kInfinity};
+  for (const char* name : {"rho", "gamma1", "gamma2"}) ranges[name] = {0, 1};
+  // Means that start at 0 are divided by 1 - beta^t.
+  for (const char* name : {"beta1", "beta2"}) ranges[name] = {0, std::nextafter(1.0, 0.0)};
+  return ranges;
+}
+
+void detail::check_options(const std::string& optimizer, const std::vector<AttrField>& fields, const void* options) {
+  static const Ranges ranges = option_ranges();
+  for (const AttrField& f : fields) {
+    if (f.type != AttrType<double>::name()) continue;
+    const std::string text = f.print(options);
+    const double value = AttrType<double>::parse(f.name, text);
+    if (std::isnan(value)) raise<UserError>("optimizer {}: option '{}' is not a number", optimizer, f.name);
+    const auto range = ranges.find(f.name);
+    if (range == ranges.end()) continue;
+    const auto [least, most] = range->second;
+    if (value < least) raise<UserError>("optimizer {}: option '{}' must not be below {}, and is {}", optimizer, f.name, least, text);
+    if (value > most)
+      raise<UserError>("optimizer {}: option '{}' must {}, and is {}", optimizer, f.name, most < 1 ? "be below 1" : "not be above 1", text);
+  }
 }
 
 void detail::Steps::add(std::string_view op, const Update& u, size_t states, double lr, StepAttrs common,

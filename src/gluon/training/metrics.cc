@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +10,8 @@
 
 namespace gluino::metric {
 namespace {
+
+constexpr double kMostClasses = 1 << 14;  // of a table of classes by classes: 2 GB
 
 std::vector<double> numbers(const Tensor& t) { return t.detach().to_vector<double>(); }
 
@@ -37,7 +40,7 @@ void Accuracy::update(const Tensor& label, const Tensor& prediction) {
   add(hits, static_cast<double>(want.size()));
 }
 
-TopKAccuracy::TopKAccuracy(int64_t top_k, const std::string& name) : Metric(fmt::format("{}_{}", name, top_k)), top_k_(top_k) {
+TopKAccuracy::TopKAccuracy(int64_t top_k, const std::string& name) : MetricOf(fmt::format("{}_{}", name, top_k)), top_k_(top_k) {
   if (top_k < 1) raise<UserError>("TopKAccuracy: top_k is {}, at least 1 is needed", top_k);
 }
 void TopKAccuracy::update(const Tensor& label, const Tensor& prediction) {
@@ -141,7 +144,7 @@ void PearsonCorrelation::Moments::add(const Moments& o) {
 double PearsonCorrelation::Moments::correlation() const { return xy / std::sqrt(xx * yy); }
 
 PearsonCorrelation::PearsonCorrelation(const std::string& average, std::string name)
-    : Metric(std::move(name)), micro_(is_micro(name_, average)) {}
+    : MetricOf(std::move(name)), micro_(is_micro(name_, average)) {}
 void PearsonCorrelation::update(const Tensor& label, const Tensor& prediction) {
   const std::vector<double> x = numbers(label), y = numbers(prediction);
   check_sizes(name_, label, prediction, static_cast<int64_t>(x.size()), static_cast<int64_t>(y.size()));
@@ -159,6 +162,55 @@ void PearsonCorrelation::reset() {
   all_ = {};
 }
 double PearsonCorrelation::value() const { return micro_ && count_ > 0 ? all_.correlation() : Metric::value(); }
+
+PCC::Confusion PCC::count_batch(const Tensor& label, const Tensor& prediction) {
+  const autograd::Scope scope(false, std::nullopt);
+  if (prediction.ndim() < 2) raise<ShapeError>("metric pcc: predictions have shape {}, but (batch, classes) is needed", prediction.shape());
+  const std::vector<double> want = numbers(label), guess = numbers(argmax(prediction.detach(), {.axis = 1}));
+  check_sizes("pcc", label, prediction, static_cast<int64_t>(want.size()), static_cast<int64_t>(guess.size()));
+  double last = 1;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] < 0 || want[i] >= kMostClasses) raise<IndexError>("metric pcc: a label is {}, which is no class", want[i]);
+    last = std::max({last, want[i], guess[i]});
+  }
+  const auto size = static_cast<size_t>(last) + 1;
+  Confusion counts(size, std::vector<double>(size));
+  for (size_t i = 0; i < want.size(); ++i) ++counts[static_cast<size_t>(guess[i])][static_cast<size_t>(want[i])];
+  return counts;
+}
+double PCC::score(const Confusion& c) {
+  double n = 0, hits = 0, guesses = 0, labels = 0, both = 0;  // the last three: sums of squares, and of products
+  for (size_t i = 0; i < c.size(); ++i) {
+    double guessed = 0, labelled = 0;
+    for (size_t k = 0; k < c.size(); ++k) {
+      guessed += c[i][k];
+      labelled += c[k][i];
+    }
+    n += guessed;
+    hits += c[i][i];
+    guesses += guessed * guessed;
+    labels += labelled * labelled;
+    both += guessed * labelled;
+  }
+  const double spread = (n * n - guesses) * (n * n - labels);
+  return spread > 0 ? (n * hits - both) / std::sqrt(spread) : std::numeric_limits<double>::quiet_NaN();
+}
+void PCC::update(const Tensor& label, const Tensor& prediction) {
+  const Confusion batch = count_batch(label, prediction);
+  if (all_.size() < batch.size()) {
+    all_.resize(batch.size());
+    for (auto& row : all_) row.resize(batch.size());
+  }
+  for (size_t i = 0; i < batch.size(); ++i)
+    for (size_t k = 0; k < batch.size(); ++k) all_[i][k] += batch[i][k];
+  const auto samples = static_cast<double>(label.size());
+  add(score(batch) * samples, samples);
+}
+void PCC::reset() {
+  Metric::reset();
+  all_.clear();
+}
+double PCC::value() const { return score(all_); }
 
 void Loss::update(const Tensor&, const Tensor& losses) {
   double sum = 0;
@@ -260,11 +312,15 @@ const Named<MetricPtr>& metrics_by_name() {
     for (const char* key : {"cross-entropy", "ce"})
       add_metric<P>(all, key, "cross-entropy", eps,
                     [](const P& o, const std::string& n) { return std::make_shared<CrossEntropy>(o.eps, n, o.ignore_label); });
+    for (const char* key : {"negativeloglikelihood", "nll_loss"})
+      add_metric<P>(all, key, "nll-loss", eps,
+                    [](const P& o, const std::string& n) { return std::make_shared<CrossEntropy>(o.eps, n, o.ignore_label); });
     add_metric<P>(all, "perplexity", "perplexity", ignored,
                   [](const P& o, const std::string& n) { return std::make_shared<Perplexity>(o.ignore_label, n); });
-    add_metric<NameOptions>(
-        all, "loss", "loss", [](AttrFields<NameOptions>&) {},
-        [](const NameOptions&, const std::string& n) { return std::make_shared<Loss>(n); });
+    const auto nothing = [](AttrFields<NameOptions>&) {};
+    add_metric<NameOptions>(all, "pcc", "pcc", nothing, [](const NameOptions&, const std::string& n) { return std::make_shared<PCC>(n); });
+    add_metric<NameOptions>(all, "loss", "loss", nothing,
+                            [](const NameOptions&, const std::string& n) { return std::make_shared<Loss>(n); });
     return all;
   }();
   return known;

@@ -10,42 +10,32 @@ void Classifier::set_output(std::shared_ptr<HybridBlock> head) {
   own_child("output", std::move(head));
 }
 
-ClassifierPtr mlp(Options o) {
-  auto net = std::make_unique<Classifier>("mlp");
-  net->features.add(nn::Flatten(), nn::Dense(128, {.activation = "relu"}), nn::Dense(64, {.activation = "relu"}));
+// Layers one after the other, convolutions and dense ones with relu.
+static ClassifierPtr chain(const std::string& family, Options o) {
+  auto net = std::make_unique<Classifier>(family);
+  for (const auto& [kind, n] : table(family)) {
+    if (kind == "Conv2D")
+      net->features.add<nn::Conv2D>(n[0], n[1], nn::ConvOptions{.strides = n[2], .padding = n[3], .activation = "relu"});
+    if (kind == "MaxPool2D") net->features.add<nn::MaxPool2D>(n[0], nn::PoolOptions{.strides = n[1]});
+    if (kind == "Flatten") net->features.add(nn::Flatten());
+    if (kind == "Dense") net->features.add<nn::Dense>(n[0], nn::DenseOptions{.activation = "relu"});
+    if (kind == "Dropout") net->features.add(nn::Dropout(0.5));
+  }
   net->set_output(std::make_shared<nn::Dense>(o.classes));
   return net;
 }
-
+ClassifierPtr mlp(Options o) { return chain("mlp", o); }
 // For images of 28 x 28 (LeCun et al., 1998), with today's activations.
-ClassifierPtr lenet(Options o) {
-  auto net = std::make_unique<Classifier>("lenet");
-  net->features.add(nn::Conv2D(6, 5, {.padding = 2, .activation = "relu"}), nn::MaxPool2D(2), nn::Conv2D(16, 5, {.activation = "relu"}),
-                    nn::MaxPool2D(2), nn::Flatten(), nn::Dense(120, {.activation = "relu"}), nn::Dense(84, {.activation = "relu"}));
-  net->set_output(std::make_shared<nn::Dense>(o.classes));
-  return net;
-}
-
-ClassifierPtr alexnet(Options o) {
-  auto net = std::make_unique<Classifier>("alexnet");
-  net->features.add(nn::Conv2D(64, 11, {.strides = 4, .padding = 2, .activation = "relu"}), nn::MaxPool2D(3, {.strides = 2}),
-                    nn::Conv2D(192, 5, {.padding = 2, .activation = "relu"}), nn::MaxPool2D(3, {.strides = 2}),
-                    nn::Conv2D(384, 3, {.padding = 1, .activation = "relu"}), nn::Conv2D(256, 3, {.padding = 1, .activation = "relu"}),
-                    nn::Conv2D(256, 3, {.padding = 1, .activation = "relu"}), nn::MaxPool2D(3, {.strides = 2}), nn::Flatten(),
-                    nn::Dense(4096, {.activation = "relu"}), nn::Dropout(0.5), nn::Dense(4096, {.activation = "relu"}), nn::Dropout(0.5));
-  net->set_output(std::make_shared<nn::Dense>(o.classes));
-  return net;
-}
+ClassifierPtr lenet(Options o) { return chain("lenet", o); }
+ClassifierPtr alexnet(Options o) { return chain("alexnet", o); }
 
 ClassifierPtr vgg(int layers, bool batch_norm, Options o) {
-  static const std::vector<std::pair<int, std::vector<int>>> specs{
-      {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
+  const Table& vggs = table("vgg");
+  const Numbers &convolutions = numbers_of_depth(vggs, layers, "VGG"), &channels = numbers(vggs, "channels");
   auto net = std::make_unique<Classifier>("vgg");
-  const std::vector<int>& convolutions = look_up(specs, layers, "VGG");
-  const int64_t filters[] = {64, 128, 256, 512, 512};
-  for (size_t stage = 0; stage < 5; ++stage) {
+  for (size_t stage = 0; stage < convolutions.size(); ++stage) {
     for (int i = 0; i < convolutions[stage]; ++i) {
-      net->features.add(nn::Conv2D(filters[stage], 3,
+      net->features.add(nn::Conv2D(channels[stage], 3,
                                    {.padding = 1, .weight_initializer = init::xavier(init::Distribution::gaussian, init::Factor::out, 2)}));
       if (batch_norm) net->features.add(nn::BatchNorm());
       relu(net->features);
@@ -76,15 +66,16 @@ static std::shared_ptr<Block> fire(int64_t squeeze, int64_t expand) {
 
 ClassifierPtr squeezenet(const std::string& version, Options o) {
   if (version != "1.0" && version != "1.1") raise<UserError>("model zoo: SqueezeNet has the versions 1.0 and 1.1, not '{}'", version);
+  const Table& squeezenets = table("squeezenet");
+  const Numbers& own = numbers(squeezenets, version);
   auto net = std::make_unique<Classifier>("squeezenet");
-  const bool first = version == "1.0";
-  const int64_t squeeze[] = {16, 16, 32, 32, 48, 48, 64, 64};
-  net->features.add(first ? nn::Conv2D(96, 7, {.strides = 2}) : nn::Conv2D(64, 3, {.strides = 2}), nn::Activation("relu"));
-  auto pool = [&] { net->features.add(nn::MaxPool2D(3, {.strides = 2, .ceil_mode = true})); };
+  net->features.add(nn::Conv2D(own[0], own[1], {.strides = 2}), nn::Activation("relu"));
+  const auto pool = [&] { net->features.add(nn::MaxPool2D(3, {.strides = 2, .ceil_mode = true})); };
   pool();
-  for (int i = 0; i < 8; ++i) {
-    append(net->features, fire(squeeze[i], 4 * squeeze[i]));
-    if (first ? i == 2 || i == 6 : i == 1 || i == 3) pool();
+  int64_t fires = 0;
+  for (const int64_t squeeze : numbers(squeezenets, "squeeze")) {
+    append(net->features, fire(squeeze, 4 * squeeze));
+    if (++fires == own[2] || fires == own[3]) pool();
   }
   net->features.add(nn::Dropout(0.5));
   auto head = sequence();
@@ -95,17 +86,24 @@ ClassifierPtr squeezenet(const std::string& version, Options o) {
 
 // ---- by name
 
+// The rows whose names are numbers.
+static std::vector<int> depths(const std::string& family) {
+  std::vector<int> found;
+  for (const auto& [name, numbers] : table(family))
+    if (std::isdigit(static_cast<unsigned char>(name[0]))) found.push_back(std::stoi(name));
+  return found;
+}
 using Maker = std::function<ClassifierPtr(Options)>;
 static const std::vector<std::pair<std::string, Maker>>& all_models() {
   static const auto models = [] {
     std::vector<std::pair<std::string, Maker>> m{{"mlp", mlp}, {"lenet", lenet}, {"alexnet", alexnet}, {"inceptionv3", inception_v3}};
-    for (const int n : {11, 13, 16, 19})
+    for (const int n : depths("vgg"))
       for (const bool bn : {false, true})
         m.emplace_back(fmt::format("vgg{}{}", n, bn ? "_bn" : ""), [=](Options o) { return vgg(n, bn, o); });
     for (const int version : {1, 2})
-      for (const int n : {18, 34, 50, 101, 152})
+      for (const int n : depths("resnet"))
         m.emplace_back(fmt::format("resnet{}_v{}", n, version), [=](Options o) { return resnet(version, n, o); });
-    for (const int n : {121, 161, 169, 201}) m.emplace_back(fmt::format("densenet{}", n), [=](Options o) { return densenet(n, o); });
+    for (const int n : depths("densenet")) m.emplace_back(fmt::format("densenet{}", n), [=](Options o) { return densenet(n, o); });
     for (const std::string version : {"1.0", "1.1"})
       m.emplace_back("squeezenet" + version, [=](Options o) { return squeezenet(version, o); });
     for (const auto& [text, width] :

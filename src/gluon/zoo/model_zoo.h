@@ -1,5 +1,7 @@
 // What the architectures' sources share.
 #pragma once
+#include <algorithm>
+
 #include "base/format.h"
 #include "gluino/model_zoo.h"
 
@@ -16,12 +18,16 @@ inline nn::ConvOptions bare(nn::Extents strides = 1, nn::Extents padding = 0, in
 }
 inline void relu(nn::HybridSequential& to) { to.add<nn::Activation>("relu"); }
 
-template <class Spec>
-const Spec& look_up(const std::vector<std::pair<int, Spec>>& specs, int layers, const char* family) {
-  std::vector<int> known;
-  for (const auto& [n, spec] : specs) {
-    if (n == layers) return spec;
-    known.push_back(n);
+using Numbers = std::vector<int64_t>;
+inline const Numbers& numbers(const Table& table, const std::string& name) {
+  return std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; })->second;
+}
+// Of a depth; the rows whose names are numbers are the depths.
+inline const Numbers& numbers_of_depth(const Table& table, int layers, const char* family) {
+  std::vector<std::string> known;
+  for (const auto& [name, numbers] : table) {
+    if (name == std::to_string(layers)) return numbers;
+    if (std::isdigit(static_cast<unsigned char>(name[0]))) known.push_back(name);
   }
   raise<UserError>("model zoo: there is no {} of {} layers, only of {}", family, layers, fmt::join(known, ", "));
 }

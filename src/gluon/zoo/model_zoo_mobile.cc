@@ -7,7 +7,6 @@ namespace {
 
 class ReLU6 : public HybridBlock {
  public:
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return clip(x, {.a_min = 0, .a_max = 6}); }
 };
 
@@ -28,7 +27,6 @@ class LinearBottleneck : public HybridBlock {
     add_conv(*out_, channels, Then::nothing);
     own_child("out", out_);
   }
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return has_shortcut_ ? (*out_)(x) + x : (*out_)(x); }
 
  private:
@@ -47,12 +45,14 @@ ClassifierPtr mobilenet(double multiplier, Options o) {
   check_multiplier(multiplier);
   auto scaled = [&](int64_t channels) { return static_cast<int64_t>(static_cast<double>(channels) * multiplier); };
   auto net = std::make_unique<Classifier>("mobilenet");
-  add_conv(net->features, scaled(32), Then::relu, 3, 2);
-  const int64_t channels[] = {32, 64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024};
-  const int64_t strides[] = {1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1};
-  for (size_t i = 0; i < 13; ++i) {
-    add_conv(net->features, scaled(channels[i]), Then::relu, 3, strides[i], scaled(channels[i]));
-    add_conv(net->features, scaled(channels[i + 1]), Then::relu);
+  const Table& own = table("mobilenet");
+  int64_t in = scaled(numbers(own, "first")[0]);
+  add_conv(net->features, in, Then::relu, 3, 2);
+  for (const auto& [name, pair] : own) {
+    if (name != "pair") continue;
+    add_conv(net->features, in, Then::relu, 3, pair[1], in);
+    in = scaled(pair[0]);
+    add_conv(net->features, in, Then::relu);
   }
   net->features.add(nn::GlobalAvgPool2D(), nn::Flatten());
   net->set_output(std::make_shared<nn::Dense>(o.classes));
@@ -65,19 +65,19 @@ ClassifierPtr mobilenet_v2(double multiplier, Options o) {
   auto net = std::make_unique<Classifier>("mobilenetv2");
   nn::HybridSequential& f = net->features;
   f.set_prefix("features_");
-  add_conv(f, scaled(32), Then::relu6, 3, 2);
-  struct Stage {
-    int64_t channels, repeats, stride;
-  };
-  int64_t in = scaled(32), expansion = 1;
-  for (const Stage& s : {Stage{16, 1, 1}, {24, 2, 2}, {32, 3, 2}, {64, 4, 2}, {96, 3, 1}, {160, 3, 2}, {320, 1, 1}}) {
-    for (int64_t i = 0; i < s.repeats; ++i) {
-      f.add<LinearBottleneck>(in, scaled(s.channels), expansion, i == 0 ? s.stride : 1);
-      in = scaled(s.channels);
-      expansion = 6;
+  const Table& own = table("mobilenetv2");
+  int64_t in = scaled(numbers(own, "first")[0]);
+  add_conv(f, in, Then::relu6, 3, 2);
+  for (const auto& [name, stage] : own) {
+    if (name != "stage") continue;
+    const int64_t channels = scaled(stage[0]), repeats = stage[1], stride = stage[2], expansion = stage[3];
+    for (int64_t i = 0; i < repeats; ++i) {
+      f.add<LinearBottleneck>(in, channels, expansion, i == 0 ? stride : 1);
+      in = channels;
     }
   }
-  add_conv(f, multiplier > 1 ? scaled(1280) : 1280, Then::relu6);
+  const int64_t last = numbers(own, "last")[0];
+  add_conv(f, multiplier > 1 ? scaled(last) : last, Then::relu6);
   f.add(nn::GlobalAvgPool2D());
   auto head = sequence("output_");
   auto prediction = std::make_shared<nn::Conv2D>(o.classes, 1, bare());
@@ -92,87 +92,60 @@ ClassifierPtr mobilenet_v2(double multiplier, Options o) {
 
 namespace {
 
-struct Convolution {
-  int64_t channels;
-  nn::Extents kernel, strides = 1, padding = 0;
+std::shared_ptr<Block> basic(const Numbers& n) {
+  auto out = sequence();
+  out->add(nn::Conv2D(n[0], {n[1], n[2]}, bare(n[3], {n[4], n[5]})), nn::BatchNorm({.epsilon = 0.001}), nn::Activation("relu"));
+  return out;
+}
+
+// Reads rows of the table from the front.
+class InceptionParts {
+ public:
+  explicit InceptionParts(const Table& table) : row_(table.begin()), end_(table.end()) {}
+  void add_all(nn::HybridSequential& to) {
+    while (row_ != end_) {
+      const auto& [what, numbers] = *row_++;
+      if (what == "convolution") append(to, basic(numbers));
+      if (what == "max pooling") to.add(nn::MaxPool2D(3, {.strides = 2}));
+      if (what.starts_with("block ")) append(to, block(what.substr(6)));
+    }
+  }
+
+ private:
+  std::shared_ptr<Block> block(const std::string& prefix) {
+    auto out = std::make_shared<nn::HybridConcurrent>(1, prefix);
+    while (row_->first != "end") append(*out, branch((row_++)->first));
+    ++row_;
+    return out;
+  }
+  std::shared_ptr<Block> branch(const std::string& what) {
+    auto out = sequence();
+    if (what == "branch after average pooling") out->add(nn::AvgPool2D(3, {.strides = 1, .padding = 1}));
+    if (what == "branch after max pooling") out->add(nn::MaxPool2D(3, {.strides = 2}));
+    while (row_->first == "convolution") append(*out, basic((row_++)->second));
+    if (row_->first != "fork") return out;
+    ++row_;
+    auto ends = std::make_shared<nn::HybridConcurrent>(1, "");
+    while (row_->first == "convolution") {
+      auto end = sequence();
+      append(*end, basic((row_++)->second));
+      append(*ends, end);
+    }
+    auto forked = sequence();
+    append(*forked, out);
+    append(*forked, ends);
+    return forked;
+  }
+  Table::const_iterator row_;
+  const Table::const_iterator end_;
 };
-std::shared_ptr<Block> basic(const Convolution& c) {
-  auto out = sequence();
-  out->add(nn::Conv2D(c.channels, c.kernel, bare(c.strides, c.padding)), nn::BatchNorm({.epsilon = 0.001}), nn::Activation("relu"));
-  return out;
-}
-enum class Pool { none, average, max };
-std::shared_ptr<nn::HybridSequential> branch(const std::vector<Convolution>& convolutions, Pool pool = Pool::none) {
-  auto out = sequence();
-  if (pool == Pool::average) out->add(nn::AvgPool2D(3, {.strides = 1, .padding = 1}));
-  if (pool == Pool::max) out->add(nn::MaxPool2D(3, {.strides = 2}));
-  for (const Convolution& c : convolutions) append(*out, basic(c));
-  return out;
-}
-std::shared_ptr<nn::HybridConcurrent> side_by_side(const std::string& prefix,
-                                                   const std::vector<std::shared_ptr<nn::HybridSequential>>& branches) {
-  auto out = std::make_shared<nn::HybridConcurrent>(1, prefix);
-  for (const auto& b : branches) append(*out, b);
-  return out;
-}
-
-const nn::Extents kRow{1, 7}, kColumn{7, 1}, kAlongRow{0, 3}, kAlongColumn{3, 0};
-
-std::shared_ptr<Block> block_a(const std::string& prefix, int64_t pool_channels) {
-  return side_by_side(prefix, {branch({{64, 1}}), branch({{48, 1}, {64, 5, 1, 2}}), branch({{64, 1}, {96, 3, 1, 1}, {96, 3, 1, 1}}),
-                               branch({{pool_channels, 1}}, Pool::average)});
-}
-std::shared_ptr<Block> block_b() {
-  return side_by_side("B_", {branch({{384, 3, 2}}), branch({{64, 1}, {96, 3, 1, 1}, {96, 3, 2}}), branch({}, Pool::max)});
-}
-std::shared_ptr<Block> block_c(const std::string& prefix, int64_t n) {
-  return side_by_side(
-      prefix,
-      {branch({{192, 1}}), branch({{n, 1}, {n, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}}),
-       branch({{n, 1}, {n, kColumn, 1, kAlongColumn}, {n, kRow, 1, kAlongRow}, {n, kColumn, 1, kAlongColumn}, {192, kRow, 1, kAlongRow}}),
-       branch({{192, 1}}, Pool::average)});
-}
-std::shared_ptr<Block> block_d() {
-  return side_by_side(
-      "D_", {branch({{192, 1}, {320, 3, 2}}), branch({{192, 1}, {192, kRow, 1, kAlongRow}, {192, kColumn, 1, kAlongColumn}, {192, 3, 2}}),
-             branch({}, Pool::max)});
-}
-// Ends in a row filter and a column filter side by side.
-std::shared_ptr<nn::HybridSequential> forked(const std::vector<Convolution>& first) {
-  auto out = sequence();
-  append(*out, branch(first));
-  append(*out, side_by_side("", {branch({{384, {1, 3}, 1, {0, 1}}}), branch({{384, {3, 1}, 1, {1, 0}}})}));
-  return out;
-}
-std::shared_ptr<Block> block_e(const std::string& prefix) {
-  return side_by_side(prefix,
-                      {branch({{320, 1}}), forked({{384, 1}}), forked({{448, 1}, {384, 3, 1, 1}}), branch({{192, 1}}, Pool::average)});
-}
 
 }  // namespace
 
 ClassifierPtr inception_v3(Options o) {
   auto net = std::make_unique<Classifier>("inception3");
-  nn::HybridSequential& f = net->features;
-  append(f, basic({32, 3, 2}));
-  append(f, basic({32, 3}));
-  append(f, basic({64, 3, 1, 1}));
-  f.add(nn::MaxPool2D(3, {.strides = 2}));
-  append(f, basic({80, 1}));
-  append(f, basic({192, 3}));
-  f.add(nn::MaxPool2D(3, {.strides = 2}));
-  append(f, block_a("A1_", 32));
-  append(f, block_a("A2_", 64));
-  append(f, block_a("A3_", 64));
-  append(f, block_b());
-  append(f, block_c("C1_", 128));
-  append(f, block_c("C2_", 160));
-  append(f, block_c("C3_", 160));
-  append(f, block_c("C4_", 192));
-  append(f, block_d());
-  append(f, block_e("E1_"));
-  append(f, block_e("E2_"));
-  f.add(nn::AvgPool2D(8), nn::Dropout(0.5));
+  InceptionParts(table("inception")).add_all(net->features);
+  net->features.add(nn::AvgPool2D(8), nn::Dropout(0.5));
   net->set_output(std::make_shared<nn::Dense>(o.classes));
   return net;
 }

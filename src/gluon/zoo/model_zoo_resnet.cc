@@ -1,4 +1,6 @@
 // ResNet v1 and v2 (He et al., 2015 and 2016) and DenseNet (Huang et al., 2017).
+#include <span>
+
 #include "gluino/ops.h"
 #include "gluon/zoo/model_zoo.h"
 
@@ -28,7 +30,6 @@ class ResidualV1 : public HybridBlock {
     downsample_->add(nn::Conv2D(channels, 1, bare(stride)), nn::BatchNorm());
     own_child("downsample", downsample_);
   }
-  using Block::forward;
   Tensor forward(const Tensor& x) override { return rectified((*body_)(x) + (downsample_ ? (*downsample_)(x) : x)); }
 
  private:
@@ -51,7 +52,6 @@ class ResidualV2 : public HybridBlock {
     downsample_ = std::make_shared<nn::Conv2D>(channels, 1, bare(stride));
     own_child("downsample", downsample_);
   }
-  using Block::forward;
   Tensor forward(const Tensor& in) override {
     Tensor x = in, shortcut = in;
     for (size_t i = 0; i < convolutions_.size(); ++i) {
@@ -78,63 +78,55 @@ class ResidualV2 : public HybridBlock {
 
 ClassifierPtr resnet(int version, int layers, Options o) {
   if (version != 1 && version != 2) raise<UserError>("model zoo: ResNet has the versions 1 and 2, not {}", version);
-  static const std::vector<std::pair<int, std::vector<int>>> specs{
-      {18, {2, 2, 2, 2}}, {34, {3, 4, 6, 3}}, {50, {3, 4, 6, 3}}, {101, {3, 4, 23, 3}}, {152, {3, 8, 36, 3}}};
-  const std::vector<int>& blocks = look_up(specs, layers, "ResNet");
-  const bool bottleneck = layers >= 50;
+  const Table& resnets = table("resnet");
+  const Numbers& blocks = numbers_of_depth(resnets, layers, "ResNet");
+  const bool bottleneck = layers >= numbers(resnets, "bottlenecks from")[0];
+  const Numbers& channels = numbers(resnets, bottleneck ? "channels of bottlenecks" : "channels");
   auto net = std::make_unique<Classifier>(fmt::format("resnetv{}", version));
   nn::HybridSequential& f = net->features;
   if (version == 2) f.add(nn::BatchNorm({.center = false, .scale = false}));
-  f.add(nn::Conv2D(64, 7, bare(2, 3)), nn::BatchNorm(), nn::Activation("relu"), nn::MaxPool2D(3, {.strides = 2, .padding = 1}));
-  int64_t in = 64;
-  for (int stage = 0; stage < 4; ++stage) {
-    const int64_t channels = (bottleneck ? 256 : 64) << stage;
+  f.add(nn::Conv2D(channels[0], 7, bare(2, 3)), nn::BatchNorm(), nn::Activation("relu"), nn::MaxPool2D(3, {.strides = 2, .padding = 1}));
+  for (size_t stage = 0; stage < blocks.size(); ++stage) {
+    const int64_t in = channels[stage], out = channels[stage + 1];
     auto part = sequence(fmt::format("stage{}_", stage + 1));
     for (int i = 0; i < blocks[stage]; ++i) {
       const int64_t stride = i == 0 && stage > 0 ? 2 : 1;
       if (version == 1)
-        part->add<ResidualV1>(bottleneck, channels, stride, i == 0 && channels != in);
+        part->add<ResidualV1>(bottleneck, out, stride, i == 0 && out != in);
       else
-        part->add<ResidualV2>(bottleneck, channels, stride, i == 0 && channels != in);
+        part->add<ResidualV2>(bottleneck, out, stride, i == 0 && out != in);
     }
     append(f, part);
-    in = channels;
   }
   if (version == 2) f.add(nn::BatchNorm(), nn::Activation("relu"));
   f.add(nn::GlobalAvgPool2D());
   if (version == 2) f.add(nn::Flatten());
-  net->set_output(std::make_shared<nn::Dense>(o.classes, nn::DenseOptions{.in_units = in}));
+  net->set_output(std::make_shared<nn::Dense>(o.classes, nn::DenseOptions{.in_units = channels.back()}));
   return net;
 }
 
 ClassifierPtr densenet(int layers, Options o) {
-  struct Spec {
-    int64_t first, growth;
-    std::vector<int> blocks;
-  };
-  static const std::vector<std::pair<int, Spec>> specs{{121, {64, 32, {6, 12, 24, 16}}},
-                                                       {161, {96, 48, {6, 12, 36, 24}}},
-                                                       {169, {64, 32, {6, 12, 32, 32}}},
-                                                       {201, {64, 32, {6, 12, 48, 32}}}};
-  const Spec& spec = look_up(specs, layers, "DenseNet");
+  const Numbers& own = numbers_of_depth(table("densenet"), layers, "DenseNet");
+  const int64_t first = own[0], growth = own[1];
+  const std::span blocks(own.begin() + 2, own.end());
   auto net = std::make_unique<Classifier>("densenet");
   nn::HybridSequential& f = net->features;
-  f.add(nn::Conv2D(spec.first, 7, bare(2, 3)), nn::BatchNorm(), nn::Activation("relu"), nn::MaxPool2D(3, {.strides = 2, .padding = 1}));
-  int64_t channels = spec.first;
-  for (size_t stage = 0; stage < spec.blocks.size(); ++stage) {
+  f.add(nn::Conv2D(first, 7, bare(2, 3)), nn::BatchNorm(), nn::Activation("relu"), nn::MaxPool2D(3, {.strides = 2, .padding = 1}));
+  int64_t channels = first;
+  for (size_t stage = 0; stage < blocks.size(); ++stage) {
     auto dense = sequence(fmt::format("stage{}_", stage + 1));
-    for (int i = 0; i < spec.blocks[stage]; ++i) {
+    for (int i = 0; i < blocks[stage]; ++i) {
       auto fresh = sequence();
-      fresh->add(nn::BatchNorm(), nn::Activation("relu"), nn::Conv2D(4 * spec.growth, 1, bare()), nn::BatchNorm(), nn::Activation("relu"),
-                 nn::Conv2D(spec.growth, 3, bare(1, 1)));
+      fresh->add(nn::BatchNorm(), nn::Activation("relu"), nn::Conv2D(4 * growth, 1, bare()), nn::BatchNorm(), nn::Activation("relu"),
+                 nn::Conv2D(growth, 3, bare(1, 1)));
       auto both = std::make_shared<nn::HybridConcurrent>(1, "");
       append(*both, std::make_shared<nn::Identity>());
       append(*both, fresh);
       append(*dense, both);
     }
     append(f, dense);
-    channels += spec.blocks[stage] * spec.growth;
-    if (stage + 1 == spec.blocks.size()) break;
+    channels += blocks[stage] * growth;
+    if (stage + 1 == blocks.size()) break;
     channels /= 2;
     auto transition = sequence();
     transition->add(nn::BatchNorm(), nn::Activation("relu"), nn::Conv2D(channels, 1, bare()), nn::AvgPool2D(2));

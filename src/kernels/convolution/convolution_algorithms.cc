@@ -4,6 +4,7 @@
 #include "kernels/convolution/convolution_gemm.h"
 #include "kernels/convolution/convolution_weight_grad.h"
 #include "kernels/convolution/narrow_convolution.h"
+#include "kernels/convolution/pixel_product.h"
 #include "kernels/convolution/seen_outputs.h"
 #include "kernels/convolution/winograd.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kNarrowChannels = 8;     // up to so many, ours loses nothing to padding
 constexpr int64_t kFewPositions = 64;      // of the output, over all images
 constexpr double kTransformedWeight = 8;   // what it takes to transform a weight and write it, a number
-constexpr int64_t kWinogradChannels = 32;  // below, the transforms are most of the work
+constexpr int64_t kWinogradChannels = 12;  // below, the transforms are most of the work
 constexpr double kMostlySeen = 0.75;       // from so much of the window on, padding is not worth leaving out
 constexpr int64_t kProductChannels = 16;   // below, products over places are too thin
 
@@ -39,6 +40,7 @@ int64_t faster_winograd_tile(const ConvGeometry& g, double weight_cost) {
 
 std::optional<ConvAlgorithm> choose_algorithm(const ConvGeometry& g) {
   if (g.rank != 2 || g.channels_last || g.out_area() == 0 || g.batch == 0) return {};
+  if (can_run_product(g)) return ConvAlgorithm::product;
   if (const int64_t m = faster_winograd_tile(g, 0)) return m == 2 ? ConvAlgorithm::winograd2 : ConvAlgorithm::winograd4;
   if (can_run_narrow(g) && g.in_channels <= kNarrowChannels) return ConvAlgorithm::narrow;
   return can_run_direct(g) ? std::optional(ConvAlgorithm::direct) : std::nullopt;
@@ -54,6 +56,11 @@ bool has_large_weight(const ConvGeometry& g) {
 }
 
 bool sees_much_padding(const ConvGeometry& g) { return seen_share(g) < kMostlySeen; }
+
+// oneDNN's loops are over blocks of channels: for one of 56 it took ten times as long, with 24 and more it is faster.
+bool adds_windows(const ConvGeometry& g) {
+  return can_run_gemm(g) && std::max(g.stride[0], g.stride[1]) > 1 && g.in_channels < kNarrowChannels;
+}
 
 int64_t plain_winograd_tile(const ConvGeometry& g) { return faster_winograd_tile(g, kTransformedWeight); }
 
@@ -71,10 +78,20 @@ std::optional<int64_t> weight_grad_tile(const ConvGeometry& g) {
   return best;
 }
 
+bool can_run(const ConvGeometry& g, ConvAlgorithm algorithm) {
+  switch (algorithm) {
+    case ConvAlgorithm::direct: return true;  // oneDNN says by itself what it cannot
+    case ConvAlgorithm::narrow: return can_run_narrow(g);
+    case ConvAlgorithm::product: return g.groups == 1 && g.kernel_area() == 1;
+    default: return can_run_winograd(g);
+  }
+}
+
 int64_t packed_weight_elements(const ConvGeometry& g, ConvAlgorithm algorithm) {
   switch (algorithm) {
     case ConvAlgorithm::direct: return direct_weight_elements(g);
     case ConvAlgorithm::narrow: return narrow_weight_elements(g);
+    case ConvAlgorithm::product: return product_weight_elements(g);
     default: return winograd_weight_elements(g, winograd_tile(algorithm));
   }
 }
@@ -83,6 +100,7 @@ void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* we
   switch (algorithm) {
     case ConvAlgorithm::direct: return pack_direct_weight(g, weight, packed);
     case ConvAlgorithm::narrow: return pack_narrow_weight(g, weight, packed);
+    case ConvAlgorithm::product: return pack_product_weight(g, weight, packed, scratch);
     default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, false, packed, scratch);
   }
 }
@@ -93,6 +111,7 @@ void convolution_blocked(const ConvGeometry& g, ConvAlgorithm algorithm, const f
   switch (algorithm) {
     case ConvAlgorithm::direct: return convolution_direct_blocked(g, data, packed, epilogue, out, scratch);
     case ConvAlgorithm::narrow: return convolution_narrow(g, reads_plain_data(g), data, packed, epilogue, out, scratch);
+    case ConvAlgorithm::product: return convolution_product(g, data, packed, epilogue, out);
     default: return convolution_winograd(g, winograd_tile(algorithm), data, packed, epilogue, out, scratch);
   }
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/format.h"
 #include "base/parallel.h"
@@ -24,18 +25,22 @@ struct Plan {
   memory::desc src, weights, bias, dst, scratchpad;
 };
 
+// oneDNN is told of whole blocks: what it takes for padding it fills with zeros before every call, where they are already.
+int64_t whole_blocks(int64_t channels) { return blocks_of(channels) * kChannelBlock; }
+int64_t channels_read(const ConvGeometry& g) { return reads_plain_data(g) ? g.in_channels : whole_blocks(g.in_channels); }
+
 memory::desc weight_desc(const ConvGeometry& g, int64_t out_channels) {
-  const int64_t height = g.kernel[0], width = g.kernel[1];
-  if (g.is_depthwise()) return {{out_channels, 1, 1, height, width}, memory::data_type::f32, Tag::Goihw8g};
-  return {{out_channels, g.in_channels, height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
+  const int64_t height = g.kernel[0], width = g.kernel[1], out = whole_blocks(out_channels);
+  if (g.is_depthwise()) return {{out, 1, 1, height, width}, memory::data_type::f32, Tag::Goihw8g};
+  return {{out, channels_read(g), height, width}, memory::data_type::f32, reads_plain_data(g) ? Tag::Ohwi8o : Tag::OIhw8i8o};
 }
 
 std::shared_ptr<const Plan> make_plan(const ConvGeometry& g, int64_t batch, int64_t out_channels, const ConvEpilogue& epilogue) {
   const OneDnnlThread alone;  // a primitive keeps the number of threads it was made for
-  const int64_t in_channels = g.is_depthwise() ? out_channels : g.in_channels;
+  const int64_t out = whole_blocks(out_channels), in_channels = g.is_depthwise() ? out : channels_read(g);
   const memory::desc src({batch, in_channels, g.in[0], g.in[1]}, memory::data_type::f32, reads_plain_data(g) ? Tag::nchw : Tag::nChw8c);
-  const memory::desc dst({batch, out_channels, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
-  const memory::desc weights = weight_desc(g, out_channels), bias({out_channels}, memory::data_type::f32, Tag::a);
+  const memory::desc dst({batch, out, g.out[0], g.out[1]}, memory::data_type::f32, Tag::nChw8c);
+  const memory::desc weights = weight_desc(g, out_channels), bias({out}, memory::data_type::f32, Tag::a);
   const memory::dims stride{g.stride[0], g.stride[1]}, dilate{g.dilate[0] - 1, g.dilate[1] - 1}, pad{g.pad[0], g.pad[1]};
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops after;
@@ -66,6 +71,26 @@ std::shared_ptr<const Plan> plan_of(const ConvGeometry& g, int64_t batch, int64_
                            g.groups};
   append_extents(key, g);
   return cache->get(key, [&] { return make_plan(g, batch, out_channels, epilogue); });
+}
+
+// A plan with the arguments of its calls, for one thread: to make them anew takes longer than a small convolution.
+struct BoundPlan {
+  std::shared_ptr<const Plan> plan;
+  std::unordered_map<int, memory> args;
+};
+BoundPlan& bound(std::shared_ptr<const Plan> plan, bool has_bias) {
+  constexpr size_t kMost = 512;  // as many as the cache of plans keeps
+  thread_local std::unordered_map<const Plan*, BoundPlan> all;
+  if (const auto found = all.find(plan.get()); found != all.end()) return found->second;
+  if (all.size() >= kMost) all.clear();
+  const auto unbound = [](const memory::desc& d) { return memory(d, dnnl_engine(), nullptr); };
+  BoundPlan made{plan,
+                 {{DNNL_ARG_SRC, unbound(plan->src)},
+                  {DNNL_ARG_WEIGHTS, unbound(plan->weights)},
+                  {DNNL_ARG_DST, unbound(plan->dst)},
+                  {DNNL_ARG_SCRATCHPAD, unbound(plan->scratchpad)}}};
+  if (has_bias) made.args.emplace(DNNL_ARG_BIAS, unbound(plan->bias));
+  return all.emplace(plan.get(), std::move(made)).first->second;
 }
 
 // How the work is cut: so many images and so many blocks of output channels at a time. Every part reads all of its images,
@@ -108,7 +133,12 @@ void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packe
   const OneDnnlThread alone;
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, g.is_depthwise() ? Tag::goihw : Tag::oihw);
-  memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
+  // With zeros for the channels that fill up the last blocks.
+  const int64_t terms = g.in_channels / g.groups * g.kernel_area(),
+                whole_terms = (g.is_depthwise() ? 1 : channels_read(g)) * g.kernel_area();
+  std::vector<float> whole(static_cast<size_t>(whole_blocks(g.out_channels) * whole_terms), 0.0f);
+  for (int64_t o = 0; o < g.out_channels; ++o) std::copy_n(weight + o * terms, terms, whole.data() + o * whole_terms);
+  memory source(from, dnnl_engine(), whole.data()), target(to, dnnl_engine(), packed);
   dnnl::reorder(source, target).execute(dnnl_stream(), source, target);
   dnnl_stream().wait();
 }
@@ -119,15 +149,19 @@ void convolution_direct_blocked(const ConvGeometry& g, const float* data, const 
     const int64_t blocks = blocks_of(g.out_channels), out_block = g.out_area() * kChannelBlock;
     const int64_t weight_block = direct_weight_elements(g) / blocks, in_block = g.in_area() * kChannelBlock;
     const int64_t image = reads_plain_data(g) ? g.in_channels * g.in_area() : blocks_of(g.in_channels) * in_block;
+    const std::vector<float> whole_bias =
+        epilogue.bias && g.out_channels % kChannelBlock ? padded_bias(epilogue.bias, g.out_channels) : std::vector<float>();
+    const float* bias = whole_bias.empty() ? epilogue.bias : whole_bias.data();
     const Parts part = parts_of(g);
     const int64_t rows = (g.batch + part.images - 1) / part.images, columns = (blocks + part.blocks - 1) / part.blocks;
     const auto plan_at = [&](int64_t row, int64_t column) {
       return plan_of(g, std::min(part.images, g.batch - row * part.images),
                      std::min(part.blocks * kChannelBlock, g.out_channels - column * part.blocks * kChannelBlock), epilogue);
     };
-    // Asked for before the threads start. The last channels may need memory that whole blocks do not: for a padded bias.
-    const auto pad_bytes =
-        static_cast<int64_t>(std::max(plan_at(0, 0)->scratchpad.get_size(), plan_at(0, columns - 1)->scratchpad.get_size()));
+    // Asked for before the threads start.
+    const auto first_plan = plan_at(0, 0);
+    const auto pad_bytes = static_cast<int64_t>(
+        std::max(first_plan->scratchpad.get_size(), columns > 1 ? plan_at(0, columns - 1)->scratchpad.get_size() : size_t{0}));
     std::vector<void*> pads(rows * columns, nullptr);
     if (pad_bytes)
       for (void*& p : pads) p = scratch(pad_bytes);
@@ -135,14 +169,14 @@ void convolution_direct_blocked(const ConvGeometry& g, const float* data, const 
       const OneDnnlThread alone;
       for (int64_t t = begin; t < end; ++t) {
         const int64_t n = t / columns * part.images, b = t % columns * part.blocks;
-        const auto plan = plan_at(t / columns, t % columns);
-        const auto wrap = [](const memory::desc& d, const float* p) { return memory(d, dnnl_engine(), const_cast<float*>(p)); };
-        std::unordered_map<int, memory> args{{DNNL_ARG_SRC, wrap(plan->src, data + n * image + (g.is_depthwise() ? b * in_block : 0))},
-                                             {DNNL_ARG_WEIGHTS, wrap(plan->weights, packed + b * weight_block)},
-                                             {DNNL_ARG_DST, wrap(plan->dst, out + (n * blocks + b) * out_block)},
-                                             {DNNL_ARG_SCRATCHPAD, memory(plan->scratchpad, dnnl_engine(), pads[t])}};
-        if (epilogue.bias) args.emplace(DNNL_ARG_BIAS, wrap(plan->bias, epilogue.bias + b * kChannelBlock));
-        plan->primitive.execute(dnnl_stream(), args);
+        BoundPlan& call = bound(t == 0 ? first_plan : plan_at(t / columns, t % columns), epilogue.bias != nullptr);
+        const auto set = [&](int argument, const void* p) { call.args.at(argument).set_data_handle(const_cast<void*>(p)); };
+        set(DNNL_ARG_SRC, data + n * image + (g.is_depthwise() ? b * in_block : 0));
+        set(DNNL_ARG_WEIGHTS, packed + b * weight_block);
+        set(DNNL_ARG_DST, out + (n * blocks + b) * out_block);
+        set(DNNL_ARG_SCRATCHPAD, pads[t]);
+        if (bias) set(DNNL_ARG_BIAS, bias + b * kChannelBlock);
+        call.plan->primitive.execute(dnnl_stream(), call.args);
         dnnl_stream().wait();
       }
     });

@@ -99,11 +99,11 @@ void convolution(const ConvGeometry& g, const double* data, const double* weight
       }
       const double beta = bias ? 1 : 0;
       if (g.channels_last)
-        gemm<double>(true, true, image.area, image.filters, image.terms, 1, image.windows, image.area, w, image.terms, beta, to,
-                     g.out_channels);
+        gemm<double>({image.area, image.filters, image.terms}, {image.windows, image.area, true}, {w, image.terms, true},
+                     {to, g.out_channels}, {.old = beta});
       else
-        gemm<double>(false, false, image.filters, image.area, image.terms, 1, w, image.terms, image.windows, image.area, beta, to,
-                     image.area);
+        gemm<double>({image.filters, image.area, image.terms}, {w, image.terms}, {image.windows, image.area}, {to, image.area},
+                     {.old = beta});
     }
 }
 
@@ -112,8 +112,8 @@ void convolution_data_grad(const ConvGeometry& g, const double* head, const doub
   std::fill_n(data_grad, g.batch * g.in_channels * g.in_area(), 0.0);
   for (int64_t n = 0; n < g.batch; ++n)
     for (int64_t k = 0; k < g.groups; ++k) {
-      gemm<double>(true, g.channels_last, image.terms, image.area, image.filters, 1, weight + image.weight(k), image.terms,
-                   head + image.out(n, k), g.channels_last ? g.out_channels : image.area, 0, image.windows, image.area);
+      gemm<double>({image.terms, image.area, image.filters}, {weight + image.weight(k), image.terms, true},
+                   {head + image.out(n, k), g.channels_last ? g.out_channels : image.area, g.channels_last}, {image.windows, image.area});
       image.add_to(data_grad + image.data(n, k));
     }
 }
@@ -124,9 +124,9 @@ void convolution_weight_grad(const ConvGeometry& g, const double* head, const do
   for (int64_t n = 0; n < g.batch; ++n)
     for (int64_t k = 0; k < g.groups; ++k) {
       image.read(data + image.data(n, k));
-      gemm<double>(g.channels_last, true, image.filters, image.terms, image.area, 1, head + image.out(n, k),
-                   g.channels_last ? g.out_channels : image.area, image.windows, image.area, n ? 1 : 0, weight_grad + image.weight(k),
-                   image.terms);
+      gemm<double>({image.filters, image.terms, image.area},
+                   {head + image.out(n, k), g.channels_last ? g.out_channels : image.area, g.channels_last},
+                   {image.windows, image.area, true}, {weight_grad + image.weight(k), image.terms}, {.old = n ? 1.0 : 0.0});
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "kernels/convolution/seen_outputs.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/gemm/gemm_tiles.h"
 
 namespace gluino::kernels {
@@ -14,8 +15,6 @@ namespace {
 constexpr int64_t kNearWeights = 4096;  // of a tile's rows, over a block of terms and all elements: they stay in the first-level cache
 constexpr int64_t kMostDepth = 256;     // terms of a block
 constexpr int64_t kWideRows = 448;      // neighbouring numbers of the weight that are taken together
-constexpr int64_t kLine = 16;           // floats of a line of the cache
-constexpr int64_t kGrain = 1 << 18;     // multiplications worth a thread
 
 // Positions are numbered (y, x, image): what an element of the window sees are runs of them.
 struct Run {

@@ -50,6 +50,7 @@ void convolution_data_grad(const ConvGeometry& g, const float* head, const float
     if (is_narrow(g)) return convolution_narrow_plain(t, head, turned_weight(g, weight, scratch), nullptr, data_grad, scratch);
     if (const int64_t m = plain_winograd_tile(t)) return convolution_winograd_plain(t, m, head, weight, true, nullptr, data_grad, scratch);
   }
+  if (adds_windows(g)) return gemm_data_grad_in_bands(g, head, weight, data_grad, scratch);
   dnnl_data_grad(g, head, weight, data_grad, scratch);
 }
 

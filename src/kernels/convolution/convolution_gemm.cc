@@ -56,7 +56,7 @@ void convolution_gemm(const ConvGeometry& g, const float* data, const float* wei
   const Sizes s(g);
   const float* windows = windows_of(g, data, scratch);
   float* sums = floats(g.out_channels * s.positions, scratch);
-  gemm<float>(false, true, g.out_channels, s.positions, s.terms, 1, weight, s.terms, windows, s.terms, 0, sums, s.positions);
+  gemm<float>({g.out_channels, s.positions, s.terms}, {weight, s.terms}, {windows, s.terms, true}, {sums, s.positions});
   const int64_t area = g.out_area();
   for (int64_t n = 0; n < g.batch; ++n)
     for (int64_t o = 0; o < g.out_channels; ++o) {
@@ -71,7 +71,7 @@ void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weigh
   const Sizes s(g);
   const float* channels = channels_first(g, head, scratch);
   float* windows = floats(s.terms * s.positions, scratch);
-  gemm<float>(true, false, s.terms, s.positions, g.out_channels, 1, weight, s.terms, channels, s.positions, 0, windows, s.positions);
+  gemm<float>({s.terms, s.positions, g.out_channels}, {weight, s.terms, true}, {channels, s.positions}, {windows, s.positions});
   const int64_t height = g.in[0], width = g.in[1], area = height * width, taps = g.kernel_area();
   parallel_for(g.in_channels, kParallelGrain / (taps * s.positions), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
@@ -93,11 +93,82 @@ void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weigh
   });
 }
 
+namespace {
+
+// Every stride-th pixel of a channel lies side by side in a plane of its own: what an element of the window adds to is then a run of it.
+struct PixelPlanes {
+  int64_t rows, columns, count;  // of one plane; planes of a channel
+  explicit PixelPlanes(const ConvGeometry& g)
+      : rows((g.in[0] + g.stride[0] - 1) / g.stride[0]),
+        columns((g.in[1] + g.stride[1] - 1) / g.stride[1]),
+        count(g.stride[0] * g.stride[1]) {}
+  int64_t channel() const { return count * rows * columns; }
+};
+
+// Along one axis, output i adds to place i + `step` of the pixels that begin with pixel `phase`; for outputs in [first, last).
+struct PhaseOfTap {
+  int64_t phase, step, first, last;
+  PhaseOfTap(int64_t offset, int64_t stride, int64_t pixels, int64_t outputs) {
+    phase = ((offset % stride) + stride) % stride;
+    step = (offset - phase) / stride;
+    const int64_t places = (pixels - phase + stride - 1) / stride;
+    first = std::max<int64_t>(0, -step);
+    last = std::max(first, std::min(outputs, places - step));
+  }
+};
+
+// Adds the windows of the outputs in rows [top, bottom), (taps, rows, columns), to the planes of a channel.
+void add_windows(const ConvGeometry& g, const PixelPlanes& p, const float* windows, int64_t top, int64_t bottom, float* planes) {
+  for (int64_t t = 0; t < g.kernel_area(); ++t, windows += (bottom - top) * g.out[1]) {
+    const PhaseOfTap down(t / g.kernel[1] * g.dilate[0] - g.pad[0], g.stride[0], g.in[0], g.out[0]);
+    const PhaseOfTap right(t % g.kernel[1] * g.dilate[1] - g.pad[1], g.stride[1], g.in[1], g.out[1]);
+    float* plane = planes + (down.phase * g.stride[1] + right.phase) * p.rows * p.columns;
+    for (int64_t i = std::max(top, down.first); i < std::min(bottom, down.last); ++i) {
+      const float* from = windows + (i - top) * g.out[1];
+      float* to = plane + (i + down.step) * p.columns + right.step;
+      for (int64_t j = right.first; j < right.last; ++j) to[j] += from[j];
+    }
+  }
+}
+
+void interleave(const ConvGeometry& g, const PixelPlanes& p, const float* planes, float* image) {
+  for (int64_t y = 0; y < g.in[0]; ++y)
+    for (int64_t phase = 0; phase < g.stride[1]; ++phase) {
+      const float* from = planes + ((y % g.stride[0] * g.stride[1] + phase) * p.rows + y / g.stride[0]) * p.columns;
+      for (int64_t x = phase; x < g.in[1]; x += g.stride[1]) image[y * g.in[1] + x] = *from++;
+    }
+}
+
+}  // namespace
+
+void gemm_data_grad_in_bands(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  constexpr int64_t kElements = 1 << 16;  // of a band's windows: they stay in the second-level cache
+  const int64_t terms = g.in_channels * g.kernel_area(), taps = g.kernel_area();
+  const int64_t rows = std::clamp<int64_t>(kElements / (terms * g.out[1]), 1, g.out[0]);
+  const PixelPlanes p(g);
+  float* windows = floats(terms * rows * g.out[1], scratch);
+  float* planes = floats(g.in_channels * p.channel(), scratch);
+  for (int64_t n = 0; n < g.batch; ++n) {
+    std::fill_n(planes, g.in_channels * p.channel(), 0.0f);
+    for (int64_t top = 0; top < g.out[0]; top += rows) {
+      const int64_t bottom = std::min(top + rows, g.out[0]), positions = (bottom - top) * g.out[1];
+      const float* seen = head + n * g.out_channels * g.out_area() + top * g.out[1];
+      gemm<float>({terms, positions, g.out_channels}, {weight, terms, true}, {seen, g.out_area()}, {windows, positions});
+      parallel_for(g.in_channels, kParallelGrain / (taps * positions), [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) add_windows(g, p, windows + c * taps * positions, top, bottom, planes + c * p.channel());
+      });
+    }
+    parallel_for(g.in_channels, kParallelGrain / g.in_area(), [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) interleave(g, p, planes + c * p.channel(), data_grad + (n * g.in_channels + c) * g.in_area());
+    });
+  }
+}
+
 // (channels, terms) = head * windows.
 void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
   const Sizes s(g);
   const float *windows = windows_of(g, data, scratch), *channels = channels_first(g, head, scratch);
-  gemm<float>(false, false, g.out_channels, s.terms, s.positions, 1, channels, s.positions, windows, s.terms, 0, weight_grad, s.terms);
+  gemm<float>({g.out_channels, s.terms, s.positions}, {channels, s.positions}, {windows, s.terms}, {weight_grad, s.terms});
 }
 
 }  // namespace gluino::kernels

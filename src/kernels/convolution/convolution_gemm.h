@@ -8,6 +8,8 @@ namespace gluino::kernels {
 bool can_run_gemm(const ConvGeometry& g);
 void convolution_gemm(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch);
 void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
+// The same for images of any size: some rows of the head at a time, whose windows stay in the cache.
+void gemm_data_grad_in_bands(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
 void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch);
 
 }  // namespace gluino::kernels

@@ -10,6 +10,7 @@
 #include "kernels/convolution/seen_outputs.h"
 #include "kernels/convolution/weight_grad_tiles.h"
 #include "kernels/convolution/winograd_transforms.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/isa/primitives.h"
 
 namespace gluino::kernels {
@@ -22,8 +23,6 @@ constexpr int64_t kTileRows = 6;           // what WeightGradTable::multiply tak
 constexpr int64_t kStripFloats = 1 << 16;  // factors that are prepared at a time,
 constexpr int64_t kStripTerms = 32;        // or so many terms: with fewer, the way into the weight takes too long
 constexpr int64_t kNearFloats = 1 << 13;   // factors that stay in the first-level cache
-constexpr int64_t kLine = 16;              // floats by which points are kept apart, or they would share a few sets of the cache
-constexpr int64_t kGrain = 1 << 18;        // multiplications worth a thread
 constexpr int64_t kBlocksInRows = kGradRows / kChannelBlock, kBlocksInPanel = kGradColumns / kChannelBlock;
 
 // Places of the outputs are taken in units: tiles, or whole lines where there are no tiles. The images are taken in chunks, and a strip

@@ -1,6 +1,6 @@
 #include "kernels/convolution/dnnl_support.h"
 
-#include <omp.h>
+#include "base/openmp.h"
 
 namespace gluino::kernels {
 

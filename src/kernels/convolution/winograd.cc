@@ -6,6 +6,7 @@
 #include "kernels/convolution/blocked_layout.h"
 #include "kernels/convolution/blocked_patches.h"
 #include "kernels/convolution/winograd_transforms.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/isa/primitives.h"
 
 namespace gluino::kernels {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr int64_t kTileRows = 6, kTileColumns = 16;  // what WinogradTable::multiply takes at once
 constexpr int64_t kStripBytes = 1 << 18;             // transformed data that stays in the second-level cache beside the products
-constexpr int64_t kLine = 16;                        // floats by which points are kept apart, or they would share a few sets of the cache
-constexpr int64_t kGrain = 1 << 18;                  // multiplications worth a thread
 
 // How the work of one call is laid out. Tiles are numbered over all images, rows and columns; a strip of them is
 // transformed at a time. Transformed data is (point, tile, channel), a panel's products (point, tile, 16).

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/elementwise/fill_blocks.h"
 #include "kernels/isa/primitives.h"
 #include "program/program_text.h"
 
@@ -103,9 +104,19 @@ void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begi
     rest /= loop.extents[k];
   }
   const auto last = static_cast<size_t>(loop.axes - 1);
+  const bool rows_repeat = last > 0 && a.strides[last] == 1 && a.strides[last - 1] == 0;
   while (n > 0) {
-    const int64_t run = std::min(n, loop.extents[last] - position[last]);
-    if (a.strides[last] == 1) {
+    int64_t run = std::min(n, loop.extents[last] - position[last]);
+    if (rows_repeat && run < n) {
+      const int64_t extent = loop.extents[last], rows = loop.extents[last - 1] - position[last - 1];
+      run = std::min(n, rows * extent - position[last]);
+      repeat_row(data + offset - position[last], extent, position[last], run, dst);
+      // The place behind it, in the row that was written last.
+      const int64_t more_rows = (position[last] + run - 1) / extent;
+      position[last - 1] += more_rows;
+      position[last] -= more_rows * extent;
+      offset -= more_rows * extent;
+    } else if (a.strides[last] == 1) {
       std::memcpy(dst, data + offset, run * sizeof(T));
     } else if (a.strides[last] == 0) {
       std::fill(dst, dst + run, data[offset]);
@@ -162,23 +173,6 @@ const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, bool i
     convert(gathered, dtype, block, loop.type, n);
   }
   return block;
-}
-
-// One number, at the beginning of dst, becomes n.
-void spread(void* dst, int64_t width, int64_t n) {
-  if (width == 4)
-    std::fill_n(static_cast<uint32_t*>(dst), n, *static_cast<uint32_t*>(dst));
-  else
-    std::fill_n(static_cast<uint64_t*>(dst), n, *static_cast<uint64_t*>(dst));
-}
-
-void fill_constant(double value, DType type, void* dst, int64_t n) {
-  switch (type) {
-    case DType::float32: std::fill_n(static_cast<float*>(dst), n, static_cast<float>(value)); return;
-    case DType::float64: std::fill_n(static_cast<double*>(dst), n, value); return;
-    case DType::int32: std::fill_n(static_cast<int32_t*>(dst), n, static_cast<int32_t>(static_cast<int64_t>(value))); return;
-    default: std::fill_n(static_cast<int64_t*>(dst), n, static_cast<int64_t>(value)); return;
-  }
 }
 
 // Registers: instruction i writes to slot[i]; a slot is free again after its value's last use.

@@ -86,10 +86,10 @@ void turn_tile(const T* from, int64_t from_step, T* to, int64_t to_step) {
       for (int64_t p = 0; p < kTile; p += 4) {
         Four v[4];
         for (int r = 0; r < 4; ++r) std::memcpy(&v[r], from + (q + r) * from_step + p, sizeof(Four));
-        const Four low = __builtin_shuffle(v[0], v[2], Four{0, 4, 1, 5}), low2 = __builtin_shuffle(v[1], v[3], Four{0, 4, 1, 5});
-        const Four high = __builtin_shuffle(v[0], v[2], Four{2, 6, 3, 7}), high2 = __builtin_shuffle(v[1], v[3], Four{2, 6, 3, 7});
-        const Four rows[] = {__builtin_shuffle(low, low2, Four{0, 4, 1, 5}), __builtin_shuffle(low, low2, Four{2, 6, 3, 7}),
-                             __builtin_shuffle(high, high2, Four{0, 4, 1, 5}), __builtin_shuffle(high, high2, Four{2, 6, 3, 7})};
+        const Four low = __builtin_shufflevector(v[0], v[2], 0, 4, 1, 5), low2 = __builtin_shufflevector(v[1], v[3], 0, 4, 1, 5);
+        const Four high = __builtin_shufflevector(v[0], v[2], 2, 6, 3, 7), high2 = __builtin_shufflevector(v[1], v[3], 2, 6, 3, 7);
+        const Four rows[] = {__builtin_shufflevector(low, low2, 0, 4, 1, 5), __builtin_shufflevector(low, low2, 2, 6, 3, 7),
+                             __builtin_shufflevector(high, high2, 0, 4, 1, 5), __builtin_shufflevector(high, high2, 2, 6, 3, 7)};
         for (int r = 0; r < 4; ++r) std::memcpy(&turned[p + r][q], &rows[r], sizeof(Four));
       }
   } else {

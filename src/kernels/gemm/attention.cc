@@ -47,11 +47,11 @@ void attention(const AttentionGeometry& g, const float* query, const float* key,
         from = scaled;
         step = g.depth;
       }
-      gemm_packed(false, rows, g.keys, g.depth, from, step, keys + m * key_size, false, scores, g.keys);
+      gemm_packed({rows, g.keys, g.depth}, {from, step}, keys + m * key_size, false, {scores, g.keys});
       if (change) change(m, first, rows, scores);
       for (int64_t i = 0; i < rows; ++i) row_functions<float>().softmax(scores + i * g.keys, g.keys, g.score_scale, false, exps);
-      gemm_packed(false, rows, g.value_depth, g.keys, scores, g.keys, values + m * value_size, false,
-                  out + g.out.offset(m, g.heads) + first * g.out.row, g.out.row);
+      gemm_packed({rows, g.value_depth, g.keys}, {scores, g.keys}, values + m * value_size, false,
+                  {out + g.out.offset(m, g.heads) + first * g.out.row, g.out.row});
     }
   });
 }

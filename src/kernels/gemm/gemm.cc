@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/parallel.h"
 #include "kernels/gemm/cache_distance.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/gemm/gemm_tiles.h"
 #include "kernels/isa/primitives.h"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr int64_t kBlockK = 256;     // a panel of this depth stays in the first-level cache
 constexpr int64_t kBlockRows = 144;  // rows of the first factor that stay in the second-level cache
 constexpr int64_t kFewRows = 12;     // below, packing the second factor costs more than it saves
-constexpr int64_t kGrain = 1 << 18;  // multiplications worth a thread
 
 // The second factor as tiles read it: panels of kTileColumns columns. The last one may stand elsewhere, padded.
 struct Panels {
@@ -59,7 +59,7 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
           const int64_t panel = t - block * panels, column = panel * kTileColumns;
           const bool apart = b.last && panel == panels - 1;
           together = panels_at_once(rows_here);
-          if (t + together > last || panel + together > whole) together = 1;
+          if (const int64_t left = std::min(last - t, whole - panel); together > left) together = rows_here == 1 && left >= 2 ? 2 : 1;
           const int64_t columns = std::min(together * kTileColumns, f.n - column), row_step = apart ? kTileColumns : b.row_step;
           const float* rows = apart ? b.last + k0 * kTileColumns : b.at(panel, k0);
           if (b.is_far)
@@ -82,31 +82,38 @@ void pack_panel(bool trans_b, int64_t panel, int64_t k, int64_t n, const float* 
   }
 }
 
-void multiply_any(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
-                  TileStart start, float* c, int64_t ldc, const Epilogue& epilogue) {
-  const Factors f{m, n, k, a, trans_a ? 1 : lda, trans_a ? lda : 1};
-  if (m == 1 && trans_b && (f.k_step == 1 || k == 1)) {  // one row: the second factor is streamed as it lies
-    parallel_for(n, kGrain / std::max<int64_t>(k, 1), [&](int64_t begin, int64_t end) {
-      gemm_table().dots(end - begin, k, a, b + begin * ldb, ldb, epilogue.bias ? epilogue.bias + begin : nullptr, c + begin,
-                        {start, epilogue.relu});
+Factors factors_of(const ProductSize& s, const Factor<float>& a) {
+  return {s.m, s.n, s.k, a.data, a.is_transposed ? 1 : a.step, a.is_transposed ? a.step : 1};
+}
+
+void multiply_any(const ProductSize& s, const Factor<float>& a, const Factor<float>& b, TileStart start, const Matrix<float>& c,
+                  const Epilogue& epilogue) {
+  const auto [m, n, k] = s;
+  const Factors f = factors_of(s, a);
+  if (m == 1 && b.is_transposed && (f.k_step == 1 || k == 1)) {  // one row: the second factor is streamed as it lies
+    parallel_for(n, kGrain / std::max<int64_t>(k, 1), [&, k = k](int64_t begin, int64_t end) {
+      gemm_table().dots(end - begin, k, a.data, b.data + begin * b.step, b.step, epilogue.bias ? epilogue.bias + begin : nullptr,
+                        c.data + begin, {start, epilogue.relu});
     });
     return;
   }
-  if (!trans_b && m <= kFewRows) {
+  if (!b.is_transposed && m <= kFewRows) {
     const bool ragged = n % kTileColumns != 0;
     const auto last = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(ragged ? k * kTileColumns : 0));
-    if (ragged) pack_panel(false, panels_of(n) - 1, k, n, b, ldb, last.get());
-    return multiply(f, {b, kTileColumns, ldb, ragged ? last.get() : nullptr}, start, c, ldc, epilogue);
+    if (ragged) pack_panel(false, panels_of(n) - 1, k, n, b.data, b.step, last.get());
+    return multiply(f, {b.data, kTileColumns, b.step, ragged ? last.get() : nullptr}, start, c.data, c.step, epilogue);
   }
-  const PackedFactor packed(trans_b, k, n, b, ldb);
-  multiply(f, {packed.data(), k * kTileColumns, kTileColumns, nullptr, outgrows_cache(packed_bytes(k, n))}, start, c, ldc, epilogue);
+  const PackedFactor packed(b.is_transposed, k, n, b.data, b.step);
+  multiply(f, {packed.data(), k * kTileColumns, kTileColumns, nullptr, outgrows_cache(packed_bytes(k, n))}, start, c.data, c.step,
+           epilogue);
 }
 
-// c = op(a) * b, where b and c are vectors.
-void multiply_vector(bool trans_a, int64_t m, int64_t k, const float* a, int64_t lda, const float* b, bool add, float* c) {
-  if (trans_a) return multiply_any(false, false, 1, m, k, b, k, a, lda, add ? TileStart::output : TileStart::zero, c, m, {});
-  parallel_for(m, kGrain / k,
-               [&](int64_t begin, int64_t end) { gemm_table().times_vector(end - begin, k, a + begin * lda, lda, b, c + begin, add); });
+// c = a * b, where b and c are vectors.
+void multiply_vector(int64_t m, int64_t k, const Factor<float>& a, const float* b, bool add, float* c) {
+  if (a.is_transposed) return multiply_any({1, m, k}, {b, k}, {a.data, a.step}, add ? TileStart::output : TileStart::zero, {c, m}, {});
+  parallel_for(m, kGrain / k, [&](int64_t begin, int64_t end) {
+    gemm_table().times_vector(end - begin, k, a.data + begin * a.step, a.step, b, c + begin, add);
+  });
 }
 
 blasint as_blas(int64_t v) {
@@ -125,43 +132,47 @@ void pack_factor(bool trans_b, int64_t k, int64_t n, const float* b, int64_t ldb
   });
 }
 
-void gemm_packed(bool trans_a, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, bool accumulate, float* c,
-                 int64_t ldc, const Epilogue& epilogue) {
+void gemm_packed(const ProductSize& s, const Factor<float>& a, const float* packed, bool accumulate, const Matrix<float>& c,
+                 const Epilogue& epilogue) {
   const TileStart start = accumulate ? TileStart::output : epilogue.bias ? TileStart::bias : TileStart::zero;
-  const bool is_far = comes_from_afar(packed, packed_bytes(k, n));
-  multiply({m, n, k, a, trans_a ? 1 : lda, trans_a ? lda : 1}, {packed, k * kTileColumns, kTileColumns, nullptr, is_far}, start, c, ldc,
-           epilogue);
+  const bool is_far = comes_from_afar(packed, packed_bytes(s.k, s.n));
+  multiply(factors_of(s, a), {packed, s.k * kTileColumns, kTileColumns, nullptr, is_far}, start, c.data, c.step, epilogue);
 }
 
-void gemm_with_epilogue(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
-                        int64_t ldb, float* c, int64_t ldc, const Epilogue& epilogue) {
-  multiply_any(trans_a, trans_b, m, n, k, a, lda, b, ldb, epilogue.bias ? TileStart::bias : TileStart::zero, c, ldc, epilogue);
+void gemm_with_epilogue(const ProductSize& size, const Factor<float>& a, const Factor<float>& b, const Matrix<float>& c,
+                        const Epilogue& epilogue) {
+  multiply_any(size, a, b, epilogue.bias ? TileStart::bias : TileStart::zero, c, epilogue);
 }
 
 template <class T>
-void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda, const T* b, int64_t ldb, T beta,
-          T* c, int64_t ldc) {
+void gemm(const ProductSize& size, const Factor<T>& a, const Factor<T>& b, const Matrix<T>& c, const Scales<T>& scales) {
+  const auto [m, n, k] = size;
+  const auto [alpha, beta] = scales;
   if (m == 0 || n == 0) return;
   if (k == 0) {
     for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == 0 ? T(0) : beta * c[i * ldc + j];
+      for (int64_t j = 0; j < n; ++j) c.data[i * c.step + j] = beta == 0 ? T(0) : beta * c.data[i * c.step + j];
     return;
   }
-  const auto ta = trans_a ? CblasTrans : CblasNoTrans, tb = trans_b ? CblasTrans : CblasNoTrans;
   if constexpr (sizeof(T) == 4) {
     const bool is_plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (is_plain && n == 1 && m > 1 && ldc == 1 && (trans_b || ldb == 1)) return multiply_vector(trans_a, m, k, a, lda, b, beta == 1, c);
-    if (is_plain)
-      return multiply_any(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta == 0 ? TileStart::zero : TileStart::output, c, ldc, {});
-    const NoForkScope scope;
-    cblas_sgemm(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a, as_blas(lda), b, as_blas(ldb), beta, c, as_blas(ldc));
-  } else {
-    const NoForkScope scope;
-    cblas_dgemm(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a, as_blas(lda), b, as_blas(ldb), beta, c, as_blas(ldc));
+    if (is_plain && n == 1 && m > 1 && c.step == 1 && (b.is_transposed || b.step == 1))
+      return multiply_vector(m, k, a, b.data, beta == 1, c.data);
+    if (is_plain) return multiply_any(size, a, b, beta == 0 ? TileStart::zero : TileStart::output, c, {});
   }
+  const NoForkScope scope;
+  const auto run = [&, m = m, n = n, k = k, alpha = alpha, beta = beta](auto blas) {
+    const auto ta = a.is_transposed ? CblasTrans : CblasNoTrans, tb = b.is_transposed ? CblasTrans : CblasNoTrans;
+    blas(CblasRowMajor, ta, tb, as_blas(m), as_blas(n), as_blas(k), alpha, a.data, as_blas(a.step), b.data, as_blas(b.step), beta, c.data,
+         as_blas(c.step));
+  };
+  if constexpr (sizeof(T) == 4)
+    run(cblas_sgemm);
+  else
+    run(cblas_dgemm);
 }
 
-template void gemm(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*, int64_t, float, float*, int64_t);
-template void gemm(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t, const double*, int64_t, double, double*, int64_t);
+template void gemm(const ProductSize&, const Factor<float>&, const Factor<float>&, const Matrix<float>&, const Scales<float>&);
+template void gemm(const ProductSize&, const Factor<double>&, const Factor<double>&, const Matrix<double>&, const Scales<double>&);
 
 }  // namespace gluino::kernels

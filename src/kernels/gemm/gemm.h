@@ -5,11 +5,29 @@
 
 namespace gluino::kernels {
 
-// c[m, n] = alpha * op(a)[m, k] * op(b)[k, n] + beta * c, where op transposes when asked to; ld* are the lengths of stored rows.
-// T is float or double. With beta = 0 the old content of c is not read.
+struct ProductSize {
+  int64_t m, n, k;  // c[m, n] = a[m, k] * b[k, n]
+};
+// A matrix as it lies in memory: row i begins at data + i * step.
 template <class T>
-void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda, const T* b, int64_t ldb, T beta,
-          T* c, int64_t ldc);
+struct Matrix {
+  T* data;
+  int64_t step;
+};
+template <class T>
+struct Factor {
+  const T* data;
+  int64_t step;
+  bool is_transposed = false;  // it enters the product as its transpose
+};
+template <class T>
+struct Scales {
+  T product = 1, old = 0;
+};
+
+// c = product * a * b + old * c, of float or double. With old = 0 the old content of c is not read.
+template <class T>
+void gemm(const ProductSize& size, const Factor<T>& a, const Factor<T>& b, const Matrix<T>& c, const Scales<T>& scales = {});
 
 // What follows a product, done while its result is still in registers.
 struct Epilogue {
@@ -17,9 +35,9 @@ struct Epilogue {
   bool relu = false;
 };
 
-// c = op(a) * op(b) + bias, then relu, in float32; the same bits whether b was packed before or not.
-void gemm_with_epilogue(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
-                        int64_t ldb, float* c, int64_t ldc, const Epilogue& epilogue);
+// c = a * b + bias, then relu, in float32; the same bits whether b was packed before or not.
+void gemm_with_epilogue(const ProductSize& size, const Factor<float>& a, const Factor<float>& b, const Matrix<float>& c,
+                        const Epilogue& epilogue);
 
 // A second factor rearranged into panels of columns, for many products with it.
 int64_t packed_elements(int64_t k, int64_t n);
@@ -35,8 +53,8 @@ class PackedFactor {
  private:
   std::unique_ptr<float[]> data_;
 };
-// c = op(a) * packed, or c += op(a) * packed when `accumulate`.
-void gemm_packed(bool trans_a, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, bool accumulate, float* c,
-                 int64_t ldc, const Epilogue& epilogue = {});
+// c = a * packed, or c += a * packed when `accumulate`.
+void gemm_packed(const ProductSize& size, const Factor<float>& a, const float* packed, bool accumulate, const Matrix<float>& c,
+                 const Epilogue& epilogue = {});
 
 }  // namespace gluino::kernels

@@ -23,8 +23,8 @@ struct TilePlan {
 };
 
 struct GemmTable {
-  // c[rows, columns] = start + a * b over k terms, rows > 0; columns fill whole panels, panels_at_once(rows) at most, or a part of
-  // one. Element (i, p) of a is a[i * row_step + p * k_step]; row p of panel q of b is b + q * panel_step + p * b_step and holds
+  // c[rows, columns] = start + a * b over k terms, rows > 0; columns fill whole panels, panels_at_once(rows) or 1, for one row also 2, or a
+  // part of one. Element (i, p) of a is a[i * row_step + p * k_step]; row p of panel q of b is b + q * panel_step + p * b_step and holds
   // kTileColumns numbers; those beyond `columns` mean nothing. bias has `columns` numbers.
   void (*columns)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b,
                   int64_t b_step, int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan plan);

@@ -56,6 +56,8 @@ template <int kRows>
 void full_columns(int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
                   int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   constexpr int kMost = static_cast<int>(panels_at_once(kRows));
+  if constexpr (kRows == 1)  // one sum would wait for the other
+    if (panels == 2) return full_tile<1, 4>(k, a, row_step, k_step, b, b_step, panel_step, bias, c, c_step, how);
   if (panels != kMost) {
     for (int64_t q = 0; q < panels; ++q)
       full_tile<kRows, 2>(k, a, row_step, k_step, b + q * panel_step, b_step, panel_step, bias ? bias + q * kTileColumns : nullptr,
@@ -73,7 +75,7 @@ void full_columns(int64_t panels, int64_t k, const float* a, int64_t row_step, i
 void full_rows(int64_t rows, int64_t panels, int64_t k, const float* a, int64_t row_step, int64_t k_step, const float* b, int64_t b_step,
                int64_t panel_step, const float* bias, float* c, int64_t c_step, TilePlan how) {
   const int64_t tiles = tiles_of(rows), least = rows / tiles, larger = rows % tiles;
-  constexpr int64_t kWorthFetching = 4;  // tiles; fewer are done before the lines arrive
+  constexpr int64_t kWorthFetching = 3;  // tiles; fewer are done before the lines arrive
   const float* ahead = tiles < kWorthFetching ? nullptr : how.next;
   const int64_t lines = (k + tiles - 1) / tiles;  // a row of a panel is a line of the cache
   for (int64_t t = 0; t < tiles; ++t) {

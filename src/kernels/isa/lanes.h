@@ -27,23 +27,19 @@ inline float relu(float v) { return v <= 0.0f ? 0.0f : v; }
 
 // Rows become columns: pairs, then groups of four, then halves change places.
 inline void transpose(Lanes (&v)[kLanes]) {
-  typedef int32_t Order __attribute__((vector_size(32)));
-  constexpr Order kLow = {0, 8, 1, 9, 4, 12, 5, 13}, kHigh = {2, 10, 3, 11, 6, 14, 7, 15};
-  constexpr Order kPairLow = {0, 1, 8, 9, 4, 5, 12, 13}, kPairHigh = {2, 3, 10, 11, 6, 7, 14, 15};
-  constexpr Order kHalfLow = {0, 1, 2, 3, 8, 9, 10, 11}, kHalfHigh = {4, 5, 6, 7, 12, 13, 14, 15};
   Lanes t[kLanes], u[kLanes];
   for (int i = 0; i < 8; i += 2) {
-    t[i] = __builtin_shuffle(v[i], v[i + 1], kLow);
-    t[i + 1] = __builtin_shuffle(v[i], v[i + 1], kHigh);
+    t[i] = __builtin_shufflevector(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    t[i + 1] = __builtin_shufflevector(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   for (int i = 0; i < 8; i += 4)
     for (int h = 0; h < 2; ++h) {
-      u[i + 2 * h] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairLow);
-      u[i + 2 * h + 1] = __builtin_shuffle(t[i + h], t[i + 2 + h], kPairHigh);
+      u[i + 2 * h] = __builtin_shufflevector(t[i + h], t[i + 2 + h], 0, 1, 8, 9, 4, 5, 12, 13);
+      u[i + 2 * h + 1] = __builtin_shufflevector(t[i + h], t[i + 2 + h], 2, 3, 10, 11, 6, 7, 14, 15);
     }
   for (int i = 0; i < 4; ++i) {
-    v[i] = __builtin_shuffle(u[i], u[i + 4], kHalfLow);
-    v[i + 4] = __builtin_shuffle(u[i], u[i + 4], kHalfHigh);
+    v[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    v[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "kernels/isa/independent_steps.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/isa/scalar_functions.h"
 
@@ -16,7 +17,7 @@ void run(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
   const T* b = static_cast<const T*>(pb);
   const T* c = static_cast<const T*>(pc);
   T* o = static_cast<T*>(po);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (kArity == 1)
       o[i] = F::template f<T>(a[i], T(), T());
@@ -40,7 +41,7 @@ void run_near(const void* pa, const void*, const void*, void* po, int64_t n) {
     if (far) {
       for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i], T(), T());
     } else {
-#pragma GCC ivdep
+      GLUINO_INDEPENDENT_STEPS
       for (int64_t i = first; i < end; ++i) o[i] = F::template near<T>(a[i]);
     }
   }
@@ -52,7 +53,7 @@ void run_with_one(const void* pa, const void* pb, const void*, void* po, int64_t
   const T* x = static_cast<const T*>(kFirst ? pb : pa);
   const T one = *static_cast<const T*>(kFirst ? pa : pb);
   T* o = static_cast<T*>(po);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) o[i] = kFirst ? F::template f<T>(one, x[i], T()) : F::template f<T>(x[i], one, T());
 }
 
@@ -72,25 +73,25 @@ constexpr ScalarKernel kernel_of() {
 void half_to_float(const void* in, void* out, int64_t n) {
   const uint16_t* h = static_cast<const uint16_t*>(in);
   float* f = static_cast<float*>(out);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) f[i] = math::half_to_float(h[i]);
 }
 void float_to_half(const void* in, void* out, int64_t n) {
   const float* f = static_cast<const float*>(in);
   uint16_t* h = static_cast<uint16_t*>(out);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) h[i] = math::float_to_half(f[i]);
 }
 void bfloat_to_float(const void* in, void* out, int64_t n) {
   const uint16_t* h = static_cast<const uint16_t*>(in);
   float* f = static_cast<float*>(out);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) f[i] = math::bfloat_to_float(h[i]);
 }
 void float_to_bfloat(const void* in, void* out, int64_t n) {
   const float* f = static_cast<const float*>(in);
   uint16_t* h = static_cast<uint16_t*>(out);
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) h[i] = math::float_to_bfloat(f[i]);
 }
 

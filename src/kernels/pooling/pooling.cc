@@ -182,7 +182,7 @@ void pool_row(const PoolGeometry& g, const T* x, T* out, int64_t z0, int64_t y0)
     return for_row_taps(g, x, z0, y0, [&](int64_t first, int64_t last, const T* row) {
       for (int64_t o = first; o < last; ++o) {
         const T v = row[o * s];
-        out[o] = (v > out[o]) | (v != v) ? v : out[o];
+        out[o] = ((v > out[o]) | (v != v)) ? v : out[o];
       }
     });
   }
@@ -205,7 +205,7 @@ void pool_lanes(const PoolGeometry& g, const Window& w, const T* x, T* out) {
       const T* row = x + (z * g.in[1] + y) * g.in[2] * g.channels;
       for (int64_t i = w.begin[2]; i < w.end[2]; ++i) {
         std::memcpy(&v, row + i * g.channels, sizeof v);
-        acc = is_max ? ((v > acc) | (v != v) ? v : acc) : acc + v;
+        acc = is_max ? (((v > acc) | (v != v)) ? v : acc) : acc + v;
       }
     }
   if (g.kind == PoolKind::avg) acc /= static_cast<T>(std::max<int64_t>(w.divisor, 1));

@@ -12,7 +12,7 @@ namespace {
 
 template <class V>
 inline V larger(V best, V v) {
-  return (v > best) | (v != v) ? v : best;
+  return ((v > best) | (v != v)) ? v : best;
 }
 
 // kSide: the height and width of the windows, or 0.
@@ -40,13 +40,12 @@ void pool(const PoolRow& r, const float* data, float* out) {
   pool_windows<kMax, 0>(r, data, out);
 }
 
-typedef int32_t Order __attribute__((vector_size(32)));
 // Elements 0, 2, ... and 1, 3, ... of 16 numbers, and back.
-inline Lanes even(Lanes a, Lanes b) { return __builtin_shuffle(a, b, Order{0, 2, 4, 6, 8, 10, 12, 14}); }
-inline Lanes odd(Lanes a, Lanes b) { return __builtin_shuffle(a, b, Order{1, 3, 5, 7, 9, 11, 13, 15}); }
+inline Lanes even(Lanes a, Lanes b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }
+inline Lanes odd(Lanes a, Lanes b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15); }
 inline void store_pairs(float* to, Lanes first, Lanes second) {
-  store(to, __builtin_shuffle(first, second, Order{0, 8, 1, 9, 2, 10, 3, 11}));
-  store(to + kLanes, __builtin_shuffle(first, second, Order{4, 12, 5, 13, 6, 14, 7, 15}));
+  store(to, __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11));
+  store(to + kLanes, __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15));
 }
 
 // What is left of `head` goes to v if it is the largest.

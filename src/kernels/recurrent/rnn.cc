@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/gemm/costs.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/rows/rows.h"
@@ -98,8 +99,8 @@ class StateProduct {
   }
   void add(const T* x, T* out) const {
     if (packed_)
-      if constexpr (std::is_same_v<T, float>) return gemm_packed(false, batch_, rows_, size_, x, size_, packed_->data(), true, out, rows_);
-    gemm<T>(false, true, batch_, rows_, size_, 1, x, size_, weight_, size_, 1, out, rows_);
+      if constexpr (std::is_same_v<T, float>) return gemm_packed({batch_, rows_, size_}, {x, size_}, packed_->data(), true, {out, rows_});
+    gemm<T>({batch_, rows_, size_}, {x, size_}, {weight_, size_, true}, {out, rows_}, {.old = 1});
   }
 
  private:
@@ -116,8 +117,8 @@ void run_cell(const Cell<T, T>& c, const T* input, const T* hidden_start, const 
   std::vector<T> bias(c.input_bias, c.input_bias + rows), from_state(static_cast<size_t>(apart ? g.batch * rows : 0));
   for (int64_t i = 0; i < rows && !apart; ++i) bias[i] += c.state_bias[i];
   fill_rows(c.gates, bias.data(), g.time * g.batch, rows);
-  gemm<T>(false, true, g.time * g.batch, rows, g.layer_input(c.layer), 1, input, g.layer_input(c.layer), c.input_weight,
-          g.layer_input(c.layer), 1, c.gates, rows);
+  gemm<T>({g.time * g.batch, rows, g.layer_input(c.layer)}, {input, g.layer_input(c.layer)}, {c.input_weight, g.layer_input(c.layer), true},
+          {c.gates, rows}, {.old = 1});
   const StateProduct<T> product(c.state_weight, rows, size, g.batch);
   const T *hidden_before = hidden_start, *extra_before = cell_start;
   for (int64_t step = 0; step < g.time; ++step) {
@@ -196,14 +197,14 @@ void reduce_cell(const Cell<T, const T>& c, const T* input, const T* hidden_star
     std::fill_n(weight, g.weight_size(c.layer), T(0));
     return;
   }
-  gemm<T>(true, false, rows, width, steps, 1, by_input, rows, input, width, 0, weight, width);
-  gemm<T>(false, false, steps, width, rows, 1, by_input, rows, c.input_weight, width, 1, input_grad, width);
+  gemm<T>({rows, width, steps}, {by_input, rows, true}, {input, width}, {weight, width});
+  gemm<T>({steps, width, rows}, {by_input, rows}, {c.input_weight, width}, {input_grad, width}, {.old = 1});
   // hidden of step t - 1 (t + 1 backwards) meets the gates of step t; the initial state meets the first step.
   const int64_t first = c.time_of(0), shift = (g.time - 1) * g.batch;
-  gemm<T>(true, false, rows, size, g.batch, 1, by_state + first * g.batch * rows, rows, hidden_start, size, 0, state_weight, size);
+  gemm<T>({rows, size, g.batch}, {by_state + first * g.batch * rows, rows, true}, {hidden_start, size}, {state_weight, size});
   const T* later = c.direction ? by_state : by_state + g.batch * rows;
   const T* before = c.direction ? c.hidden + g.batch * size : c.hidden;
-  if (shift > 0) gemm<T>(true, false, rows, size, shift, 1, later, rows, before, size, 1, state_weight, size);
+  if (shift > 0) gemm<T>({rows, size, shift}, {later, rows, true}, {before, size}, {state_weight, size}, {.old = 1});
   add_columns(by_input, steps, rows, bias);
   add_columns(by_state, steps, rows, bias + rows);
 }
@@ -233,7 +234,7 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
                       step_state + n * rows);
       }
     });
-    gemm<T>(false, false, g.batch, size, rows, 1, step_state, rows, c.state_weight, size, 1, dh, size);
+    gemm<T>({g.batch, size, rows}, {step_state, rows}, {c.state_weight, size}, {dh, size}, {.old = 1});
   }
 }
 
@@ -242,7 +243,6 @@ void run_cell_back(const Cell<T, const T>& c, const T* hidden_start, const T* ce
 struct PackedCell {
   int64_t input_weight, state_weight, input_bias, state_bias, vanishes, end;
   PackedCell(const RnnGeometry& g, int64_t layer, int64_t direction) {
-    constexpr int64_t kLine = 16;
     const int64_t rows = g.gates() * g.state, state = packed_elements(g.state, rows);
     const auto whole = [&](int64_t l) { return (packed_elements(g.layer_input(l), rows) + state + 2 * rows + kLine) / kLine * kLine; };
     input_weight = direction * whole(layer);
@@ -314,7 +314,7 @@ void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, Sequen
         std::copy_n(from + s * g.batch * inputs, own.count * inputs, memory.input() + s * own.count * inputs);
       from = memory.input();
     }
-    gemm_packed(false, steps * own.count, rows, inputs, from, inputs, packed + at.input_weight, false, memory.gates(), rows,
+    gemm_packed({steps * own.count, rows, inputs}, {from, inputs}, packed + at.input_weight, false, {memory.gates(), rows},
                 {.bias = packed + at.input_bias});
     for (int64_t s = 0; s < steps; ++s) {
       const int64_t t = direction ? first + steps - 1 - s : first + s;
@@ -323,7 +323,7 @@ void predict_cell(const RnnGeometry& g, int64_t layer, int64_t direction, Sequen
         if (apart) fill_rows(from_state, packed + at.state_bias, own.count, rows);
         for (int64_t i = 0; i < own.count * rows; ++i) with_state[i] += 0.0f;
       } else {
-        gemm_packed(false, own.count, rows, size, hidden, size, packed + at.state_weight, !apart, with_state, rows,
+        gemm_packed({own.count, rows, size}, {hidden, size}, packed + at.state_weight, !apart, {with_state, rows},
                     {.bias = apart ? packed + at.state_bias : nullptr});
       }
       parallel_for(own.count, kParallelGrain / (8 * rows) + 1, [&](int64_t begin, int64_t end) {

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/isa/independent_steps.h"
 #include "kernels/isa/wide_vectors.h"
 #include "kernels/rows/channel_rows.h"
 // After the header of vectors, which allows them as arguments.
@@ -71,13 +72,13 @@ void head_sums(const T* head, const T* x, int64_t n, T mean, T rstd, T* head_sum
 
 template <class T>
 void affine(const T* x, int64_t n, T mean, T scale, T shift, T* out) {
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = affine_of(x[i], mean, scale, shift);
 }
 
 template <class T>
 void grad(const T* head, const T* x, int64_t n, T mean, T rstd, T scale, T a, T b, T* out) {
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = grad_of(head[i], x[i], mean, rstd, scale, a, b);
 }
 

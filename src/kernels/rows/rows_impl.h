@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/isa/independent_steps.h"
 #include "kernels/isa/vector_math.h"
 #include "kernels/isa/wide_vectors.h"
 #include "kernels/rows/rows.h"
@@ -53,7 +54,7 @@ struct EagerRows {
 
   template <class F>
   void each(F&& f) const {
-#pragma GCC ivdep
+    GLUINO_INDEPENDENT_STEPS
     for (int64_t i = 0; i < n; ++i)
       f([i](const T* x) { return x[i]; }, [i](T* x, T value) { x[i] = value; }, [i](T* x, T value) { x[i] += value; });
   }
@@ -100,16 +101,16 @@ void softmax_columns(const T* x, int64_t extent, int64_t step, int64_t n, T scal
     if (logarithm)
       for (int64_t c = 0; c < n; ++c) block[c] += math::exp(from[c] * scale - largest[c]);
     else
-#pragma GCC ivdep
-      for (int64_t c = 0; c < n; ++c) {
-        const T e = math::exp(from[c] * scale - largest[c]);
-        block[c] += e;
-        to[c] = e;
-      }
+      GLUINO_INDEPENDENT_STEPS
+    for (int64_t c = 0; c < n; ++c) {
+      const T e = math::exp(from[c] * scale - largest[c]);
+      block[c] += e;
+      to[c] = e;
+    }
   });
   for (int64_t c = 0; c < n; ++c) sums[c] = logarithm ? GLUINO_ISA::wide_log(sums[c]) : 1 / sums[c];
   for (int64_t i = 0; i < extent * step; i += step) {
-#pragma GCC ivdep
+    GLUINO_INDEPENDENT_STEPS
     for (int64_t c = 0; c < n; ++c) out[i + c] = logarithm ? x[i + c] * scale - largest[c] - sums[c] : out[i + c] * sums[c];
   }
 }
@@ -120,7 +121,7 @@ void softmax_grad_columns(const T* head, const T* y, int64_t extent, int64_t ste
     for (int64_t c = 0; c < n; ++c) block[c] += logarithm ? head[i * step + c] : head[i * step + c] * y[i * step + c];
   });
   for (int64_t i = 0; i < extent * step; i += step) {
-#pragma GCC ivdep
+    GLUINO_INDEPENDENT_STEPS
     for (int64_t c = 0; c < n; ++c)
       out[i + c] = logarithm ? scale * (head[i + c] - math::exp(y[i + c]) * sums[c]) : scale * y[i + c] * (head[i + c] - sums[c]);
   }
@@ -149,7 +150,7 @@ inline T sigmoid(T x) {
 template <class T>
 void lstm(int64_t n, T* gates, const T* cell_before, T* hidden, T* cell) {
   T *i = gates, *f = gates + n, *g = gates + 2 * n, *o = gates + 3 * n;
-#pragma GCC ivdep
+  GLUINO_INDEPENDENT_STEPS
   for (int64_t k = 0; k < n; ++k) {
     i[k] = sigmoid(i[k]);
     f[k] = sigmoid(f[k]);

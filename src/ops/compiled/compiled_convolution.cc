@@ -5,6 +5,7 @@
 #include "dispatch/compiler_rules.h"
 #include "kernels/convolution/convolution_algorithms.h"
 #include "kernels/convolution/convolution_blocked.h"
+#include "kernels/convolution/pixel_product.h"
 #include "kernels/convolution/separable_convolution.h"
 #include "ops/network/convolution_attrs.h"
 
@@ -33,7 +34,7 @@ struct CompiledConvolutionAttrs : ConvolutionAttrs {
         .field("num_group", own(&A::num_group), "number of groups")
         .field("no_bias", own(&A::no_bias), "leave the bias out")
         .field("in_channels", &A::in_channels, "number of input channels")
-        .choice("algorithm", &A::algorithm, {"direct", "narrow", "winograd2", "winograd4"},
+        .choice("algorithm", &A::algorithm, {"direct", "narrow", "winograd2", "winograd4", "product"},
                 "how it is computed, and what the weight is packed for")
         .field("add", &A::add, "whether the last input is added to the result")
         .field("relu", &A::relu, "whether negative results become zero")
@@ -44,9 +45,19 @@ static void check_blocked(const Shape& data, int64_t channels) {
   if (data.ndim() != 5 || data[1] != kernels::blocks_of(channels) || data[4] != kernels::kChannelBlock)
     raise<ShapeError>("data of shape {} does not hold {} channels in blocks of {}", data, channels, kernels::kChannelBlock);
 }
+// Rows, or windows over them, are images of height 1.
+static Shape as_image(const Shape& s) { return s.ndim() == 3 ? Shape{s[0], s[1], 1, s[2]} : s; }
+static ConvolutionAttrs over_images(ConvolutionAttrs a) {
+  if (a.kernel.ndim() != 1) return a;
+  a.kernel = {1, a.kernel[0]};
+  if (a.stride.ndim() == 1) a.stride = {1, a.stride[0]};
+  if (a.dilate.ndim() == 1) a.dilate = {1, a.dilate[0]};
+  if (a.pad.ndim() == 1) a.pad = {0, a.pad[0]};
+  return a;
+}
 // The geometry, from data in the layout that the kernel reads.
 static ConvGeometry compiled_geometry(const CompiledConvolutionAttrs& a, const Shape& data) {
-  if (data.ndim() == 4) return geometry_of(a, data);
+  if (data.ndim() == 3 || data.ndim() == 4) return geometry_of(a, as_image(data));
   check_blocked(data, a.in_channels);
   return geometry_of(a, {data[0], a.in_channels, data[2], data[3]});
 }
@@ -56,6 +67,16 @@ static Shape blocked_shape(int64_t batch, int64_t channels, const Spatial& exten
 // Everything about the weight follows from the attributes; the extents of the data do not matter.
 static ConvGeometry weight_geometry(const CompiledConvolutionAttrs& a) {
   return geometry_of(a, with_large_extents(a, {1, a.in_channels, 0, 0}));
+}
+
+// A file may name any algorithm, and any number of channels.
+static void check_algorithm(const CompiledConvolutionAttrs& a, const ConvGeometry& g) {
+  constexpr int64_t kMostChannels = int64_t{1} << 30;  // blocks of them are counted in 32 bits by oneDNN
+  if (a.in_channels > kMostChannels || a.num_filter > kMostChannels)
+    raise<AttrError>("{} input and {} output channels are too many", a.in_channels, a.num_filter);
+  if (!kernels::can_run(g, a.algorithm))
+    raise<AttrError>("this algorithm cannot compute a convolution with kernel {}, {} channels and {} groups", a.kernel, a.in_channels,
+                     a.num_group);
 }
 
 static CompiledConvolutionAttrs compiled_sample(Shape kernel, int64_t in_channels, int64_t out_channels, bool add = false) {
@@ -190,7 +211,8 @@ GLUINO_OP(_pack_convolution_weight, CompiledConvolutionAttrs) {
       .input("weight")
       .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
         const ConvGeometry g = weight_geometry(a);
-        check_weight(in[0], weight_shape(g));
+        check_algorithm(a, g);
+        check_weight(as_image(in[0]), weight_shape(g));
         return Shape{kernels::packed_weight_elements(g, a.algorithm)};
       })
       .kernel([](const CompiledConvolutionAttrs& a, KernelContext& k) {
@@ -199,7 +221,8 @@ GLUINO_OP(_pack_convolution_weight, CompiledConvolutionAttrs) {
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")
-      .sample({{8, 8, 3, 3}}, compiled_sample({3, 3}, 8, 8));
+      .sample({{8, 8, 3, 3}}, compiled_sample({3, 3}, 8, 8))
+      .sample({{8, 8, 3}}, compiled_sample({1, 3}, 8, 8));
 }
 GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
   op.doc("Convolution of blocked data with a packed weight, and what follows it.")
@@ -212,6 +235,9 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       .shape([](const CompiledConvolutionAttrs& a, std::span<const Shape> in) {
         const ConvGeometry g = compiled_geometry(a, in[0]);
         const Shape out = blocked_shape(g.batch, g.out_channels, g.out);
+        check_algorithm(a, g);
+        if (a.algorithm == kernels::ConvAlgorithm::product && !kernels::can_run_product(g))
+          raise<AttrError>("algorithm = product is for images of one pixel, but data has shape {}", in[0]);
         if (!(in[1] == Shape{kernels::packed_weight_elements(g, a.algorithm)}))
           raise<ShapeError>("packed_weight has the wrong shape {}", in[1]);
         if (!a.no_bias) check_bias(in[2], a.num_filter);
@@ -233,7 +259,8 @@ GLUINO_OP(_compiled_convolution, CompiledConvolutionAttrs) {
       .inplace(3)
       .not_differentiable("compiled programs for prediction use it")
       .sample({{2, 1, 5, 4, 8}, {8 * 8 * 9}, {8}, {2, 1, 3, 2, 8}}, compiled_sample({3, 3}, 8, 8, true))
-      .sample({{2, 2, 5, 4}, {8 * 2 * 9}, {8}}, compiled_sample({3, 3}, 2, 8));
+      .sample({{2, 2, 5, 4}, {8 * 2 * 9}, {8}}, compiled_sample({3, 3}, 2, 8))
+      .sample({{2, 2, 5}, {8 * 2 * 3}, {8}}, compiled_sample({1, 3}, 2, 8));
   for_compiler(op).join(join_convolutions);
 }
 
@@ -274,13 +301,13 @@ GLUINO_OP(_separable_convolution, SeparableAttrs) {
 }  // namespace
 
 std::optional<CompiledLayer> compiled_convolution(const ConvolutionAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
-  if (!blocked || a.kernel.ndim() != 2) return {};
-  const ConvGeometry g = geometry_of(a, in[0]);
+  if (!blocked || a.kernel.ndim() > 2 || is_channels_last(a.layout, a.kernel.ndim())) return {};
+  CompiledConvolutionAttrs c;
+  static_cast<ConvolutionAttrs&>(c) = over_images(a);
+  c.layout.reset();
+  const ConvGeometry g = geometry_of(c, as_image(in[0]));
   const auto algorithm = kernels::choose_algorithm(g);
   if (!algorithm) return {};
-  CompiledConvolutionAttrs c;
-  static_cast<ConvolutionAttrs&>(c) = a;
-  c.layout.reset();
   c.in_channels = g.in_channels;
   c.algorithm = *algorithm;
   const auto pack = std::make_shared<const CompiledConvolutionAttrs>(c);

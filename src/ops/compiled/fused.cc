@@ -96,9 +96,8 @@ struct FusedReduceAttrs : FusedAttrs {
   static void fields(AttrFields<FusedReduceAttrs>& f) {
     using A = FusedReduceAttrs;
     f.required("program", static_cast<FusedProgram A::*>(&A::program), "the instructions, as of _fused")
-        .choice("how", &A::how, {std::begin(kReduceNames), std::end(kReduceNames)}, "how numbers are combined")
-        .choice("finish", &A::finish, {std::begin(kFinishNames), std::end(kFinishNames)},
-                "what is done to the result; divide: by how many there were")
+        .choice("how", &A::how, kReduceNames, "how numbers are combined")
+        .choice("finish", &A::finish, kFinishNames, "what is done to the result; divide: by how many there were")
         .required("axis", &A::axis, "the axes that are reduced")
         .required("shape", &A::shape, "the shape of the result");
   }

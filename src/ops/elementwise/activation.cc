@@ -5,6 +5,7 @@
 #include "dispatch/random.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/isa/primitives.h"
+#include "ops/elementwise/selu.h"
 #include "ops/nets.h"
 #include "ops/elementwise/slopes.h"
 #include "ops/random/distributions.h"
@@ -25,7 +26,10 @@ struct ActivationAttrs {
   }
 };
 
-static Expr softrelu(Expr x) { return maximum(x, 0.0) + log1p(exp(-abs(x))); }
+static Expr softrelu(Expr x) {
+  const Expr far = log1p(exp(-abs(x)));  // by itself: which summand of an expression comes first is the compiler's choice
+  return maximum(x, 0.0) + far;
+}
 
 static Expr activation_expression(const ActivationAttrs& a, Expr x) {
   switch (a.act_type) {
@@ -71,8 +75,6 @@ struct LeakyReLUAttrs {
   bool is_rrelu() const { return act_type == LeakyType::rrelu; }
   double mean_slope() const { return (lower_bound + upper_bound) / 2; }
 };
-// Constants of Klambauer et al., "Self-Normalizing Neural Networks".
-constexpr double kSeluScale = 1.0507009873554804934193349852946, kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSqrt2 = std::numbers::sqrt2;
 
 static Expr leaky_expression(const LeakyReLUAttrs& a, std::span<const Expr> in) {

@@ -152,7 +152,7 @@ SCALAR(_div_scalar, "_DivScalar", "data / scalar.", 1, x / S, Uses{}, H / S, -2,
 SCALAR(_rdiv_scalar, "_RDivScalar", "scalar / data.", NAN, S / x, INOUT, -(H * Y / A), 0.3, 3)
 SCALAR(_mod_scalar, "_ModScalar", "Remainder of data / scalar, with the sign of scalar.", NAN, mod(x, S), Uses{}, H, 0.1, 1.5)
 SCALAR(_rmod_scalar, "_RModScalar", "Remainder of scalar / data, with the sign of data.", NAN, mod(S, x), IN, -(H * f("floor", S / A)), 0.9, 1.4)
-SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", 1, power(x, S), IN, H * S * power(A, S - 1), 0.3, 2)
+SCALAR(_power_scalar, "_PowerScalar", "data to the power of scalar.", 1, S == 2 ? x * x : power(x, S), IN, H * S * power(A, S - 1), 0.3, 2)
 SCALAR(_rpower_scalar, "_RPowerScalar", "scalar to the power of data.", NAN, power(S, x), (Uses{{}, {0}}), H * Y * std::log(S), -2, 2)
 SCALAR(_maximum_scalar, "_MaximumScalar", "The larger of data and scalar.", NAN, maximum(x, S), IN, H * indicator(A, ">", S), -4, 4)
 SCALAR(_minimum_scalar, "_MinimumScalar", "The smaller of data and scalar.", NAN, minimum(x, S), IN, H * indicator(A, "<", S), -4, 4)

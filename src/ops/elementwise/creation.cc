@@ -92,6 +92,12 @@ struct ArangeAttrs {
     return n > 0 ? static_cast<int64_t>(n) : 0;
   }
 };
+// Whether all of them, and the one behind, are whole numbers of 32 bits.
+static bool counts_in_int32(double first, double step, int64_t elements) {
+  constexpr double kMost = std::numeric_limits<int32_t>::max();
+  const double end = first + static_cast<double>(elements) * step;
+  return first == std::trunc(first) && step == std::trunc(step) && std::abs(first) <= kMost && std::abs(end) <= kMost && elements <= kMost;
+}
 GLUINO_OP(_arange, ArangeAttrs) {
   op.doc("Evenly spaced values in [start, stop).")
       .alias("_npi_arange")
@@ -105,12 +111,14 @@ GLUINO_OP(_arange, ArangeAttrs) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
           const double first = a.first(), step = a.step;
-          if (a.repeat == 1)
-            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
-              out[i] = static_cast<T>(first + static_cast<double>(i) * step);
+          const int64_t elements = k.out().size();
+          if (a.repeat == 1 && counts_in_int32(first, step, elements)) {  // the same numbers, in vectors of twice as many
+            const auto from = static_cast<int32_t>(first), by = static_cast<int32_t>(step);
+            for (int32_t i = 0, n = static_cast<int32_t>(elements); i < n; ++i) out[i] = element<T>(from + i * by);
+          } else if (a.repeat == 1)
+            for (int64_t i = 0; i < elements; ++i) out[i] = static_cast<T>(first + static_cast<double>(i) * step);
           else
-            for (int64_t i = 0, elements = k.out().size(); i < elements; ++i)
-              out[i] = static_cast<T>(first + static_cast<double>(i / a.repeat) * step);
+            for (int64_t i = 0; i < elements; ++i) out[i] = static_cast<T>(first + static_cast<double>(i / a.repeat) * step);
         });
       })
       .not_differentiable(kConstant)

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "ops/elementwise/selu.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -17,8 +18,6 @@ struct SlopeAttrs {
         .field("size", &SlopeAttrs::size, "slope of leaky and size of elu below 0");
   }
 };
-// Constants of Klambauer et al., "Self-Normalizing Neural Networks".
-constexpr double kSeluScale = 1.0507009873554804934193349852946, kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSqrt2 = std::numbers::sqrt2, kDensity = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
 static Expr slope(const SlopeAttrs& a, const Expr& v) {

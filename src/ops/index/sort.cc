@@ -1,10 +1,10 @@
 // Sorting along an axis: sort, argsort, topk.
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <memory>
 
 #include "base/parallel.h"
 #include "ops/common.h"
+#include "ops/index/row_order.h"
+#include "tensor/impl.h"
 
 namespace gluino::ops {
 namespace {
@@ -12,60 +12,48 @@ namespace {
 static Shape flat_if(bool flatten, const Shape& s) { return flatten ? Shape{s.elements()} : s; }
 static AttrValue axis_value(const std::optional<int>& axis) { return axis ? AttrValue(int64_t{*axis}) : AttrValue(); }
 
-// NaN is larger than every number; equal elements stay in order.
-template <class T>
-static bool before(T a, T b, bool ascending) {
-  if constexpr (!std::is_integral_v<T>) {
-    if (std::isnan(static_cast<float>(a)) || std::isnan(static_cast<float>(b)))
-      return ascending ? std::isnan(static_cast<float>(b)) && !std::isnan(static_cast<float>(a))
-                       : std::isnan(static_cast<float>(a)) && !std::isnan(static_cast<float>(b));
-  }
-  return ascending ? a < b : b < a;
-}
-
-// Calls f(first element's position, distance between elements, row number, sorted positions within the row) for each row; only the
-// first `count` are in order.
+// Calls f(first element's position, row number, the first `count` elements as the sorted order has them) for each row. NaN is larger than
+// every number; equal elements stay in order.
 template <class T, class F>
 static void for_sorted_rows(const T* data, const AxisSplit& s, int64_t count, bool ascending, F&& f) {
-  parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / 8 / std::max<int64_t>(1, s.extent)),
+  // Rows that lie across the memory are fetched several at a time, as many as a line of the cache has elements.
+  const int64_t together = std::clamp<int64_t>(s.inner, 1, 64 / sizeof(T)), groups = (s.inner + together - 1) / together;
+  if (s.extent > RowOrder<T>::kLongest) raise<ShapeError>("a row of {} elements is too long to be sorted", s.extent);
+  parallel_for(s.outer * groups, std::max<int64_t>(1, kParallelGrain / 8 / std::max<int64_t>(1, s.extent * together)),
                [&](int64_t begin, int64_t end) {
-                 std::vector<int64_t> order(s.extent);
-                 std::vector<T> row(s.extent);
-                 for (int64_t r = begin; r < end; ++r) {
-                   const int64_t base = r / s.inner * s.extent * s.inner + r % s.inner;
-                   for (int64_t i = 0; i < s.extent; ++i) row[i] = data[base + i * s.inner];
-                   std::iota(order.begin(), order.end(), int64_t{0});
-                   auto less = [&](int64_t a, int64_t b) {
-                     const T x = row[a], y = row[b];
-                     return before(x, y, ascending) || (!before(y, x, ascending) && a < b);
-                   };
-                   if (count < s.extent)
-                     std::partial_sort(order.begin(), order.begin() + count, order.end(), less);
-                   else
-                     std::sort(order.begin(), order.end(), less);
-                   f(base, r, order);
+                 RowOrder<T> order;
+                 const auto fetched = std::make_unique<T[]>(together > 1 ? s.extent * together : 0);
+                 for (int64_t g = begin; g < end; ++g) {
+                   const int64_t outer = g / groups, first = g % groups * together, rows = std::min(together, s.inner - first);
+                   const T* from = data + outer * s.extent * s.inner + first;
+                   if (together > 1)
+                     for (int64_t i = 0; i < s.extent; ++i)
+                       for (int64_t r = 0; r < rows; ++r) fetched[r * s.extent + i] = from[i * s.inner + r];
+                   for (int64_t r = 0; r < rows; ++r)
+                     f(from + r - data, outer * s.inner + first + r,
+                       order.sort(together > 1 ? fetched.get() + r * s.extent : from, s.extent, count, ascending));
                  }
                });
 }
 // Where the i-th result of row r stands when each row keeps n elements.
 static int64_t place(const AxisSplit& s, int64_t r, int64_t n, int64_t i) { return (r / s.inner * n + i) * s.inner + r % s.inner; }
 
-template <class T>
-static void write_index(Tensor& out, int64_t at, int64_t value) {
-  out.mutable_data<T>()[at] = element<T>(static_cast<double>(value));
-}
-// Values and positions of the first `count` elements of each row; either output may be null.
+// Values and positions of the first `count` elements of each row; `values` may be null.
 static void run_sort(const Tensor& data, std::optional<int> axis, int64_t count, bool ascending, Tensor* values, Tensor* indices) {
   const Shape shape = flat_if(!axis, data.shape());
   const AxisSplit s(shape, normalize_axis(axis.value_or(0), shape));
+  char* at = bytes_of(*indices);
   visit_dtype(data.dtype(), [&]<class T>(T*) {
     const T* in = data.data<T>();
-    for_sorted_rows(in, s, count, ascending, [&](int64_t base, int64_t r, const std::vector<int64_t>& order) {
-      for (int64_t i = 0; values && i < count; ++i) values->mutable_data<T>()[place(s, r, count, i)] = in[base + order[i] * s.inner];
-      if (indices)
-        visit_dtype(indices->dtype(), [&]<class I>(I*) {
-          for (int64_t i = 0; i < count; ++i) write_index<I>(*indices, place(s, r, count, i), order[i]);
-        });
+    T* sorted = values ? values->mutable_data<T>() : nullptr;
+    for_sorted_rows(in, s, count, ascending, [&](int64_t base, int64_t r, const auto& order) {
+      const int64_t first = place(s, r, count, 0);
+      if (sorted)
+        for (int64_t i = 0; i < count; ++i) sorted[first + i * s.inner] = in[base + place_of(order[i]) * s.inner];
+      visit_dtype(indices->dtype(), [&]<class I>(I*) {
+        for (int64_t i = 0; i < count; ++i)
+          reinterpret_cast<I*>(at)[first + i * s.inner] = element<I>(static_cast<double>(place_of(order[i])));
+      });
     });
   });
 }
@@ -153,8 +141,8 @@ static void run_mask(const TopkAttrs& a, KernelContext& k) {
   visit_dtype(k.out().dtype(), [&]<class T>(T*) {
     T* out = k.out_data<T>();
     std::fill_n(out, k.out().size(), T(0));
-    for_sorted_rows(k.data<T>(0), s, count, a.is_ascend, [&](int64_t base, int64_t, const std::vector<int64_t>& order) {
-      for (int64_t i = 0; i < count; ++i) out[base + order[i] * s.inner] = T(1);
+    for_sorted_rows(k.data<T>(0), s, count, a.is_ascend, [&](int64_t base, int64_t, const auto& order) {
+      for (int64_t i = 0; i < count; ++i) out[base + place_of(order[i]) * s.inner] = T(1);
     });
   });
 }

@@ -3,6 +3,7 @@
 
 #include "base/parallel.h"
 #include "dispatch/compiler_rules.h"
+#include "dispatch/row_gradient.h"
 #include "ops/index/indices.h"
 #include "tensor/impl.h"
 
@@ -33,9 +34,26 @@ static void run_take(const Tensor& data, int axis, const Indices& at, Tensor& ou
   const int64_t bytes = s.inner * dtype_bytes(data.dtype()), n = at.size();
   const char* from = bytes_of(data);
   char* to = bytes_of(out);
-  parallel_for(s.outer * n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) std::memcpy(to + r * bytes, from + (r / n * s.extent + at[r % n]) * bytes, bytes);
-  });
+  // Of a constant size, single elements and blocks of channels are moved without a call.
+  const auto copy_rows = [&](auto size) {
+    parallel_for(s.outer * n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.inner)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end;) {
+        const int64_t first = r % n, last = std::min(n, first + end - r);
+        const char* row = from + r / n * s.extent * size;
+        char* taken = to + (r - first) * size;
+        for (int64_t i = first; i < last; ++i) std::memcpy(taken + i * size, row + at[i] * size, size);
+        r += last - first;
+      }
+    });
+  };
+  switch (bytes) {
+    case 1: return copy_rows(std::integral_constant<int64_t, 1>());
+    case 2: return copy_rows(std::integral_constant<int64_t, 2>());
+    case 4: return copy_rows(std::integral_constant<int64_t, 4>());
+    case 8: return copy_rows(std::integral_constant<int64_t, 8>());
+    case 32: return copy_rows(std::integral_constant<int64_t, 32>());
+    default: return copy_rows(bytes);
+  }
 }
 // Rows with the same index add up in the order of the indices; threads share the columns, so the sum does not depend on them.
 template <class T>
@@ -76,6 +94,13 @@ GLUINO_OP(take, TakeAttrs) {
       .sample({{5, 3}, index_sample({2, 2}, 5)})
       .sample({{2, 4, 3}, index_sample({3}, 9)}, {.axis = 1, .mode = IndexMode::wrap})
       .sample({{2, 4}, index_sample({3}, 4)}, {.axis = -1, .mode = IndexMode::raise});
+  for_compiler(op).works_on_blocks(
+      [](const TakeAttrs& a, std::span<const Shape> in) { return in[0].ndim() == 4 && in[1].ndim() == 1 && (a.axis == 2 || a.axis == 3); });
+  picks_rows("take", {0, [](const void* attrs, const Gradient& g) -> std::optional<PickedRows> {
+                        const auto& a = *static_cast<const TakeAttrs*>(attrs);
+                        if (normalize_axis(a.axis, impl_of(g.like(0)).shape) != 0) return std::nullopt;
+                        return PickedRows{g.in(1), g.head(), mode_name(a.mode)};
+                      }});
 }
 GLUINO_OP(_take_backward, TakeAttrs) {
   op.doc("Zeros of the shape of like with data added where take found it.")
@@ -144,6 +169,9 @@ GLUINO_OP(Embedding, EmbeddingAttrs) {
                   return {Tensor(), take_backward(g.head(), g.in(0), g.like(1), 0, a.mode())};
                 })
       .sample({index_sample({2, 3}, 5), {5, 4}}, {.input_dim = 5, .output_dim = 4});
+  picks_rows("Embedding", {1, [](const void* attrs, const Gradient& g) -> std::optional<PickedRows> {
+                             return PickedRows{g.in(0), g.head(), mode_name(static_cast<const EmbeddingAttrs*>(attrs)->mode())};
+                           }});
 }
 
 // ---- pick: one element of each row
@@ -250,8 +278,9 @@ struct CheckIndexAttrs {
   static void fields(AttrFields<CheckIndexAttrs>& f) { f.field("axis", &CheckIndexAttrs::axis, "the axis that the indices count along"); }
 };
 // Beside pick, which clips in one sweep with what surrounds it, where an index out of range is a mistake.
-GLUINO_OP(_check_index, CheckIndexAttrs) {
+GLUINO_OP(_contrib_check_index, CheckIndexAttrs) {
   op.doc("The indices themselves; one that the axis of data does not have, or a negative one, is an error.")
+      .alias("_check_index")
       .input("index")
       .own_dtype()
       .input("data")

@@ -1,4 +1,8 @@
 // Joining tensors along an axis and splitting them again.
+#include <algorithm>
+
+#include "dispatch/compiler_rules.h"
+#include "kernels/convolution/blocked_layout.h"
 #include "kernels/elementwise/strided.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
@@ -85,6 +89,11 @@ GLUINO_OP(Concat, ConcatAttrs) {
                 })
       .sample({{2, 3}, {2, 4}, {2, 1}})
       .sample({{2, 3}, {1, 3}}, {.dim = 0});
+  // Channels can be joined block by block where all blocks but the last are full.
+  for_compiler(op).works_on_blocks([](const ConcatAttrs& a, std::span<const Shape> in) {
+    const auto is_full = [](const Shape& s) { return s[1] % kernels::kChannelBlock == 0; };
+    return in[0].ndim() == 4 && (a.dim == 2 || a.dim == 3 || (a.dim == 1 && std::all_of(in.begin(), in.end() - 1, is_full)));
+  });
 }
 GLUINO_OP(_concat_backward, ConcatAttrs) {
   op.doc("Splits data into parts of the extents of the other inputs along an axis.")

@@ -187,8 +187,9 @@ static Shape without_ones(const Shape& shape) {
     if (extent != 1) out.push_back(extent);
   return out;
 }
-GLUINO_OP(_label_like, NoAttrs) {
+GLUINO_OP(_contrib_label_like, NoAttrs) {
   op.doc("A label with the shape of the prediction, from which it differs in axes of extent 1 only.")
+      .alias("_label_like")
       .input("label")
       .input("prediction")
       .shape_only()

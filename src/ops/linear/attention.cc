@@ -40,7 +40,8 @@ static void multiply(int64_t batch, int64_t heads, bool ta, bool tb, int64_t m, 
   parallel_for(batch * heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t s = i / heads, h = i % heads;
-      kernels::gemm<T>(ta, tb, m, n, k, static_cast<T>(alpha), a.at(s, h), a.row, b.at(s, h), b.row, T(0), c.at(s, h), c.row);
+      kernels::gemm<T>({m, n, k}, {a.at(s, h), a.row, ta}, {b.at(s, h), b.row, tb}, {c.at(s, h), c.row},
+                       {.product = static_cast<T>(alpha)});
     }
   });
 }

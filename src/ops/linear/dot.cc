@@ -39,7 +39,8 @@ static void run_dot(const DotLikeAttrs& a, KernelContext& k) {
   const SplitMatrix x(k.in(0).shape(), a.split_a), y(k.in(1).shape(), a.split_b);
   const int64_t m = a.transpose_a ? x.columns : x.rows, inner = a.transpose_a ? x.rows : x.columns, n = a.transpose_b ? y.rows : y.columns;
   visit_float(k.out().dtype(), [&]<class T>(T*) {
-    kernels::gemm<T>(a.transpose_a, a.transpose_b, m, n, inner, 1, k.data<T>(0), x.columns, k.data<T>(1), y.columns, 0, k.out_data<T>(), n);
+    kernels::gemm<T>({m, n, inner}, {k.data<T>(0), x.columns, a.transpose_a}, {k.data<T>(1), y.columns, a.transpose_b},
+                     {k.out_data<T>(), n});
   });
 }
 static Tensor dot_like(const Tensor& x, const Tensor& y, const Tensor& like, const DotLikeAttrs& a) {
@@ -137,8 +138,8 @@ static void multiply_batch(const Tensor& a, const Tensor& b, bool ta, bool tb, d
   const int64_t flops = std::max<int64_t>(1, p.m * p.n * p.k);
   parallel_for(x.batch, std::max<int64_t>(1, 8 * kParallelGrain / flops), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      kernels::gemm<T>(ta, tb, p.m, p.n, p.k, static_cast<T>(alpha), a.data<T>() + i * x.size(), x.columns, b.data<T>() + i * y.size(),
-                       y.columns, static_cast<T>(beta), out.mutable_data<T>() + i * p.m * p.n, p.n);
+      kernels::gemm<T>({p.m, p.n, p.k}, {a.data<T>() + i * x.size(), x.columns, ta}, {b.data<T>() + i * y.size(), y.columns, tb},
+                       {out.mutable_data<T>() + i * p.m * p.n, p.n}, {.product = static_cast<T>(alpha), .old = static_cast<T>(beta)});
   });
 }
 // C = alpha op(A) op(B), with `product` making such products.

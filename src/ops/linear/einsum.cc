@@ -176,8 +176,8 @@ static Labelled contract(const Labelled& left, const Labelled& right, const std:
                 p = a.shape_of(columns, e).elements();
   visit_float(a.data.dtype(), [&]<class T>(T*) {
     for (int64_t i = 0; i < n; ++i)
-      kernels::gemm<T>(false, false, m, p, k, 1, a.data.data<T>() + i * m * k, k, b.data.data<T>() + i * k * p, p, 0,
-                       out.data.mutable_data<T>() + i * m * p, p);
+      kernels::gemm<T>({m, p, k}, {a.data.data<T>() + i * m * k, k}, {b.data.data<T>() + i * k * p, p},
+                       {out.data.mutable_data<T>() + i * m * p, p});
   });
   return out;
 }

@@ -48,12 +48,12 @@ static void fully_connected_kernel(const FullyConnectedAttrs& a, KernelContext& 
     const int64_t features = k.in(1).extent(1), rows = k.out().size() / std::max<int64_t>(a.num_hidden, 1);
     T* out = k.out_data<T>();
     if constexpr (std::is_same_v<T, float>)
-      return kernels::gemm_with_epilogue(false, true, rows, a.num_hidden, features, k.data<T>(0), features, k.data<T>(1), features, out,
-                                         a.num_hidden, {.bias = a.no_bias ? nullptr : k.data<T>(2)});
+      return kernels::gemm_with_epilogue({rows, a.num_hidden, features}, {k.data<T>(0), features}, {k.data<T>(1), features, true},
+                                         {out, a.num_hidden}, {.bias = a.no_bias ? nullptr : k.data<T>(2)});
     if (!a.no_bias)
       for (int64_t i = 0; i < rows; ++i) std::copy_n(k.data<T>(2), a.num_hidden, out + i * a.num_hidden);
-    kernels::gemm<T>(false, true, rows, a.num_hidden, features, 1, k.data<T>(0), features, k.data<T>(1), features, a.no_bias ? 0 : 1, out,
-                     a.num_hidden);
+    kernels::gemm<T>({rows, a.num_hidden, features}, {k.data<T>(0), features}, {k.data<T>(1), features, true}, {out, a.num_hidden},
+                     {.old = static_cast<T>(a.no_bias ? 0 : 1)});
   });
 }
 
@@ -134,8 +134,8 @@ GLUINO_OP(_compiled_dense, CompiledDenseAttrs) {
       .kernel([](const CompiledDenseAttrs& a, KernelContext& k) {
         const int64_t rows = k.out().size() / std::max<int64_t>(a.num_hidden, 1);
         const kernels::Epilogue after{.bias = a.no_bias ? nullptr : k.data<float>(2), .relu = a.relu};
-        kernels::gemm_packed(false, rows, a.num_hidden, a.features, k.data<float>(0), a.features, k.data<float>(1), false,
-                             k.out_data<float>(), a.num_hidden, after);
+        kernels::gemm_packed({rows, a.num_hidden, a.features}, {k.data<float>(0), a.features}, k.data<float>(1), false,
+                             {k.out_data<float>(), a.num_hidden}, after);
       })
       .kernel_dtypes({DType::float32})
       .not_differentiable("compiled programs for prediction use it")

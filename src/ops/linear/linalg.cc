@@ -66,6 +66,13 @@ static void clear_triangle(T* a, int64_t n, bool lower_stays) {
     for (int64_t j = 0; j < n; ++j)
       if (lower_stays ? j > i : j < i) a[i * n + j] = 0;
 }
+// f(number, matrix, result) for each matrix of the first input, in the kernel's dtype.
+template <class F>
+static void for_each_matrix(KernelContext& k, const Matrices& m, F f) {
+  visit_float(k.in(0).dtype(), [&]<class T>(T*) {
+    for (int64_t b = 0; b < m.batch && m.rows; ++b) f(b, k.data<T>(0) + b * m.size(), k.out_data<T>() + b * m.size());
+  });
+}
 // (A + A^T) / 2: the functions of symmetric matrices read both triangles, so that their gradients are symmetric too.
 template <class T>
 static void symmetrise(const T* in, T* out, int64_t n) {
@@ -80,14 +87,11 @@ GLUINO_OP(_linalg_potrf, CholeskyAttrs) {
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
-        visit_float(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t b = 0; b < m.batch && m.rows; ++b) {
-            T* out = k.out_data<T>() + b * m.size();
-            symmetrise(k.data<T>(0) + b * m.size(), out, m.rows);
-            if (LAPACK(potrf, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
-              raise<UserError>("matrix {} is not positive definite", b);
-            clear_triangle(out, m.rows, a.lower);
-          }
+        for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {
+          symmetrise(matrix, out, m.rows);
+          if (LAPACK(potrf, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
+            raise<UserError>("matrix {} is not positive definite", b);
+          clear_triangle(out, m.rows, a.lower);
         });
       })
       // dA = L^-T sym(L^T dL) L^-1 / 2, where sym mirrors the lower triangle (Murray, arXiv:1602.07527).
@@ -107,16 +111,13 @@ GLUINO_OP(_linalg_potri, CholeskyAttrs) {
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
-        visit_float(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t b = 0; b < m.batch && m.rows; ++b) {
-            T* out = k.out_data<T>() + b * m.size();
-            std::copy_n(k.data<T>(0) + b * m.size(), m.size(), out);
-            if (LAPACK(potri, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
-              raise<UserError>("matrix {} is singular", b);
-            for (int64_t i = 0; i < m.rows; ++i)
-              for (int64_t j = 0; j < i; ++j)
-                (a.lower ? out[j * m.rows + i] : out[i * m.rows + j]) = a.lower ? out[i * m.rows + j] : out[j * m.rows + i];
-          }
+        for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {
+          std::copy_n(matrix, m.size(), out);
+          if (LAPACK(potri, LAPACK_COL_MAJOR, uplo(a.lower), as_int(m.rows), out, as_int(m.rows)) != 0)
+            raise<UserError>("matrix {} is singular", b);
+          for (int64_t i = 0; i < m.rows; ++i)
+            for (int64_t j = 0; j < i; ++j)
+              (a.lower ? out[j * m.rows + i] : out[i * m.rows + j]) = a.lower ? out[i * m.rows + j] : out[j * m.rows + i];
         });
       })
       // B = (L L^T)^-1: dL = -tril(B (dB + dB^T) L^-T)
@@ -328,14 +329,11 @@ GLUINO_OP(_linalg_inverse, NoAttrs) {
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_shape(in); })
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.out().shape());
-        visit_float(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t b = 0; b < m.batch && m.rows; ++b) {
-            T* out = k.out_data<T>() + b * m.size();
-            std::copy_n(k.data<T>(0) + b * m.size(), m.size(), out);
-            const std::vector<lapack_int> pivots = factorise(out, m.rows);
-            if (LAPACK(getri, LAPACK_COL_MAJOR, as_int(m.rows), out, as_int(m.rows), pivots.data()) != 0)
-              raise<UserError>("matrix {} is singular", b);
-          }
+        for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {
+          std::copy_n(matrix, m.size(), out);
+          const std::vector<lapack_int> pivots = factorise(out, m.rows);
+          if (LAPACK(getri, LAPACK_COL_MAJOR, as_int(m.rows), out, as_int(m.rows), pivots.data()) != 0)
+            raise<UserError>("matrix {} is singular", b);
         });
       })
       .gradient({{}, {0}},

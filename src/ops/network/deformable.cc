@@ -133,7 +133,7 @@ void make_patches(const Geometry& g, const T* data, const T* offset, const T* ma
 // c (m x n) = a (m x k) * b (k x n), of transposed matrices where said; beta 1 adds.
 template <class T>
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, const T* b, T beta, T* c) {
-  kernels::gemm<T>(ta, tb, m, n, k, 1, a, ta ? m : k, b, tb ? k : n, beta, c, n);
+  kernels::gemm<T>({m, n, k}, {a, ta ? m : k, ta}, {b, tb ? k : n, tb}, {c, n}, {.old = beta});
 }
 
 template <class T>

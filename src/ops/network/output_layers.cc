@@ -43,12 +43,17 @@ static Shape softmax_output_shape(const SoftmaxOutputAttrs& a, std::span<const S
   return in[0];
 }
 
-// The shape of labels when nothing else is known.
+// The shape of labels when nothing else is known; MXNet's rule, also where softmax is over several axes and fewer labels are needed.
 static Shape default_label(const SoftmaxOutputAttrs& a, const Shape& data) {
   Shape label = data;
   if (a.multi_output) return data.ndim() == 2 ? Shape{data[0]} : Shape{data[0], data.elements(2, data.ndim())};
   label.erase(label.ndim() - 1);
   return label;
+}
+
+// Predicting does not read the labels: those of the shape that MXNet gives them are as good.
+static Shape predicted_shape(const SoftmaxOutputAttrs& a, std::span<const Shape> in) {
+  return in[0].ndim() > 1 && in[1] == default_label(a, in[0]) ? in[0] : softmax_output_shape(a, in);
 }
 
 // How many rows the gradient is divided by.
@@ -84,7 +89,7 @@ GLUINO_OP(SoftmaxOutput, SoftmaxOutputAttrs) {
       .input("data")
       .input("label")
       .own_dtype()
-      .shape(softmax_output_shape)
+      .shape(predicted_shape)
       .complete([](const SoftmaxOutputAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->is_known() && in[0]->ndim() > 1 && is_open(in[1])) in[1] = default_label(a, *in[0]);
       })
@@ -330,13 +335,13 @@ GLUINO_OP(IdentityAttachKLSparseReg, KLSparseAttrs) {
         Tensor state = k.state(1);
         const int64_t rows = k.out().extent(0), columns = k.out().extent(1);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          T* moving = state.mutable_data<T>();
-          for (int64_t c = 0; c < columns && k.training() && rows > 0; ++c) {
+          T* moving = k.training() ? state.mutable_data<T>() : nullptr;
+          for (int64_t c = 0; c < columns && moving && rows > 0; ++c) {
             T sum = 0;
             for (int64_t r = 0; r < rows; ++r) sum += k.data<T>(0)[r * columns + c];
             moving[c] = static_cast<T>(a.momentum) * moving[c] + static_cast<T>(1 - a.momentum) * sum / static_cast<T>(rows);
           }
-          std::copy_n(moving, columns, k.out_data<T>(1));
+          std::copy_n(state.data<T>(), columns, k.out_data<T>(1));
         });
       })
       .kernel_dtypes(real_dtypes())

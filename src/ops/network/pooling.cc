@@ -102,11 +102,22 @@ GLUINO_OP(_blocked_pooling, PoolingAttrs) {
       .not_differentiable("compiled programs for prediction use it")
       .sample({{2, 2, 5, 4, 8}}, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}});
 }
+// Rows are images of height 1.
+static PoolingAttrs over_images(PoolingAttrs a) {
+  if (a.kernel.ndim() == 1) a.kernel = {1, a.kernel[0]};
+  if (a.stride.ndim() == 1) a.stride = {1, a.stride[0]};
+  if (a.pad.ndim() == 1) a.pad = {0, a.pad[0]};
+  return a;
+}
 static std::optional<CompiledLayer> compiled_pooling(const PoolingAttrs& a, std::span<const Shape> in, LayerEpilogue e, bool blocked) {
   // Windows that lie in the padding alone would turn the zeros of a padded block into something else.
-  if (!blocked || e.add || e.relu || in[0].ndim() != 4 || is_channels_last(a.layout, 2) || a.pool_type == PoolKind::lp) return {};
-  return CompiledLayer{
-      .op = "_blocked_pooling", .attrs = std::make_shared<const PoolingAttrs>(a), .pack = {}, .takes_blocked = true, .gives_blocked = true};
+  const int rank = in[0].ndim() - 2;
+  if (!blocked || e.add || e.relu || rank > 2 || is_channels_last(a.layout, rank) || a.pool_type == PoolKind::lp) return {};
+  return CompiledLayer{.op = "_blocked_pooling",
+                       .attrs = std::make_shared<const PoolingAttrs>(rank == 1 ? over_images(a) : a),
+                       .pack = {},
+                       .takes_blocked = true,
+                       .gives_blocked = true};
 }
 
 GLUINO_OP(Pooling, PoolingAttrs) {

@@ -37,6 +37,7 @@ Shape with_inferred(Shape shape, const Shape& data, const Shape& attr) {
   if (open) *open = known > 0 ? size / known : 0;
   if (known * (open ? *open : 1) != size)
     raise<ShapeError>("data of shape {} has {} elements and cannot become shape {}", data, size, attr);
+  shape.elements();  // raises where they cannot be counted: here the message gets the operator's name
   return shape;
 }
 template <class F>

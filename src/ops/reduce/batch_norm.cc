@@ -33,17 +33,17 @@ static void batch_norm_kernel(const BatchNormAttrs& a, KernelContext& k) {
   visit_real(k.out().dtype(), [&]<class T>(T*) {
     T *mean = k.out_data<T>(1), *var = k.out_data<T>(2);
     Tensor moving[] = {k.state(3), k.state(4)};
-    T* states[] = {moving[0].mutable_data<T>(), moving[1].mutable_data<T>()};
     if (from_batch && l.outer * l.inner > 0) {
       kernels::channel_moments(l, k.data<T>(0), mean, var);
       const T keep = static_cast<T>(a.momentum);
+      T* states[] = {moving[0].mutable_data<T>(), moving[1].mutable_data<T>()};
       for (int64_t c = 0; c < l.channels; ++c) {
         states[0][c] = states[0][c] * keep + mean[c] * (1 - keep);
         states[1][c] = states[1][c] * keep + var[c] * (1 - keep);
       }
     } else {
-      std::copy_n(states[0], l.channels, mean);
-      std::copy_n(states[1], l.channels, var);
+      std::copy_n(moving[0].data<T>(), l.channels, mean);
+      std::copy_n(moving[1].data<T>(), l.channels, var);
     }
     *k.out_data<T>(3) = from_batch;
     const Tensor gamma = with_dtype(k.in(1), k.out().dtype()), beta = with_dtype(k.in(2), k.out().dtype());

@@ -116,8 +116,11 @@ GLUINO_OP(log_softmax, SoftmaxAttrs) {
 
 static Tensor sum_of_rows(const SoftmaxAttrs& a, const Tensor& x) { return x.sum(Shape{a.axis}, true); }
 
-GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of softmax, from the head and softmax's output.")
+// What the two gradients share: all but their own.
+template <RowFunction function>
+static OpBuilder<SoftmaxAttrs>& gradient_from_outputs(OpBuilder<SoftmaxAttrs>& op, const char* doc) {
+  for_compiler(op).row_call([](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], function, 1); });
+  return op.doc(doc)
       .input("head")
       .input("values")
       .same_shape()
@@ -125,45 +128,27 @@ GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
       .inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(),
-                                   static_cast<T>(a.scale()));
+          const auto run = function == RowFunction::log_softmax_grad ? kernels::log_softmax_grad<T> : kernels::softmax_grad<T>;
+          run(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(), static_cast<T>(a.scale()));
         });
       })
       .kernel_dtypes(real_dtypes())
-      .gradient(
-          {{0, 1}, {}},
-          [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
-            const Tensor &h = g.in(0), &y = g.in(1), &up = g.head();
-            return {call_with("_softmax_grad", {up, y}, a), a.scale() * (up * h - up * sum_of_rows(a, h * y) - h * sum_of_rows(a, up * y))};
-          })
       .sample({{3, 4}, {3, 4}})
       .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
-  for_compiler(op).row_call(
-      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::softmax_grad, 1); });
+}
+GLUINO_OP(_softmax_grad, SoftmaxAttrs) {
+  gradient_from_outputs<RowFunction::softmax_grad>(op, "The gradient of softmax, from the head and softmax's output.")
+      .gradient({{0, 1}, {}}, [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
+        const Tensor &h = g.in(0), &y = g.in(1), &up = g.head();
+        return {call_with("_softmax_grad", {up, y}, a), a.scale() * (up * h - up * sum_of_rows(a, h * y) - h * sum_of_rows(a, up * y))};
+      });
 }
 GLUINO_OP(_log_softmax_grad, SoftmaxAttrs) {
-  op.doc("The gradient of log_softmax, from the head and log_softmax's output.")
-      .input("head")
-      .input("values")
-      .same_shape()
-      .inplace(0)
-      .inplace(1)
-      .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
-        visit_real(k.out().dtype(), [&]<class T>(T*) {
-          kernels::log_softmax_grad<T>(layout_of(k.out().shape(), a.axis), k.data<T>(0), k.data<T>(1), k.out_data<T>(),
-                                       static_cast<T>(a.scale()));
-        });
-      })
-      .kernel_dtypes(real_dtypes())
-      .gradient({{0, 1}, {}},
-                [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
-                  const Tensor p = call("exp", {g.in(1)});
-                  return {a.scale() * (g.head() - sum_of_rows(a, g.head() * p)), -a.scale() * (g.head() * p * sum_of_rows(a, g.in(0)))};
-                })
-      .sample({{3, 4}, {3, 4}})
-      .sample({{2, 3, 2}, {2, 3, 2}}, {.axis = 1, .temperature = 2});
-  for_compiler(op).row_call(
-      [](const SoftmaxAttrs& a, std::span<const Shape> in) { return softmax_of_rows(a, in[0], RowFunction::log_softmax_grad, 1); });
+  gradient_from_outputs<RowFunction::log_softmax_grad>(op, "The gradient of log_softmax, from the head and log_softmax's output.")
+      .gradient({{0, 1}, {}}, [](const SoftmaxAttrs& a, const Gradient& g) -> Tensors {
+        const Tensor p = call("exp", {g.in(1)});
+        return {a.scale() * (g.head() - sum_of_rows(a, g.head() * p)), -a.scale() * (g.head() * p * sum_of_rows(a, g.in(0)))};
+      });
 }
 
 struct SoftmaxActivationAttrs {

@@ -49,6 +49,23 @@ try:
 except mx.MXNetError:
     pass
 
+# A table of which every rank touches other rows learns from all of them.
+for hybridize in (False, True):
+    table = gluon.nn.Embedding(8, 2, sparse_grad=True)
+    table.initialize(mx.init.One())
+    if hybridize:
+        table.hybridize()
+    trainer = gluon.Trainer(table.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="dist_sync")
+    for _ in range(2):
+        with autograd.record():
+            loss = table(nd.array([rank, rank, 7])).sum()
+        loss.backward()
+        trainer.step(1)
+    expected = np.ones((8, 2), np.float32)
+    expected[:ranks] -= 4
+    expected[7] -= 2 * ranks
+    assert (table.weight.data().asnumpy() == expected).all(), table.weight.data()
+
 # SyncBatchNorm over ranks is BatchNorm over the whole batch: values, gradients, running statistics.
 rng = np.random.RandomState(3)
 whole = rng.randn(4 * ranks, 3, 5, 5).astype(np.float32) * 2 + 1

@@ -1,8 +1,6 @@
 // parallel_for: every item once, errors passed on, calls inside calls, several callers at once.
 #include "base/parallel.h"
 
-#include <omp.h>
-
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/openmp.h"
 #include "support/support.h"
 
 namespace gluino::test {

@@ -186,6 +186,40 @@ TEST_F(Blocked, PlainLayoutsAndGradients) {
   }
 }
 
+// Enlarging convolutions with few channels: more windows than stay in the cache, so that images are gone through in bands.
+TEST_F(Blocked, WindowsAreAddedInBands) {
+  for (const int64_t stride : {2, 3}) {
+    ConvGeometry g;
+    g.batch = 2;
+    g.in_channels = 3;
+    g.out_channels = 20;
+    g.kernel = {9, 7, 1};
+    g.stride = {stride, 2, 1};
+    g.pad = {4, 2, 0};
+    g.in = {75, 64, 1};
+    g = complete(g);
+    const Floats head = numbers(g.batch * g.out_channels * g.out_area()),
+                 weight = numbers(g.out_channels * g.in_channels * g.kernel_area());
+    Floats got(static_cast<size_t>(g.batch * g.in_channels * g.in_area()), NAN);
+    std::vector<double> want(got.size());
+    kernels::convolution_data_grad(g, head.data(), weight.data(), got.data(), scratch());
+    kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want.data(), scratch());
+    for (size_t k = 0; k < got.size(); ++k) ASSERT_NEAR(static_cast<double>(got[k]), want[k], 2e-4) << k;
+    memory_.clear();
+  }
+}
+TEST_F(Blocked, ImagesOfOnePixelAreMatrices) {
+  for (int i = 0; i < 60; ++i) {
+    ConvGeometry g;
+    g.batch = between(1, 9);
+    g.in_channels = between(4, 90);
+    g.out_channels = between(1, 90);
+    g = complete(g);
+    ASSERT_EQ(kernels::choose_algorithm(g), ConvAlgorithm::product);
+    expect_right(g, ConvAlgorithm::product);
+  }
+}
+
 // Large weights over few positions, in both directions.
 TEST_F(Blocked, ProductsOfWhatTheWindowSees) {
   for (int i = 0; i < 60; ++i) {
@@ -208,6 +242,9 @@ TEST_F(Blocked, ProductsOfWhatTheWindowSees) {
     for (size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(static_cast<double>(out[k]), want_out[k], 1e-4) << k;
     kernels::elements_data_grad(g, head.data(), weight.data(), data_grad.data(), scratch());
     kernels::convolution_data_grad(g, doubles(head).data(), doubles(weight).data(), want_data.data(), scratch());
+    for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
+    std::fill(data_grad.begin(), data_grad.end(), NAN);
+    kernels::gemm_data_grad_in_bands(g, head.data(), weight.data(), data_grad.data(), scratch());
     for (size_t k = 0; k < data.size(); ++k) ASSERT_NEAR(static_cast<double>(data_grad[k]), want_data[k], 1e-4) << k;
     memory_.clear();
   }

@@ -36,7 +36,8 @@ TEST(Gemm, IsTheSumOfProductsForEveryTransposition) {
           const Matrix a = random_matrix(s.m * s.k, 1), b = random_matrix(s.k * s.n, 2);
           Matrix c = random_matrix(s.m * s.n, 3);
           const Matrix before = c;
-          kernels::gemm<float>(ta, tb, s.m, s.n, s.k, 1, a.data(), ta ? s.m : s.k, b.data(), tb ? s.k : s.n, beta, c.data(), s.n);
+          kernels::gemm<float>({s.m, s.n, s.k}, {a.data(), ta ? s.m : s.k, ta}, {b.data(), tb ? s.k : s.n, tb}, {c.data(), s.n},
+                               {.old = beta});
           for (int64_t i = 0; i < s.m; ++i)
             for (int64_t j = 0; j < s.n; ++j) {
               double sum = 0, size = 0;
@@ -62,10 +63,10 @@ TEST(Gemm, PackedAndUnpackedHaveTheSameBitsWithBiasAndRelu) {
       const int64_t ldb = trans_b ? s.k : s.n;
       Matrix direct(static_cast<size_t>(s.m * s.n)), packed(direct), plain(direct);
       const kernels::PackedFactor factor(trans_b, s.k, s.n, b.data(), ldb);
-      kernels::gemm_with_epilogue(false, trans_b, s.m, s.n, s.k, a.data(), s.k, b.data(), ldb, direct.data(), s.n, {bias.data(), true});
-      kernels::gemm_packed(false, s.m, s.n, s.k, a.data(), s.k, factor.data(), false, packed.data(), s.n, {bias.data(), true});
+      kernels::gemm_with_epilogue({s.m, s.n, s.k}, {a.data(), s.k}, {b.data(), ldb, trans_b}, {direct.data(), s.n}, {bias.data(), true});
+      kernels::gemm_packed({s.m, s.n, s.k}, {a.data(), s.k}, factor.data(), false, {packed.data(), s.n}, {bias.data(), true});
       EXPECT_EQ(direct, packed);
-      kernels::gemm_with_epilogue(false, trans_b, s.m, s.n, s.k, a.data(), s.k, b.data(), ldb, plain.data(), s.n, {bias.data(), false});
+      kernels::gemm_with_epilogue({s.m, s.n, s.k}, {a.data(), s.k}, {b.data(), ldb, trans_b}, {plain.data(), s.n}, {bias.data(), false});
       for (size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(direct[i], std::max(plain[i], 0.0f));
     }
   }
@@ -75,10 +76,10 @@ TEST(Gemm, ARowDoesNotDependOnTheOthers) {
   const int64_t m = 150, n = 70, k = 300;
   const Matrix a = random_matrix(m * k, 1), b = random_matrix(k * n, 2);
   Matrix all(static_cast<size_t>(m * n));
-  kernels::gemm<float>(false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, all.data(), n);
+  kernels::gemm<float>({m, n, k}, {a.data(), k}, {b.data(), n}, {all.data(), n});
   for (const int64_t rows : {1, 2, 3, 7, 90}) {
     Matrix some(static_cast<size_t>(rows * n));
-    kernels::gemm<float>(false, false, rows, n, k, 1, a.data(), k, b.data(), n, 0, some.data(), n);
+    kernels::gemm<float>({rows, n, k}, {a.data(), k}, {b.data(), n}, {some.data(), n});
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows;
   }
 }

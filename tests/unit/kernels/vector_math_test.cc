@@ -14,12 +14,14 @@ namespace gluino::kernels {
 namespace baseline {
 extern const PrimitiveTable kTable;
 }
+#if defined(__x86_64__)
 namespace avx2 {
 extern const PrimitiveTable kTable;
 }
 namespace avx512 {
 extern const PrimitiveTable kTable;
 }
+#endif
 }  // namespace gluino::kernels
 
 namespace gluino::test {
@@ -29,11 +31,13 @@ using kernels::PrimitiveTable;
 
 std::vector<const PrimitiveTable*> tables() {
   std::vector<const PrimitiveTable*> all{&kernels::baseline::kTable};
+#if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2) all.push_back(&kernels::avx2::kTable);
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw"))
     all.push_back(&kernels::avx512::kTable);
+#endif
   return all;
 }
 

@@ -53,6 +53,19 @@ TEST(TensorFunctions, PartsOfMatrices) {
   EXPECT_EQ(values(grids[1]), (Numbers{3, 4, 5, 3, 4, 5}));
 }
 
+TEST(TensorFunctions, AreMethodsWherePyTorchHasThem) {
+  const Tensor x = tensor({{1, 2, 2}, {0, 5, 1}});
+  EXPECT_EQ(values(x.tril()), values(tril(x)));
+  EXPECT_EQ(values(x.triu(1)), values(triu(x, 1)));
+  EXPECT_EQ(values(x.roll(1, 1)), values(roll(x, 1, 1)));
+  EXPECT_EQ(values(x.roll(2)), values(roll(x, 2)));
+  EXPECT_EQ(values(x.maximum(2)), (Numbers{2, 2, 2, 2, 5, 2}));
+  EXPECT_EQ(values(x.minimum(tensor({1, 3, 1}))), (Numbers{1, 2, 1, 0, 3, 1}));
+  EXPECT_EQ(values(x.unique()), (Numbers{0, 1, 2, 5}));
+  EXPECT_EQ(values((x / x).isnan()), (Numbers{0, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(values(x[1].nonzero()), (Numbers{1, 2}));
+}
+
 TEST(TensorFunctions, MomentsFollowTheirDefinition) {
   const Tensor x = random_tensor({3, 5}, DType::float64, 1);
   const Numbers all = values(x);

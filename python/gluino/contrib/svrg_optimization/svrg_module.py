@@ -1,10 +1,6 @@
 """SVRGModule: stochastic variance reduced gradients (Johnson and Zhang, 2013)."""
 import logging
-import time
 
-from ... import metric as metrics
-from ...initializer import Uniform
-from ...model import BatchEndParam
 from ...module import Module
 
 __all__ = ["SVRGModule"]
@@ -84,41 +80,9 @@ class SVRGModule(Module):
         super().prepare(data_batch, sparse_row_id_fn)
         self._mod_aux.prepare(data_batch, sparse_row_id_fn)
 
-    def fit(self, train_data, eval_data=None, eval_metric="acc", epoch_end_callback=None, batch_end_callback=None, kvstore="local", optimizer="sgd",
-            optimizer_params=(("learning_rate", 0.01),), eval_end_callback=None, eval_batch_end_callback=None, initializer=Uniform(0.01),
-            arg_params=None, aux_params=None, allow_missing=False, force_rebind=False, force_init=False, begin_epoch=0, num_epoch=None,
-            validation_metric=None, monitor=None, sparse_row_id_fn=None):
-        """Trains for num_epoch epochs."""
-        if num_epoch is None:
-            raise AssertionError("please specify number of epochs")
-        self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
-        if monitor is not None:
-            self.install_monitor(monitor)
-        self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
+    def _fit_begins(self, initializer):
         self._mod_aux.init_params(initializer, *self.get_params(), force_init=True)
-        self.init_optimizer(kvstore, optimizer, optimizer_params)
-        eval_metric = metrics.create(eval_metric)
-        for epoch in range(begin_epoch, num_epoch):
-            start = time.time()
-            eval_metric.reset()
-            if epoch % self.update_freq == 0:
-                self.update_full_grads(train_data)
-            train_data.reset()
-            for number, batch in enumerate(train_data):
-                if monitor is not None:
-                    monitor.tic()
-                self.forward_backward(batch)
-                self.update()
-                self._add_to_metric(eval_metric, batch)
-                if monitor is not None:
-                    monitor.toc_print()
-                self._tell(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
-            for name, value in eval_metric.get_global_name_value():
-                self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
-            self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
-            for callback in epoch_end_callback if isinstance(epoch_end_callback, (list, tuple)) else [epoch_end_callback] if epoch_end_callback else []:
-                callback(epoch, self.symbol, *self.get_params())
-            if eval_data is not None:
-                for name, value in self.score(eval_data, validation_metric or eval_metric, batch_end_callback=eval_batch_end_callback,
-                                              score_end_callback=eval_end_callback, epoch=epoch):
-                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+
+    def _epoch_begins(self, epoch, train_data):
+        if epoch % self.update_freq == 0:
+            self.update_full_grads(train_data)

@@ -225,6 +225,18 @@ class _Stack:
             new.extend(state)
         return inputs, new
 
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+        """All steps of each cell before the next one: some cells, the bidirectional ones, cannot be stepped."""
+        self.reset()
+        cells, states, at = list(self._children.values()), [], 0
+        for i, cell in enumerate(cells):
+            size = len(cell.state_info())
+            begin = None if begin_state is None else begin_state[at:at + size]
+            inputs, state = cell.unroll(length, inputs, begin, layout, merge_outputs if i == len(cells) - 1 else None, valid_length)
+            at += size
+            states.extend(state)
+        return inputs, states
+
     def __len__(self):
         return len(self._children)
 

@@ -84,17 +84,52 @@ class _RNNLayer(HybridBlock):
         if self._mode == "lstm":
             more["state_cell"] = states[1]
         if self._projection_size:
-            more["projection_size"] = self._projection_size
-        outputs = F.RNN(inputs, self._packed(F, params), states[0], state_size=self._hidden_size, num_layers=self._num_layers,
-                        bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode, **more)
-        out, new_states = outputs[0], [outputs[i] for i in range(1, 3 if self._mode == "lstm" else 2)]
+            out, new_states = self._projected(F, inputs, states, sequence_length, params)
+        else:
+            outputs = F.RNN(inputs, self._packed(F, params), states[0], state_size=self._hidden_size, num_layers=self._num_layers,
+                            bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode, **more)
+            out, new_states = outputs[0], [outputs[i] for i in range(1, 3 if self._mode == "lstm" else 2)]
         if batch_axis == 0:
             out = F.swapaxes(out, 0, 1)
         return (out, new_states) if given else out
 
+    def _projected(self, F, inputs, states, lengths, params):
+        """An LSTM whose hidden state is projected to a smaller one after every step, which the operator RNN does not do."""
+        ends = ([], [])
+        reverse = (lambda x: F.reverse(x, axis=0)) if lengths is None else (lambda x: F.SequenceReverse(x, lengths, use_sequence_length=True))
+        for layer in range(self._num_layers):
+            if layer and self._dropout:
+                inputs = F.Dropout(inputs, p=self._dropout)
+            outputs = []
+            for side in range(self._dir):
+                w = {kind: params[f"{'lr'[side]}{layer}_{kind}"] for kind in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias", "h2r_weight")}
+                data = reverse(inputs) if side else inputs
+                products = F.FullyConnected(data, w["i2h_weight"], w["i2h_bias"], num_hidden=4 * self._hidden_size, flatten=False)
+                scanned = [products] if lengths is None else [products, F.SequenceMask(
+                    F.ones_like(F.slice_axis(data, axis=2, begin=0, end=1)), lengths, use_sequence_length=True)]
+
+                def step(now, before):
+                    gates = now[0] + F.FullyConnected(before[0], w["h2h_weight"], w["h2h_bias"], num_hidden=4 * self._hidden_size)
+                    i, f, g, o = F.SliceChannel(gates, num_outputs=4)
+                    cell = F.sigmoid(f) * before[1] + F.sigmoid(i) * F.tanh(g)
+                    hidden = F.FullyConnected(F.sigmoid(o) * F.tanh(cell), w["h2r_weight"], no_bias=True, num_hidden=self._projection_size)
+                    if lengths is None:
+                        return hidden, [hidden, cell]
+                    mask = now[1]  # after the end of a sequence its states stay, and its outputs are zeros
+                    kept = [F.broadcast_mul(mask, new) + F.broadcast_mul(1 - mask, old) for new, old in zip((hidden, cell), before)]
+                    return F.broadcast_mul(mask, hidden), kept
+                place = layer * self._dir + side
+                begin = [F.reshape(F.slice_axis(state, axis=0, begin=place, end=place + 1), shape=(-3, -2)) for state in states]
+                out, final = F.contrib.foreach(step, scanned, begin)
+                outputs.append(reverse(out) if side else out)
+                for kept, state in zip(ends, final):
+                    kept.append(state)
+            inputs = outputs[0] if len(outputs) == 1 else F.concat(*outputs, dim=2)
+        return inputs, [F.stack(*kept, axis=0) for kept in ends]
+
     def _packed(self, F, params):
         """All weights, then all biases, as one vector."""
-        kinds = ("i2h_weight", "h2h_weight", "h2r_weight") if self._projection_size else ("i2h_weight", "h2h_weight")
+        kinds = ("i2h_weight", "h2h_weight")
         names = [f"{side}{layer}_{kind}" for layer in range(self._num_layers) for side in "lr"[:self._dir] for kind in kinds]
         names += [f"{side}{layer}_{kind}" for layer in range(self._num_layers) for side in "lr"[:self._dir] for kind in ("i2h_bias", "h2h_bias")]
         return F._internal._rnn_param_concat(*[F.reshape(params[name], shape=(-1,)) for name in names], dim=0)

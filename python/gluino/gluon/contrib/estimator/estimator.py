@@ -2,6 +2,7 @@
 from .... import metric as metrics
 from ....context import current_context
 from ... import trainer as _trainer
+from ...loss import Loss as _Loss
 from .batch_processor import BatchProcessor
 from .event_handler import GradientUpdateHandler, LoggingHandler, MetricHandler, StoppingHandler, ValidationHandler
 
@@ -9,7 +10,10 @@ __all__ = ["Estimator"]
 
 
 def _listed(given, name):
-    found = [] if given is None else [metrics.create(m) for m in (given if isinstance(given, (list, tuple)) else [given])]
+    found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+    for metric in found:
+        if not isinstance(metric, metrics.EvalMetric):
+            raise ValueError(f"metrics must be a Metric or a list of Metric, refer to mxnet.metric.EvalMetric, not {metric!r}")
     return (found or [metrics.Accuracy(name=f"{name} accuracy")]) + [metrics.Loss(name=f"{name} loss")]
 
 
@@ -18,6 +22,9 @@ class Estimator:
 
     def __init__(self, net, loss, train_metrics=None, val_metrics=None, initializer=None, trainer=None, context=None, val_net=None, val_loss=None,
                  batch_processor=None):
+        for given in (loss, val_loss):
+            if given is not None and not isinstance(given, _Loss):
+                raise ValueError(f"loss must be a Loss, refer to gluon.loss.Loss, not {given!r}")
         self.net, self.loss, self.stop_training = net, loss, False
         self.val_net, self.val_loss = val_net or net, val_loss or loss
         self.batch_processor = batch_processor or BatchProcessor()

@@ -7,7 +7,7 @@ import numpy as np
 from .... import image
 from ....base import FileError, data_dir
 from ....io import read_idx
-from ....util import default_array
+from ....util import default_array, is_np_array
 from ..dataset import Dataset, RecordFileDataset
 
 __all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset"]
@@ -46,6 +46,8 @@ class _Stored(Dataset):
         self._root = os.path.expanduser(root or os.path.join(data_dir(), "datasets", self._name))
         self._train, self._transform = train, transform
         self._data, self._label = self._read()
+        if is_np_array():  # as MXNet has it: NumPy's otherwise
+            self._label = default_array(self._label, dtype=self._label.dtype)
 
     def __len__(self):
         return len(self._label)

@@ -2,11 +2,11 @@
 from ... import nn
 from ...contrib.nn import HybridConcurrent, Identity
 from ..model_store import with_weights
-from ._blocks import Features, sequence
+from ._blocks import Features, depths, sequence
 
 __all__ = ["DenseNet", "get_densenet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
-_SPECIFICATIONS = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]), 169: (64, 32, [6, 12, 32, 32]), 201: (64, 32, [6, 12, 48, 32])}
+_SPECIFICATIONS = {depth: (first, growth, blocks) for depth, (first, growth, *blocks) in depths("densenet").items()}
 
 
 class DenseNet(Features):

@@ -1,6 +1,7 @@
 """MobileNet v1 and v2."""
 from ...hybrid_block import HybridBlock
 from ... import nn
+from .... import _core
 from ..model_store import with_weights
 from ._blocks import Features
 
@@ -31,12 +32,13 @@ class MobileNet(Features):
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
             with self.features.name_scope():
-                _add_conv(self.features, int(32 * multiplier), 3, 2, 1)
-                before = [int(x * multiplier) for x in [32, 64] + [128] * 2 + [256] * 2 + [512] * 6 + [1024]]
-                after = [int(x * multiplier) for x in [64] + [128] * 2 + [256] * 2 + [512] * 6 + [1024] * 2]
-                for dw, channels, stride in zip(before, after, [1, 2] * 3 + [1] * 5 + [2, 1]):
-                    _add_conv(self.features, dw, 3, stride, 1, num_group=dw)
-                    _add_conv(self.features, channels)
+                (_, (first,)), *pairs = _core.zoo_table("mobilenet")
+                before = int(first * multiplier)
+                _add_conv(self.features, before, 3, 2, 1)
+                for _, (channels, stride) in pairs:
+                    _add_conv(self.features, before, 3, stride, 1, num_group=before)
+                    before = int(channels * multiplier)
+                    _add_conv(self.features, before)
                 self.features.add(nn.GlobalAvgPool2D(), nn.Flatten())
             self.output = nn.Dense(classes)
 
@@ -66,12 +68,14 @@ class MobileNetV2(Features):
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="features_")
             with self.features.name_scope():
-                _add_conv(self.features, int(32 * multiplier), 3, 2, 1, relu6=True)
-                before = [int(x * multiplier) for x in [32] + [16] + [24] * 2 + [32] * 3 + [64] * 4 + [96] * 3 + [160] * 3]
-                after = [int(x * multiplier) for x in [16] + [24] * 2 + [32] * 3 + [64] * 4 + [96] * 3 + [160] * 3 + [320]]
-                for a, b, t, stride in zip(before, after, [1] + [6] * 16, [1, 2] * 2 + [1, 1, 2] + [1] * 6 + [2] + [1] * 3):
-                    self.features.add(LinearBottleneck(a, b, t, stride))
-                _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
+                (_, (first,)), (_, (last,)), *stages = _core.zoo_table("mobilenetv2")
+                before = int(first * multiplier)
+                _add_conv(self.features, before, 3, 2, 1, relu6=True)
+                for _, (channels, repeats, stride, t) in stages:
+                    for i in range(repeats):
+                        self.features.add(LinearBottleneck(before, int(channels * multiplier), t, 1 if i else stride))
+                        before = int(channels * multiplier)
+                _add_conv(self.features, int(last * multiplier) if multiplier > 1.0 else last, relu6=True)
                 self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.HybridSequential(prefix="output_")
             with self.output.name_scope():

@@ -1,7 +1,9 @@
 """ResNet v1 and v2 (He et al., 2015 and 2016)."""
 from ...hybrid_block import HybridBlock
 from ... import nn
+from .... import _core
 from ..model_store import with_weights
+from ._blocks import depths
 
 __all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "get_resnet", "resnet18_v1", "resnet34_v1", "resnet50_v1",
            "resnet101_v1", "resnet152_v1", "resnet18_v2", "resnet34_v2", "resnet50_v2", "resnet101_v2", "resnet152_v2"]
@@ -128,15 +130,15 @@ class ResNetV2(_ResNet):
             self.output = nn.Dense(classes, in_units=channels[-1])
 
 
-_SPEC = {18: (False, [2, 2, 2, 2]), 34: (False, [3, 4, 6, 3]), 50: (True, [3, 4, 6, 3]), 101: (True, [3, 4, 23, 3]), 152: (True, [3, 8, 36, 3])}
+_SPEC, _TABLE = depths("resnet"), dict(_core.zoo_table("resnet"))
 
 
 def get_resnet(version, num_layers, pretrained=False, ctx=None, root=None, **kwargs):
     """ResNet of a version (1, 2) and a depth (18, 34, 50, 101, 152); pretrained=True reads the weights from a file in `root`."""
     if num_layers not in _SPEC or version not in (1, 2):
         raise AssertionError(f"Invalid resnet version {version} or number of layers {num_layers}. Options are 1, 2 and {sorted(_SPEC)}")
-    deep, layers = _SPEC[num_layers]
-    channels = [64, 256, 512, 1024, 2048] if deep else [64, 64, 128, 256, 512]
+    deep = num_layers >= _TABLE["bottlenecks from"][0]
+    layers, channels = _SPEC[num_layers], _TABLE["channels of bottlenecks" if deep else "channels"]
     block = {(1, False): BasicBlockV1, (1, True): BottleneckV1, (2, False): BasicBlockV2, (2, True): BottleneckV2}[version, deep]
     net = (ResNetV1 if version == 1 else ResNetV2)(block, layers, channels, **kwargs)
     return with_weights(net, f"resnet{num_layers}_v{version}", pretrained, ctx, root)

@@ -1,6 +1,6 @@
 """MLP and LeNet: networks for small images."""
 from ... import nn
-from ._blocks import Features, sequence
+from ._blocks import Features, chain
 
 __all__ = ["MLP", "LeNet"]
 
@@ -11,7 +11,7 @@ class MLP(Features):
     def __init__(self, classes=10, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.features = sequence(nn.Flatten(), nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"))
+            self.features = chain("mlp")
             self.output = nn.Dense(classes)
 
 
@@ -21,6 +21,5 @@ class LeNet(Features):
     def __init__(self, classes=10, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.features = sequence(nn.Conv2D(6, 5, padding=2, activation="relu"), nn.MaxPool2D(2), nn.Conv2D(16, 5, activation="relu"),
-                                      nn.MaxPool2D(2), nn.Flatten(), nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"))
+            self.features = chain("lenet")
             self.output = nn.Dense(classes)

@@ -1,6 +1,7 @@
 """SqueezeNet."""
 from ... import nn
 from ...contrib.nn import HybridConcurrent
+from .... import _core
 from ..model_store import with_weights
 from ._blocks import Features, sequence
 
@@ -25,14 +26,14 @@ class SqueezeNet(Features):
         super().__init__(**kwargs)
         if version not in ("1.0", "1.1"):
             raise AssertionError(f"Unsupported SqueezeNet version {version}: 1.0 or 1.1 expected")
-        fires = [(16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256)]
-        pools = {3, 7} if version == "1.0" else {2, 4}
+        table = dict(_core.zoo_table("squeezenet"))
+        channels, kernel, *pools = table[version]
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
-            self.features.add(*(_activated(96, 7, 2) if version == "1.0" else _activated(64, 3, 2)))
+            self.features.add(*_activated(channels, kernel, 2))
             self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True))
-            for i, (squeeze, expand) in enumerate(fires, 1):
-                self.features.add(_fire(squeeze, expand))
+            for i, squeeze in enumerate(table["squeeze"], 1):
+                self.features.add(_fire(squeeze, 4 * squeeze))
                 if i in pools:
                     self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True))
             self.features.add(nn.Dropout(0.5))

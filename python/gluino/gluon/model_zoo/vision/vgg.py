@@ -1,12 +1,13 @@
 """VGG."""
 from ... import nn
+from .... import _core
 from ....initializer import Xavier
 from ..model_store import with_weights
-from ._blocks import Features
+from ._blocks import Features, depths
 
 __all__ = ["VGG", "get_vgg", "vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"]
 
-_LAYERS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19: [2, 2, 4, 4, 4]}
+_LAYERS, _CHANNELS = depths("vgg"), dict(_core.zoo_table("vgg"))["channels"]
 
 
 class VGG(Features):
@@ -31,7 +32,7 @@ class VGG(Features):
 def get_vgg(num_layers, pretrained=False, ctx=None, root=None, **kwargs):
     """VGG with 11, 13, 16 or 19 layers; pretrained=True reads the weights from a file in `root`."""
     name = f"vgg{num_layers}" + ("_bn" if kwargs.get("batch_norm") else "")
-    return with_weights(VGG(_LAYERS[num_layers], [64, 128, 256, 512, 512], **kwargs), name, pretrained, ctx, root)
+    return with_weights(VGG(_LAYERS[num_layers], _CHANNELS, **kwargs), name, pretrained, ctx, root)
 
 
 def _named(layers, batch_norm):

@@ -1,0 +1,152 @@
+"""mx.sym.np: functions of mx.np over symbols of a graph, of which neither shape nor dtype is known yet.
+
+In a trace both are, and the functions of mx.np themselves serve. Here an operator does what NumPy's function does, whatever comes in.
+"""
+import inspect
+
+from .. import _core
+from .. import numpy as _np
+from . import _internal
+
+# Operators by functions, where the attributes are named as NumPy's arguments are; others are renamed.
+_OPERATORS = {
+    "sum": "_np_sum", "prod": "_np_prod", "max": "_np_max", "min": "_np_min", "amax": "_np_max", "amin": "_np_min", "all": "_np_all", "any": "_np_any",
+    "mean": "_npi_mean", "std": "_npi_std", "var": "_npi_var", "argmax": "_npi_argmax", "argmin": "_npi_argmin", "cumsum": "_np_cumsum",
+    "around": "_npi_around", "round": "_npi_around", "round_": "_npi_around", "squeeze": "_np_squeeze", "flip": "_npi_flip", "roll": "_np_roll",
+    "tril": "_npi_tril", "full_like": "_npi_full_like", "moveaxis": "_np_moveaxis", "trace": "_np_trace", "matmul": "_npi_matmul", "dot": "_np_dot",
+    "polyval": "_npi_polyval", "hstack": "_npi_hstack", "vstack": "_npi_vstack", "row_stack": "_npi_vstack", "dstack": "_npi_dstack",
+    "column_stack": "_npi_column_stack", "atleast_1d": "_np_atleast_1d", "atleast_2d": "_np_atleast_2d", "atleast_3d": "_np_atleast_3d",
+    "fabs": "_npi_abs", "rint": "_npi_rint", "nan_to_num": "_npi_nan_to_num", "diff": "_npi_diff", "rot90": "_npi_rot90",
+}
+_BINARY = {"true_divide": "true_divide", "divide": "true_divide", "arctan2": "arctan2", "hypot": "hypot", "copysign": "copysign"}
+_OF_ALL = {"sum", "prod", "max", "min", "amax", "amin", "all", "any", "mean", "argmax", "argmin"}  # without an axis they give one number
+_AXES = {"axis", "shift", "source", "destination"}  # which operators take as tuples
+
+
+def _is_graph(x):
+    return isinstance(x, _core.SymbolBase) and not _core.is_traced(x)
+
+
+def _has_graph(values):
+    return any(_is_graph(x) or (isinstance(x, (list, tuple)) and _has_graph(x)) for x in values)
+
+
+def _tuple(x):
+    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
+
+
+def _by_operator(name, given, signature):
+    inputs, attrs = [], {}
+    for key, value in given.items():
+        default = signature.parameters[key].default
+        if _has_graph([value]):
+            inputs.extend(value if isinstance(value, (list, tuple)) else [value])
+        elif key == "dtype" and value is not None and name in ("sum", "prod", "mean"):
+            inputs = [x.astype(value) for x in inputs]
+        elif isinstance(value, tuple) and signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
+            inputs.extend(value)
+        elif value is not None and value is not default:
+            attrs[key] = _tuple(value) if key in _AXES and name not in ("argmax", "argmin", "cumsum") else value
+    for key in ("out", "where", "initial", "order", "subok"):
+        if attrs.pop(key, None) is not None:
+            raise NotImplementedError(f"sym.np.{name}: {key} is not supported")
+    made = getattr(_internal, _OPERATORS[name])(*inputs, **attrs)
+    is_whole = name in _OF_ALL and "axis" not in attrs and not attrs.get("keepdims")
+    return _internal.Reshape(made, shape=()) if is_whole else made
+
+
+def _binary(name):
+    def function(x1, x2, out=None, **kwargs):
+        operator = _BINARY[name]
+        if _is_graph(x1) and _is_graph(x2):
+            return getattr(_internal, f"_npi_{operator}")(x1, x2)
+        if _is_graph(x1):
+            return getattr(_internal, f"_npi_{operator}_scalar")(x1, scalar=float(x2))
+        return getattr(_internal, f"_npi_{'' if name == 'hypot' else 'r'}{operator}_scalar")(x2, scalar=float(x1))
+    return function
+
+
+# ---- functions whose arguments are not the operator's
+
+def _split(operator, axis_of):
+    def function(ary, indices_or_sections, axis=None):
+        attrs = {"sections": indices_or_sections} if isinstance(indices_or_sections, int) else {"indices": (0, *indices_or_sections)}
+        return list(getattr(_internal, operator)(ary, axis=axis_of if axis is None else axis, squeeze_axis=False, **attrs))
+    return function
+
+
+def _pad(x, pad_width, mode="constant", constant_values=0, **kwargs):
+    if isinstance(pad_width, int) or not isinstance(pad_width[0], (list, tuple)):
+        raise NotImplementedError("sym.np.pad: of a symbol the number of axes is not known; give a pair for each")
+    widths = tuple(width for pair in pad_width for width in _tuple(pair))
+    return _internal._npi_pad(x, pad_width=widths, mode=mode, **({"constant_value": constant_values} if mode == "constant" else {}))
+
+
+def _flip(m, axis=None, out=None):
+    if axis is None:
+        raise NotImplementedError("sym.np.flip: of a symbol the number of axes is not known; give axis")
+    return _internal._npi_flip(m, axis=_tuple(axis))
+
+
+def _tensordot(a, b, axes=2):
+    if isinstance(axes, int):
+        return _internal._npi_tensordot_int_axes(a, b, axes=axes)
+    return _internal._npi_tensordot(a, b, a_axes_summed=_tuple(axes[0]), b_axes_summed=_tuple(axes[1]))
+
+
+def _flat(x):
+    return _internal._npi_reshape(x, newshape=(-1,))
+
+
+def _percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
+    attrs = {"interpolation": interpolation, "keepdims": keepdims, **({} if axis is None else {"axis": _tuple(axis)})}
+    return _internal._npi_percentile(a, q, **attrs) if _is_graph(q) else _internal._npi_percentile(a, q_scalar=float(q), **attrs)
+
+
+def _quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
+    return _percentile(a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
+
+
+def _average(a, axis=None, weights=None, returned=False, out=None):
+    attrs = {"returned": returned, "weighted": weights is not None, **({} if axis is None else {"axis": _tuple(axis)})}
+    return _internal._npi_average(a, *([] if weights is None else [weights]), **attrs)
+
+
+_FUNCTIONS = {
+    "split": _split("_npi_split", 0), "array_split": _split("_npi_split", 0), "vsplit": _split("_npi_split", 0), "hsplit": _split("_npi_split", 1),
+    "dsplit": _split("_npi_split", 2), "pad": _pad, "tensordot": _tensordot, "percentile": _percentile, "quantile": _quantile, "average": _average,
+    "triu": lambda m, k=0: m - _internal._npi_tril(m, k=k - 1), "flip": _flip, "flipud": lambda m: _flip(m, 0),
+    "inner": lambda a, b: _tensordot(a, b, ([-1], [-1])), "vdot": lambda a, b: _tensordot(_flat(a), _flat(b), 1),
+    "fliplr": lambda m: _flip(m, 1), **{name: _binary(name) for name in _BINARY},
+}
+
+
+def _made(name):
+    whole = getattr(_np, name)
+    if name not in _OPERATORS and name not in _FUNCTIONS:
+        return whole
+    signature = inspect.signature(whole)
+
+    def function(*args, **kwargs):
+        if not _has_graph((*args, *kwargs.values())):
+            return whole(*args, **kwargs)
+        if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*args, **kwargs)
+        return _by_operator(name, signature.bind(*args, **kwargs).arguments, signature)
+    function.__name__, function.__doc__, function.__signature__ = name, whole.__doc__, signature
+    return function
+
+
+_functions = {}  # by name; as attributes of the module they would hide Python's own from the code above
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name not in _functions:
+        _functions[name] = _made(name)
+    return _functions[name]
+
+
+def __dir__():
+    return dir(_np)
