@@ -34,7 +34,11 @@ demo:
 test: test-release
 
 test-release: build lint-includes
-	@cd $(BUILD) && ctest --output-on-failure
+	@cd $(BUILD) && ctest --output-on-failure || { $(call say_what_failed) >&2; exit 1; }
+
+# The last lines of a long log should be the ones that matter.
+say_what_failed = echo "failed:" $$(cut -d: -f2 Testing/Temporary/LastTestsFailed.log); \
+  grep -E '^(FAILED|ERROR|E  |\[  FAILED|.*(Failure|Error:))' Testing/Temporary/LastTest.log | tail -n 60
 
 # The second step: the tests once more under the address and undefined-behaviour sanitizers.
 .PHONY: test-asan test-tsan
