@@ -199,6 +199,7 @@ GLUINO_OP(Custom, CustomAttrs) {
       .complete(complete_inputs)
       .dtype(output_types)
       .mode_dependent()
+      .refuses_values()  // with whatever Python raises
       .kernel(forward_kernel)
       .gradient(everything(), gradient);
 }

@@ -185,6 +185,7 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
   }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
   if (t.error) std::rethrow_exception(t.error);
+  if (t.serves_once) return result;
   const int made = tree.insert(std::move(t));
   const std::lock_guard lock(mutex);
   ++stats.traces;
@@ -239,9 +240,10 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     const std::lock_guard lock(mutex);
     ++stats.traces;
   }
-  if (t.error) {
-    finish_run(t.ending, t.values, inputs, t.captured);
-    std::rethrow_exception(t.error);
+  if (t.error || t.serves_once) {
+    Result result = finish_run(t.ending, t.values, inputs, t.captured);
+    if (t.error) std::rethrow_exception(t.error);
+    return result;
   }
   if (!t.reads.empty()) {
     Result result = finish_run(t.ending, t.values, inputs, t.captured);
@@ -259,15 +261,11 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   program->trace = std::move(t);
   program->trace_microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   keep(program);
-  const bool is_drawn_in_order = !program->trace.initialised.empty() && draws_random(program->traced.graph);
-  if (is_drawn_in_order || !program->trace.ending.escaped.empty()) {
-    Result result = run_first(*program, inputs, first);
-    program->trace.initialised.clear();
-    keep(Compiled::make(program, inputs, options.static_alloc));
-    return result;
-  }
-  program->trace.initialised.clear();
-  return run_program(program, function, inputs);
+  if (!program->trace.has_run) return run_program(program, function, inputs);
+  Result result = finish_run(program->trace.ending, std::exchange(program->trace.values, {}), inputs, program->trace.captured);
+  program->trace.memo.clear();
+  keep(Compiled::make(program, inputs, options.static_alloc));
+  return result;
 }
 
 // ---- keeping

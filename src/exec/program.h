@@ -61,9 +61,6 @@ std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& 
 HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<const Tensor> destinations = {});
 // Operator by operator, as eager code: for shapes that have no plan.
 HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs);
-// The first run of a trace, call by call: where it initialised parameters, so that random numbers are drawn in the order of eager code,
-// from `first` on; where it put tensors somewhere, so that they have their values should a call fail.
-HybridCache::Result run_first(const TracedProgram& p, const Tensors& inputs, const RandomStream& first);
 // Writes back, makes aliases, and gives the results.
 HybridCache::Result finish_run(const Ending& ending, Tensors values, const Tensors& inputs, const CapturedTensors& captured);
 

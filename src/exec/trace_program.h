@@ -90,16 +90,17 @@ struct Trace {
   std::vector<TracedUpdate> updates;  // in their order; the last of each tensor is a write-back of the ending
   bool records = false;               // some calls were made while recording, whatever the mode outside
   bool reads_mode = false;            // user code asked whether it records or trains
-  std::vector<Tracer::Initialised> initialised;
   std::exception_ptr error;   // with which user code ended it
-  Tensors values;             // of the ending, when reads or an error forced the calls to run
+  bool serves_once = false;   // user code met an error and went on: with other values it would not have come this way
+  bool has_run = false;       // the calls were made while it was traced
+  Tensors values;             // of the ending, then
   std::vector<Tensors> memo;  // results of all calls, then
 
   Ending ending_before(int call) const;  // what eager code leaves behind when this call fails
 };
 
-// Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of
-// calls that have run already (in an earlier segment of this very call).
+// Runs `function` on symbolic inputs. A value that is read, and a call that may refuse its values, makes the calls so far run for real;
+// `memo` holds results of calls that have run already (in an earlier segment of this very call).
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo);
 

@@ -109,6 +109,9 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol);  // as list_
 // Raises InternalError when inputs do not come before users, numbers are out of range, or input counts are wrong.
 void verify(const Graph& graph);
 
+// Whether a call's kernel, or one of a call in its bodies, raises an error for some values.
+bool refuses_values(const OpDef& op, const Attrs& attrs);
+
 // Which variables are auxiliary states: they feed an input that the operator may update.
 std::vector<bool> find_states(const Graph& graph);
 std::string output_name(const OpDef* op, const Attrs& attrs, const std::string& node_name, int index);

@@ -25,9 +25,10 @@ bool has_effect(const Graph::Node& node) {
 Graph eliminate_dead(const Graph& graph, const PassContext&) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (ValueId v : graph.outputs) needed[v.node] = true;
+  const auto forward_nodes = static_cast<size_t>(graph.count_forward_nodes());  // which user code wrote: their errors are its own
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const auto& node = graph.node(i);
-    needed[i] = needed[i] || node.is_variable() || has_effect(node);
+    needed[i] = needed[i] || node.is_variable() || has_effect(node) || (i < forward_nodes && node.op && refuses_values(*node.op, node.attrs));
     if (needed[i])
       for (ValueId v : node.inputs) needed[v.node] = true;
   }

@@ -264,6 +264,7 @@ GLUINO_OP(softmax_cross_entropy, NoAttrs) {
       .complete([](const NoAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->ndim() == 2 && is_open(in[1])) in[1] = Shape{(*in[0])[0]};
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);
@@ -288,6 +289,7 @@ GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
       .input("label")
       .own_dtype()
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_labels(in), in[0]; })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);
