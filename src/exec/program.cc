@@ -84,7 +84,7 @@ bool draws_random(const Graph& g) {
 }
 
 bool updates_layers(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->has_states; });
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.may_update_states(); });
 }
 
 bool have_overlaps(const Tensors& inputs) {
@@ -285,7 +285,7 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
   }
   for (const Ending::Escaped& s : e.escaped) {
     const Tensor& value = s.value.kind == TracedValue::Kind::call ? values[next] : outside(s.value);
-    put_value(s.tensor->live(), value);
+    put_value(s.tensor, value);
     ++next;
   }
   for (size_t i = 0; i < results.size(); ++i)

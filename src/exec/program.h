@@ -18,11 +18,12 @@ struct TracedProgram {
   Trace trace;
   TraceGraph traced;
   double trace_microseconds = 0;
+  bool is_repeatable = true;                // else it serves export and explain() alone
   int plans = 0;                            // made so far
   std::set<std::vector<int64_t>> met_once;  // extents of inputs that have come once and got no plan yet
 
   bool holds(const Tensors& inputs) const {
-    return still_holds(trace.settings, trace.captured, trace.ending.escaped, trace.captured_inputs, inputs);
+    return is_repeatable && still_holds(trace.settings, trace.captured, trace.captured_inputs, inputs);
   }
   // Whether the extents that user code read come out the same for these inputs.
   bool guards_hold(const Tensors& inputs) const;

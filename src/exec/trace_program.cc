@@ -70,7 +70,7 @@ class ProgramTracer final : public Tracer {
   }
   bool has_run_updates() const override {
     return std::any_of(calls().begin(), calls().begin() + static_cast<ptrdiff_t>(std::min(memo_.size(), calls().size())),
-                       [](const Value& c) { return c.node->op->has_states; });
+                       [](const Value& c) { return c.node->may_update_states(); });
   }
   void give_up() {
     for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) (*it)();
@@ -173,7 +173,7 @@ class ProgramTracer final : public Tracer {
     if (t.has_run) {
       try {
         run_pending();
-      } catch (const UserError&) {  // before what user code saw
+      } catch (...) {  // before what user code saw
         t.error = std::current_exception();
         t.ending = t.ending_before(static_cast<int>(memo_.size()));
       }
@@ -196,7 +196,7 @@ class ProgramTracer final : public Tracer {
     const auto draws = [](const Value& c) { return c.node->op->draws_random(c.node->attrs); };
     if (!initialised_.empty() && std::any_of(calls().begin(), calls().end(), draws)) return true;  // in the order of eager code
     return std::any_of(calls().begin(), calls().begin() + static_cast<ptrdiff_t>(memo_.size()), [&](const Value& c) {
-      return draws(c) || c.node->op->has_states || rules_of(c.node->op).has_effect || c.node->op->has_subgraphs();
+      return draws(c) || c.node->may_update_states() || rules_of(c.node->op).has_effect || c.node->op->has_subgraphs();
     });
   }
 
@@ -306,10 +306,9 @@ class ProgramTracer final : public Tracer {
     for (const Tensor& e : escaped()) {
       const auto found = given.find(key(e));
       const int own = 1 + (found == given.end() ? 0 : found->second);
-      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({CapturedTensor::of(e), locate(value_of(e)), 0});
+      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({e, locate(value_of(e))});
     }
     symbolic_.clear();
-    for (Ending::Escaped& e : t.ending.escaped) e.holders = e.tensor->live().impl()->use_count();
   }
 
   // ---- calls and values by their places

@@ -33,6 +33,13 @@ struct NodeOf {
   bool is_variable() const { return !op && !constant.defined(); }
   bool is_constant() const { return !op && constant.defined(); }
   int output_count() const { return op ? op->num_outputs(attrs) : 1; }
+  // A layer's own: batch norm's averages, or what a body updates.
+  bool may_update_states() const {
+    if (!op || !op->has_states) return false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (op->is_state_input(attrs, i)) return true;
+    return false;
+  }
   // For messages: "node 'fc1', made at train.py:12".
   std::string str() const { return "node '" + name + "'" + (origin.empty() ? "" : ", made at " + origin); }
 };

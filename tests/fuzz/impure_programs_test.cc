@@ -212,9 +212,7 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
       w.member = a.detach() * 0.5;
       return a + b;
     }
-    case 45:
-      try {
-        return a + b[w.flag * 3];
+    case 45: try { return a + b[w.flag * 3];
       } catch (const IndexError&) {
         return a * 2;
       }

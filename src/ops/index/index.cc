@@ -271,6 +271,7 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[2], in[1], in[0]), in[2]; })
+      .refuses_values()
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.out().shape());
         const std::vector<int64_t> at = checked_places(k.in(1), k.in(0), axis);
@@ -296,6 +297,7 @@ GLUINO_OP(_boolean_mask_like, MaskAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[0], in[1], in[2]), in[2]; })
+      .refuses_values()
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         copy_masked(k.in(0), axis, checked_places(k.in(1), k.out(), axis), k.out());
@@ -324,6 +326,7 @@ GLUINO_OP(_contrib_index_copy, NoAttrs) {
         if (!(rows == in[2])) raise<ShapeError>("new_tensor has shape {}, but {} is needed", in[2], rows);
         return in[0];
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Tensor old = with_dtype(k.in(0), k.out().dtype()), rows = with_dtype(k.in(2), k.out().dtype());
         if (bytes_of(old) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(old), k.out().nbytes());
@@ -350,6 +353,8 @@ GLUINO_OP(_contrib_index_array, IndexArrayAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const IndexArrayAttrs& a, std::span<const Shape> in) {
         Shape out = in[0];
+        if (a.axes)
+          for (int64_t axis : *a.axes) normalize_axis(axis, in[0]);
         out.push_back(a.axes ? a.axes->ndim() : in[0].ndim());
         return out;
       })

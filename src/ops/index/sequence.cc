@@ -115,7 +115,7 @@ GLUINO_OP(SequenceLast, SequenceAttrs) {
       .own_dtype()
       .present_if(has_length)
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) { return last_shape(a, in[0], length_shape(in, 1)); })
-      .refuses_values_if([](const SequenceAttrs& a) { return a.use_sequence_length; })
+      .refuses_values()
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.in(0).shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));

@@ -241,6 +241,7 @@ GLUINO_OP(pick, PickAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) { return pick_shape(a, in[0], in[1]); })
+      .refuses_values_if([](const PickAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel(run_pick)
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
@@ -264,6 +265,7 @@ GLUINO_OP(_pick_backward, PickAttrs) {
           raise<ShapeError>("data of shape {} was not picked from shape {}", in[0], in[2]);
         return in[2];
       })
+      .refuses_values_if([](const PickAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel([](const PickAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
@@ -354,6 +356,7 @@ GLUINO_OP(_take_along_axis, AlongAxisAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const AlongAxisAttrs& a, std::span<const Shape> in) { return check_along(a, in[0], in[1]), in[1]; })
+      .refuses_values()
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
@@ -382,6 +385,7 @@ GLUINO_OP(_put_along_axis, AlongAxisAttrs) {
         if (!(in[0] == in[1])) raise<ShapeError>("data has shape {}, indices {}: they must be the same", in[0], in[1]);
         return in[2];
       })
+      .refuses_values()
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {

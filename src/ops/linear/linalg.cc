@@ -35,6 +35,7 @@ GLUINO_OP(_triangle, TriangleAttrs) {
       .input("data")
       .kernel_dtypes(float_dtypes())
       .same_shape()
+      .shape([](const TriangleAttrs&, std::span<const Shape> in) { return Matrices(in[0]), in[0]; })
       .kernel([](const TriangleAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         visit_float(k.out().dtype(), [&]<class T>(T*) {

@@ -373,6 +373,7 @@ GLUINO_OP(_npx_constraint_check, ConstraintAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const ConstraintAttrs&, std::span<const Shape>) { return Shape{}; })
       .dtype([](const ConstraintAttrs&, std::span<const DType>, DType) { return DType::boolean; })
+      .refuses_values()
       .kernel([](const ConstraintAttrs& a, KernelContext& k) {
         for (double v : k.in(0).to_vector<double>())
           if (v == 0) throw UserError(a.msg);
