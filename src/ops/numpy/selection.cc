@@ -376,7 +376,7 @@ GLUINO_OP(_npx_constraint_check, ConstraintAttrs) {
       .refuses_values()
       .kernel([](const ConstraintAttrs& a, KernelContext& k) {
         for (double v : k.in(0).to_vector<double>())
-          if (v == 0) throw UserError(a.msg);
+          if (v == 0) throw AttrError(a.msg);  // a ValueError in Python
         k.out_data<bool>()[0] = true;
       })
       .not_differentiable("it is a test")
