@@ -150,6 +150,7 @@ struct OpDef {
   std::function<void(void* attrs, std::vector<Symbol> bodies)> set_subgraphs;
   std::function<bool(const void* attrs, int input)> is_state_if;  // for bodies that update an input's tensor
   std::function<bool(const void* attrs)> is_random_if;            // draws from the device's generator with these attributes
+  std::function<bool(const void* attrs)> refuses_values_if;       // with these attributes its kernel raises for some values of its inputs
   // What only the library's own compiler asks; null: nothing.
   std::shared_ptr<const CompilerRules> compiler_rules;
 
@@ -166,6 +167,7 @@ struct OpDef {
   int num_visible_outputs(const Attrs& a) const { return num_visible_of ? num_visible_of(a.get()) : num_outputs(a) - num_hidden; }
   bool has_subgraphs() const { return static_cast<bool>(subgraphs_of); }
   bool draws_random(const Attrs& a) const { return is_random || (is_random_if && is_random_if(a.get())); }
+  bool refuses_values(const Attrs& a) const { return refuses_values_if && refuses_values_if(a.get()); }
   // Input number i of a call with these attributes: absent inputs have no number.
   const InputSpec& input_spec(const Attrs& a, size_t i) const {
     return has_optional_inputs ? present_input(a, i) : inputs[std::min(i, inputs.size() - 1)];
@@ -364,6 +366,15 @@ class OpBuilder : OpBuilderBase {
   template <class F>
   OpBuilder& random_if(F f) {
     return keep(def_.is_random_if, f, [](const F& f, const void* a) -> bool { return f(as(a)); });
+  }
+  // The kernel raises an error for some values: an index out of range, a singular matrix. Such a call is made even where nothing reads
+  // its results, and fails where it stands. What follows from shapes and dtypes alone is refused by their rules.
+  OpBuilder& refuses_values() {
+    return refuses_values_if([](const A&) { return true; });
+  }
+  template <class F>
+  OpBuilder& refuses_values_if(F f) {
+    return keep(def_.refuses_values_if, f, [](const F& f, const void* a) -> bool { return f(as(a)); });
   }
   // f(attrs, input number)
   template <class F>

@@ -129,6 +129,17 @@ Tensors copies(const KernelContext& k, size_t begin, size_t count) {
   return out;
 }
 
+// Ctrl-C and exit() are no errors.
+template <class... Arguments>
+py::object call_python(const py::object& method, Arguments&&... arguments) {
+  try {
+    return method(std::forward<Arguments>(arguments)...);
+  } catch (const py::error_already_set& e) {
+    if (!e.matches(PyExc_Exception)) throw;
+    throw PythonError(e);
+  }
+}
+
 void forward_kernel(const CustomAttrs& a, KernelContext& k) {
   const CustomCall& call = a.call();
   const PauseTracing pause;
@@ -138,7 +149,7 @@ void forward_kernel(const CustomAttrs& a, KernelContext& k) {
   const Tensors in = copies(k, 0, call.num_arguments()), states = copies(k, call.num_arguments(), num_states);
   Tensors out;
   for (size_t i = 0; i < call.num_outputs(); ++i) out.push_back(zeros_for(k.out(static_cast<int>(i))));
-  const py::object run = call.method("forward")(k.training(), list_of(in), list_of(out), list_of(states));
+  const py::object run = call_python(call.method("forward"), k.training(), list_of(in), list_of(out), list_of(states));
   for (size_t i = 0; i < out.size(); ++i) copy_back(out[i], k.out(static_cast<int>(i)));
   for (size_t i = 0; i < num_states; ++i) copy_back(states[i], k.state(static_cast<int>(call.num_arguments() + i)));
   *k.out_data<int64_t>(static_cast<int>(out.size())) = py::cast<int64_t>(run);
@@ -159,8 +170,8 @@ void backward_kernel(const CustomAttrs& a, KernelContext& k) {
   for (int i : a.wanted) requests[i] = "write";
   py::list req;
   for (const char* r : requests) req.append(r);
-  call.method("backward")(k.in(k.num_inputs() - 1).item<int64_t>(), req, list_of(heads), list_of(in), list_of(out), list_of(gradients),
-                          list_of(states));
+  call_python(call.method("backward"), k.in(k.num_inputs() - 1).item<int64_t>(), req, list_of(heads), list_of(in), list_of(out),
+              list_of(gradients), list_of(states));
   for (size_t i = 0; i < a.wanted.size(); ++i) copy_back(gradients[a.wanted[i]], k.out(static_cast<int>(i)));
 }
 
@@ -199,6 +210,7 @@ GLUINO_OP(Custom, CustomAttrs) {
       .complete(complete_inputs)
       .dtype(output_types)
       .mode_dependent()
+      .refuses_values()  // with whatever Python raises
       .kernel(forward_kernel)
       .gradient(everything(), gradient);
 }

@@ -142,6 +142,8 @@ void set_python_error() {
     e.restore();
   } catch (const py::builtin_exception& e) {
     e.set_error();
+  } catch (const PythonError& e) {
+    e.restore();
   } catch (const Error& e) {
     if (dynamic_cast<const Untraceable*>(&e)) refusal() = e.what();
     // The pool and the dispatcher raise SystemError for want of memory, as files do for want of a disk; Python tells them apart.

@@ -64,6 +64,17 @@ Tensor unwrap_as_is(PyObject* o);  // a sparse array may have a shape and no mem
 Symbol unwrap_symbol(PyObject* o);
 
 // Inside a catch block: turns the C++ exception into the Python exception of the same meaning.
+// What Python code raised inside an operator: an error of the user's like any other, which Python gets back as it was.
+class PythonError final : public UserError {
+ public:
+  explicit PythonError(const py::error_already_set& e) : UserError(e.what(), Located::in_network), error_(e) {}
+  void restore() const { PyErr_Restore(copy(error_.type()), copy(error_.value()), copy(error_.trace())); }
+
+ private:
+  static PyObject* copy(const py::object& o) { return py::object(o).release().ptr(); }
+  py::error_already_set error_;
+};
+
 void set_python_error();
 template <class F>
 PyObject* guarded(F&& f) noexcept {

@@ -109,6 +109,7 @@ GLUINO_OP(_distributed_broadcast, RootAttrs) {
   collective(op, "The value of rank root, on every rank.")
       .same_shape()
       .dtypes(DTypeSet::any)
+      .refuses_values()  // the number of ranks is known when they run
       .kernel([](const RootAttrs& a, KernelContext& k) {
         const int root = root_of(a);
         run_collective(k, fmt::format("broadcast (from rank {})", root), [&](Engine& engine, const char* from, char* to) {
@@ -127,6 +128,7 @@ GLUINO_OP(_distributed_reduce, RootAttrs) {
   collective(op, "The sum over all ranks on rank root, zeros on the others; 16-bit floats are added up in float32.")
       .same_shape()
       .dtypes(DTypeSet::numeric)
+      .refuses_values()  // the number of ranks is known when they run
       .kernel([](const RootAttrs& a, KernelContext& k) {
         const int root = root_of(a);
         run_collective(k, fmt::format("reduce (to rank {})", root), [&](Engine& engine, const char* from, char* to) {

@@ -22,6 +22,9 @@ constexpr size_t kSmallProgram = 24;  // calls
 constexpr size_t kMaxMetOnce = 4096;
 // When most calls need another trace, they are made operator by operator, and every kTraceCost-th one is traced.
 constexpr int kTraceCost = 8, kMaxWastedTraces = 32 * kTraceCost;
+// Where they are put a program cannot see: bound to a variable that the owner has moved since, or added to a container.
+constexpr const char* kPutsTensors =
+    "it puts tensors into variables or containers from outside; return them, or keep them with assign() in a tensor that is there before";
 
 }  // namespace
 
@@ -118,9 +121,7 @@ HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Funct
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
                                                 std::span<const Tensor> destinations) {
   if (c->program->has_aliased_updates(inputs)) return function(inputs);
-  // A function that puts tensors somewhere cannot be made to run again from where it was.
-  const bool is_repeatable = c->program->trace.ending.escaped.empty();
-  if (options.verify && is_repeatable) return verified(c, function, inputs);
+  if (options.verify) return verified(c, function, inputs);
   const RandomStream first = c->draws_random ? peek_random_stream(current_device()) : RandomStream{};
   try {
     return run_compiled(*c, inputs, destinations);
@@ -185,6 +186,7 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
   }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
   if (t.error) std::rethrow_exception(t.error);
+  if (t.serves_once || !t.ending.escaped.empty()) return result;
   const int made = tree.insert(std::move(t));
   const std::lock_guard lock(mutex);
   ++stats.traces;
@@ -228,10 +230,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   try {
     t = trace(function, inputs, name_of, options.strict, {});
   } catch (const Untraceable& e) {
-    {
-      const std::lock_guard lock(mutex);
-      if (e.is_lasting() && refused.size() < kMaxPrograms) refused.push_back({std::move(signature), e.what()});
-    }
+    if (e.is_lasting()) refuse(signature, e.what());
     tracing.unlock();
     return run_untraced(function, inputs, first);
   }
@@ -239,12 +238,16 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     const std::lock_guard lock(mutex);
     ++stats.traces;
   }
-  if (t.error) {
-    finish_run(t.ending, t.values, inputs, t.captured);
-    std::rethrow_exception(t.error);
+  if (t.error || t.serves_once) {
+    Result result = finish_run(t.ending, t.values, inputs, t.captured);
+    if (t.error) std::rethrow_exception(t.error);
+    return result;
   }
+  const bool puts_tensors = !t.ending.escaped.empty();
+  if (puts_tensors) refuse(signature, kPutsTensors);
   if (!t.reads.empty()) {
     Result result = finish_run(t.ending, t.values, inputs, t.captured);
+    if (puts_tensors) return result;
     auto tree = std::make_shared<SegmentTree>(Signature::shapes_of(inputs));
     const int made = tree->insert(std::move(t));
     keep(std::move(signature), std::move(tree));
@@ -254,20 +257,23 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   }
   auto program = std::make_shared<TracedProgram>();
   program->signature = std::move(signature);
+  program->is_repeatable = !puts_tensors;
   program->shapes = Signature::shapes_of(inputs);
   program->traced = to_graph(t, inputs);
   program->trace = std::move(t);
   program->trace_microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   keep(program);
-  const bool is_drawn_in_order = !program->trace.initialised.empty() && draws_random(program->traced.graph);
-  if (is_drawn_in_order || !program->trace.ending.escaped.empty()) {
-    Result result = run_first(*program, inputs, first);
-    program->trace.initialised.clear();
-    keep(Compiled::make(program, inputs, options.static_alloc));
-    return result;
-  }
-  program->trace.initialised.clear();
-  return run_program(program, function, inputs);
+  if (!program->trace.has_run) return run_program(program, function, inputs);
+  Result result = finish_run(program->trace.ending, std::exchange(program->trace.values, {}), inputs, program->trace.captured);
+  program->trace.memo.clear();
+  for (Ending::Escaped& e : program->trace.ending.escaped) e.tensor = {};  // they are others' now
+  keep(Compiled::make(program, inputs, options.static_alloc));
+  return result;
+}
+
+void HybridCache::Impl::refuse(const Signature& signature, const std::string& why) {
+  const std::lock_guard lock(mutex);
+  if (refused.size() < kMaxPrograms) refused.push_back({signature, why});
 }
 
 // ---- keeping

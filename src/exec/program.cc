@@ -84,7 +84,7 @@ bool draws_random(const Graph& g) {
 }
 
 bool updates_layers(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.op && n.op->has_states; });
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Graph::Node& n) { return n.may_update_states(); });
 }
 
 bool have_overlaps(const Tensors& inputs) {
@@ -240,45 +240,6 @@ HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& input
   return finish_run(p.trace.ending, interpret(p.traced.graph, leaf_values(p, inputs)), inputs, p.trace.captured);
 }
 
-HybridCache::Result run_first(const TracedProgram& p, const Tensors& inputs, const RandomStream& first) {
-  const Device device = current_device();
-  const Trace& t = p.trace;
-  std::vector<Tensors> results;
-  const auto value = [&](const TracedValue& v) {
-    return v.kind == TracedValue::Kind::input      ? inputs[v.index]
-           : v.kind == TracedValue::Kind::captured ? t.captured[v.index]->live()
-                                                   : results[v.index][v.output];
-  };
-  RandomStream last;
-  std::exception_ptr error;
-  {
-    const ReplayRandom random(device, first);
-    size_t next = 0;
-    const auto initialise_before = [&](size_t call) {
-      for (; next < t.initialised.size() && t.initialised[next].calls_before <= static_cast<int>(call); ++next) t.initialised[next].again();
-    };
-    try {
-      for (const TracedCall& call : t.calls) {
-        initialise_before(results.size());
-        Tensors in;
-        for (const TracedValue& v : call.inputs) in.push_back(value(v));
-        results.push_back(run_call(call, in));
-      }
-      initialise_before(t.calls.size());
-    } catch (const UserError&) {
-      error = std::current_exception();
-    }
-    last = random.next();
-  }
-  advance_random_stream(device, last);
-  const Ending& ending = error ? t.ending_before(static_cast<int>(results.size())) : t.ending;
-  Tensors values;
-  for (const TracedValue& v : ending.values()) values.push_back(value(v));
-  HybridCache::Result result = finish_run(ending, std::move(values), inputs, t.captured);
-  if (error) std::rethrow_exception(error);
-  return result;
-}
-
 static void put_value(const Tensor& symbolic, const Tensor& value) {
   detail::TensorImpl& to = impl_of(symbolic);
   const detail::TensorImpl& from = impl_of(value);
@@ -324,7 +285,7 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
   }
   for (const Ending::Escaped& s : e.escaped) {
     const Tensor& value = s.value.kind == TracedValue::Kind::call ? values[next] : outside(s.value);
-    put_value(s.tensor->live(), value);
+    put_value(s.tensor, value);
     ++next;
   }
   for (size_t i = 0; i < results.size(); ++i)

@@ -18,11 +18,12 @@ struct TracedProgram {
   Trace trace;
   TraceGraph traced;
   double trace_microseconds = 0;
+  bool is_repeatable = true;                // else it serves export and explain() alone
   int plans = 0;                            // made so far
   std::set<std::vector<int64_t>> met_once;  // extents of inputs that have come once and got no plan yet
 
   bool holds(const Tensors& inputs) const {
-    return still_holds(trace.settings, trace.captured, trace.ending.escaped, trace.captured_inputs, inputs);
+    return is_repeatable && still_holds(trace.settings, trace.captured, trace.captured_inputs, inputs);
   }
   // Whether the extents that user code read come out the same for these inputs.
   bool guards_hold(const Tensors& inputs) const;
@@ -61,9 +62,6 @@ std::vector<bool> wanted_gradients(const TracedProgram& program, const Tensors& 
 HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<const Tensor> destinations = {});
 // Operator by operator, as eager code: for shapes that have no plan.
 HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs);
-// The first run of a trace, call by call: where it initialised parameters, so that random numbers are drawn in the order of eager code,
-// from `first` on; where it put tensors somewhere, so that they have their values should a call fail.
-HybridCache::Result run_first(const TracedProgram& p, const Tensors& inputs, const RandomStream& first);
 // Writes back, makes aliases, and gives the results.
 HybridCache::Result finish_run(const Ending& ending, Tensors values, const Tensors& inputs, const CapturedTensors& captured);
 

@@ -24,7 +24,7 @@ constexpr int kRunsBeforePlans = 1, kCostOfNewBranch = 4, kFewestKnownRuns = -8;
 
 }  // namespace
 
-bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured, const std::vector<Ending::Escaped>& escaped,
+bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured,
                  const std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>>& captured_inputs, const Tensors& inputs) {
   for (const SettingRead& s : settings)
     if (s.setting->key() != s.seen) return false;
@@ -34,7 +34,7 @@ bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors
   }
   for (const auto& [i, tensor] : captured_inputs)
     if (!inputs[i].is_same(tensor->live())) return false;
-  return std::none_of(escaped.begin(), escaped.end(), [](const Ending::Escaped& e) { return e.is_taken(); });
+  return true;
 }
 
 int SegmentTree::count_segments(const Segment& s) {
@@ -112,7 +112,7 @@ SegmentRun SegmentTree::run(const Tensors& inputs) {
 
 bool SegmentTree::is_current(const Tensors& inputs) const {
   const std::lock_guard lock(mutex_);
-  return still_holds(settings_, captured_, escaped_, captured_inputs_, inputs);
+  return still_holds(settings_, captured_, captured_inputs_, inputs);
 }
 CapturedTensors SegmentTree::captured() const {
   const std::lock_guard lock(mutex_);
@@ -136,7 +136,7 @@ void SegmentTree::adopt(TracedValue& v, const Trace& t) {
 int SegmentTree::insert(Trace t) {
   const std::lock_guard lock(mutex_);
   const int before = root_ ? count_segments(*root_) : 0;
-  updates_layers_ |= std::ranges::any_of(t.calls, [](const TracedCall& c) { return c.op->has_states; });
+  updates_layers_ |= std::ranges::any_of(t.calls, [](const TracedCall& c) { return c.may_update_states(); });
   for (TracedCall& c : t.calls)
     for (TracedValue& v : c.inputs) adopt(v, t);
   for (Ending::Result& r : t.ending.results) {
@@ -149,12 +149,10 @@ int SegmentTree::insert(Trace t) {
     adopt(w.value, t);
     written_.insert(w.target);
   }
-  for (Ending::Escaped& e : t.ending.escaped) adopt(e.value, t);
   for (TracedRead& r : t.reads) adopt(r.value, t);
   for (SettingRead& s : t.settings)
     if (std::none_of(settings_.begin(), settings_.end(), [&](const SettingRead& k) { return k.setting == s.setting; }))
       settings_.push_back(s);
-  for (const Ending::Escaped& e : t.ending.escaped) escaped_.push_back(e);
   for (auto& c : t.captured_inputs) captured_inputs_.push_back(c);
   std::unique_ptr<Segment>* place = &root_;
   std::vector<Segment*> path;

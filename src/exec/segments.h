@@ -55,12 +55,11 @@ class SegmentTree {
   std::set<TracedValue> written_;  // tensors of the caller that some ending updates
   CapturedTensors captured_;
   std::vector<SettingRead> settings_;
-  std::vector<Ending::Escaped> escaped_;
   std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>> captured_inputs_;
 };
 
 // What a program read outside its inputs is as it was, as far as that can be seen.
-bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured, const std::vector<Ending::Escaped>& escaped,
+bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors& captured,
                  const std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>>& captured_inputs, const Tensors& inputs);
 
 }  // namespace gluino

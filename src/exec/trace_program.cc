@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "base/format.h"
+#include "dispatch/compiler_rules.h"
 #include "dispatch/mode.h"
 #include "dispatch/random.h"
 #include "gluino/autograd.h"
@@ -69,7 +70,7 @@ class ProgramTracer final : public Tracer {
   }
   bool has_run_updates() const override {
     return std::any_of(calls().begin(), calls().begin() + static_cast<ptrdiff_t>(std::min(memo_.size(), calls().size())),
-                       [](const Value& c) { return c.node->op->has_states; });
+                       [](const Value& c) { return c.node->may_update_states(); });
   }
   void give_up() {
     for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) (*it)();
@@ -102,6 +103,22 @@ class ProgramTracer final : public Tracer {
     const Tensors results = memo_[place.index];
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(results[0]), true});
     return results;
+  }
+
+  // It fails where it stands, before what user code does next. A call that failed is none, and with other values user code would not
+  // have come this way.
+  void check_last_call() override {
+    try {
+      run_pending();
+    } catch (...) {
+      if (memo_.size() + 1 == calls().size()) {
+        places_.erase(calls().back().node.get());
+        drop_last_call();
+        indexed_ = std::min(indexed_, calls().size());
+        has_failed_ = true;
+      }
+      throw;
+    }
   }
 
   // With an error of user code: what it did before is done now, as in eager code.
@@ -151,17 +168,18 @@ class ProgramTracer final : public Tracer {
     for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
   }
   Trace run_and_close(Trace t) {
-    if (!reads_.empty() || t.error) {
+    t.serves_once = has_failed_;
+    t.has_run = must_run(t);
+    if (t.has_run) {
       try {
         run_pending();
-      } catch (const UserError&) {  // before what user code saw
+      } catch (...) {  // before what user code saw
         t.error = std::current_exception();
         t.ending = t.ending_before(static_cast<int>(memo_.size()));
       }
       for (const TracedValue& v : t.ending.values()) t.values.push_back(concrete(v));
       t.memo = memo_;
     }
-    t.initialised = std::move(initialised_);
     const PauseTracing pause;  // views among them follow their bases in memory
     for (const auto& [tensor, value] : captured()) {
       t.captured.push_back(CapturedTensor::of(tensor));
@@ -170,6 +188,16 @@ class ProgramTracer final : public Tracer {
     }
     for (const auto& [i, tensor] : captured_inputs_) t.captured_inputs.emplace_back(i, CapturedTensor::of(tensor));
     return t;
+  }
+
+  // Whether the calls of this trace are this call's run. Else its program makes them, all of them again.
+  bool must_run(const Trace& t) const {
+    if (!reads_.empty() || t.error || has_failed_ || !t.ending.escaped.empty() || replayed_ > 0) return true;
+    const auto draws = [](const Value& c) { return c.node->op->draws_random(c.node->attrs); };
+    if (!initialised_.empty() && std::any_of(calls().begin(), calls().end(), draws)) return true;  // in the order of eager code
+    return std::any_of(calls().begin(), calls().begin() + static_cast<ptrdiff_t>(memo_.size()), [&](const Value& c) {
+      return draws(c) || c.node->may_update_states() || rules_of(c.node->op).has_effect || c.node->op->has_subgraphs();
+    });
   }
 
   using Key = const detail::TensorImpl*;  // of a tensor that somebody here holds
@@ -278,10 +306,9 @@ class ProgramTracer final : public Tracer {
     for (const Tensor& e : escaped()) {
       const auto found = given.find(key(e));
       const int own = 1 + (found == given.end() ? 0 : found->second);
-      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({CapturedTensor::of(e), locate(value_of(e)), 0});
+      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({e, locate(value_of(e))});
     }
     symbolic_.clear();
-    for (Ending::Escaped& e : t.ending.escaped) e.holders = e.tensor->live().impl()->use_count();
   }
 
   // ---- calls and values by their places
@@ -329,18 +356,24 @@ class ProgramTracer final : public Tracer {
     std::optional<ReplayRandom> random;
     const bool replays = replayed_ < initialised_.size();
     if (replays) random.emplace(device, next_stream_);
-    while (memo_.size() < calls().size()) {
+    std::exception_ptr error;
+    try {
+      while (memo_.size() < calls().size()) {
+        initialise_before(memo_.size());
+        const GraphNode& node = *calls()[memo_.size()].node;
+        const autograd::Scope scope(!node.mode.is_paused, node.mode.training.value_or(mode_at_start().training));
+        Tensors in;
+        for (const Value& v : node.inputs) in.push_back(concrete(locate(v)));
+        memo_.push_back(apply(*node.op, in, node.attrs));
+      }
       initialise_before(memo_.size());
-      const GraphNode& node = *calls()[memo_.size()].node;
-      const autograd::Scope scope(!node.mode.is_paused, node.mode.training.value_or(mode_at_start().training));
-      Tensors in;
-      for (const Value& v : node.inputs) in.push_back(concrete(locate(v)));
-      memo_.push_back(apply(*node.op, in, node.attrs));
+    } catch (...) {
+      error = std::current_exception();
     }
-    initialise_before(memo_.size());
     next_stream_ = replays ? random->next() : peek_random_stream(device);
     random.reset();
     if (replays) advance_random_stream(device, next_stream_);
+    if (error) std::rethrow_exception(error);
   }
   void initialise_before(size_t call) {
     for (; replayed_ < initialised_.size() && initialised_[replayed_].calls_before <= static_cast<int>(call); ++replayed_)
@@ -350,6 +383,7 @@ class ProgramTracer final : public Tracer {
   const Tensors& inputs_;
   const HybridCache::NameOf& name_of_;
   bool strict_;
+  bool has_failed_ = false;  // a call that user code made, in this trace
   std::vector<Tensors> memo_;
   Tensors symbolic_;
   std::unordered_map<Key, size_t> first_inputs_;  // of the inputs that are not null: the first that is this tensor

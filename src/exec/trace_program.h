@@ -43,12 +43,10 @@ struct Ending {
     std::optional<Alias> alias;
     TracedValue in_graph{};  // an alias, too, is a value of the graph
   };
-  // A symbolic tensor that user code put somewhere: it gets its value after each run.
+  // A symbolic tensor that user code put somewhere: it gets its value after the run that traced it, and such a trace serves no other.
   struct Escaped {
-    std::shared_ptr<CapturedTensor> tensor;
+    Tensor tensor;
     TracedValue value;
-    int holders;  // at the end of the trace; with more of them it has become somebody's own
-    bool is_taken() const { return tensor->live().impl()->use_count() > holders; }
   };
   std::vector<Result> results;  // the first `visible` are the caller's, the rest is what aliases start from
   size_t visible = 0;
@@ -90,16 +88,17 @@ struct Trace {
   std::vector<TracedUpdate> updates;  // in their order; the last of each tensor is a write-back of the ending
   bool records = false;               // some calls were made while recording, whatever the mode outside
   bool reads_mode = false;            // user code asked whether it records or trains
-  std::vector<Tracer::Initialised> initialised;
-  std::exception_ptr error;   // with which user code ended it
-  Tensors values;             // of the ending, when reads or an error forced the calls to run
-  std::vector<Tensors> memo;  // results of all calls, then
+  std::exception_ptr error;           // with which user code ended it
+  bool serves_once = false;           // user code met an error and went on: with other values it would not have come this way
+  bool has_run = false;               // the calls were made while it was traced
+  Tensors values;                     // of the ending, then
+  std::vector<Tensors> memo;          // results of all calls, then
 
   Ending ending_before(int call) const;  // what eager code leaves behind when this call fails
 };
 
-// Runs `function` on symbolic inputs. A value that is read makes the calls so far run for real; `memo` holds results of
-// calls that have run already (in an earlier segment of this very call).
+// Runs `function` on symbolic inputs. A value that is read, and a call that may refuse its values, makes the calls so far run for real;
+// `memo` holds results of calls that have run already (in an earlier segment of this very call).
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo);
 

@@ -78,6 +78,15 @@ void verify(const Graph& graph) {
   for (ValueId v : graph.outputs) check(v, static_cast<int>(graph.nodes.size()), "the graph's output");
 }
 
+bool refuses_values(const OpDef& op, const Attrs& attrs) {
+  if (op.refuses_values(attrs)) return true;
+  if (!op.has_subgraphs()) return false;
+  for (const Symbol& body : op.subgraphs_of(attrs.get()))
+    for (const Graph::Node& node : body.graph().nodes)
+      if (node.op && refuses_values(*node.op, node.attrs)) return true;
+  return false;
+}
+
 std::vector<bool> find_states(const Graph& graph) {
   std::vector<bool> is_state(graph.nodes.size(), false);
   for (const auto& node : graph.nodes) {

@@ -33,6 +33,13 @@ struct NodeOf {
   bool is_variable() const { return !op && !constant.defined(); }
   bool is_constant() const { return !op && constant.defined(); }
   int output_count() const { return op ? op->num_outputs(attrs) : 1; }
+  // A layer's own: batch norm's averages, or what a body updates.
+  bool may_update_states() const {
+    if (!op || !op->has_states) return false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (op->is_state_input(attrs, i)) return true;
+    return false;
+  }
   // For messages: "node 'fc1', made at train.py:12".
   std::string str() const { return "node '" + name + "'" + (origin.empty() ? "" : ", made at " + origin); }
 };
@@ -108,6 +115,9 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol);  // as list_
 
 // Raises InternalError when inputs do not come before users, numbers are out of range, or input counts are wrong.
 void verify(const Graph& graph);
+
+// Whether a call's kernel, or one of a call in its bodies, raises an error for some values.
+bool refuses_values(const OpDef& op, const Attrs& attrs);
 
 // Which variables are auxiliary states: they feed an input that the operator may update.
 std::vector<bool> find_states(const Graph& graph);

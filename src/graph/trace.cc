@@ -92,7 +92,10 @@ class GraphRecorder final : public TraceHook {
     }
     const Tensors outputs =
         has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
-    if (current_tracer) current_tracer->on_call({node, 0});  // one that fails has not been made
+    if (current_tracer) {
+      current_tracer->on_call({node, 0});  // one that fails has not been made
+      if (refuses_values(op, attrs)) current_tracer->check_last_call();
+    }
     return outputs;
   }
 

@@ -80,6 +80,7 @@ class Tracer : private TraceWatch {
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
+  virtual void check_last_call() {}  // it may refuse the values that it is given
   virtual bool has_run_updates() const { return false; }  // of a layer's state, because a value was read: they must not be made again
   virtual void on_use(const Tensor&) {}                   // a symbolic tensor is an input of a call
   void on_rebind(const Tensor& target);
@@ -109,6 +110,7 @@ class Tracer : private TraceWatch {
  protected:
   Tracer* previous() const { return previous_; }  // that of the program around this one
   const Mode& mode_at_start() const { return mode_at_start_; }
+  void drop_last_call() { calls_.pop_back(); }
   // Symbolic tensors that somebody holds beside this trace, once user code has returned.
   Tensors escaped();
   std::vector<std::function<void()>> actions_, undo_;

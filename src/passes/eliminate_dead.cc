@@ -16,18 +16,17 @@ static bool acts(const OpDef& op, const Attrs& attrs) {
 
 bool has_effect(const Graph::Node& node) {
   if (!node.op) return false;
-  if (node.op->draws_random(node.attrs) || acts(*node.op, node.attrs)) return true;
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (node.op->is_state_input(node.attrs, i)) return true;
-  return false;
+  return node.op->draws_random(node.attrs) || acts(*node.op, node.attrs) || node.may_update_states();
 }
 
 Graph eliminate_dead(const Graph& graph, const PassContext&) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (ValueId v : graph.outputs) needed[v.node] = true;
+  const auto forward_nodes = static_cast<size_t>(graph.count_forward_nodes());  // which user code wrote: their errors are its own
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const auto& node = graph.node(i);
-    needed[i] = needed[i] || node.is_variable() || has_effect(node);
+    needed[i] =
+        needed[i] || node.is_variable() || has_effect(node) || (i < forward_nodes && node.op && refuses_values(*node.op, node.attrs));
     if (needed[i])
       for (ValueId v : node.inputs) needed[v.node] = true;
   }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <thread>
 
+#include "dispatch/composition.h"
+#include "dispatch/infer.h"
 #include "fuzz/guarded_memory.h"
 #include "fuzz/isolated_runs.h"
 #include "fuzz/random_calls.h"
@@ -15,6 +17,7 @@
 #include "gluino/autograd.h"
 #include "gluino/hybrid.h"
 #include "gluino/random.h"
+#include "graph/graph.h"
 #include "tensor/impl.h"
 
 namespace gluino::fuzz {
@@ -76,6 +79,8 @@ class CallRun {
         outcome.problem = "no error of the user's: " + caught.text;
       else if (way_ == Way::eager && caught.text.find(call_.op->name) == std::string::npos)
         outcome.problem = "does not name the operator: " + caught.text;
+      else if (way_ == Way::eager && caught.is_users && !is_too_large(caught.text) && is_accepted_by_rules())
+        outcome.problem = "the kernel refuses values, and the definition does not say so (refuses_values): " + caught.text;
     }
     return outcome;
   }
@@ -84,6 +89,31 @@ class CallRun {
   bool is_recorded() const { return way_ == Way::recorded || way_ == Way::compiled_recorded; }
   bool is_compiled() const { return way_ == Way::compiled || way_ == Way::compiled_recorded; }
 
+  // Rules know nothing of memory.
+  static bool is_too_large(const std::string& text) {
+    return text.find("too large") != std::string::npos || text.find("more elements than") != std::string::npos;
+  }
+  // Attributes, shapes and dtypes are as they should be, and nothing was said about values. Calls whose shapes depend on values are made
+  // where they stand in any case, and composed ones are the calls that they are made of.
+  bool is_accepted_by_rules() const {
+    const OpDef& op = *call_.op;
+    if (op.is_dynamic_shape || is_composed(op)) return false;
+    try {
+      const Attrs attrs = op.parse_attrs(call_.attrs);
+      std::vector<Shape> shapes, out;
+      std::vector<DType> types, out_types;
+      for (const Tensor& t : call_.make_inputs()) {
+        shapes.push_back(t.shape());
+        types.push_back(t.dtype());
+      }
+      check_input_count(op, attrs, static_cast<int>(shapes.size()));
+      infer_shapes(op, attrs, shapes, out);
+      infer_dtypes(op, attrs, types, out_types);
+      return !refuses_values(op, attrs);
+    } catch (const Error&) {
+      return false;
+    }
+  }
   void compute(Outcome& outcome) {
     const OpDef& op = *call_.op;
     const Attrs attrs = op.parse_attrs(call_.attrs);

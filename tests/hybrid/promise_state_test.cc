@@ -61,6 +61,30 @@ TEST(Promise, UpdatesWithOutsideTensorsAloneHappenAtEveryCall) {
     }
   });
 }
+// Its owner puts something else where forward puts a tensor: the next call puts its own there again.
+TEST(Promise, MembersThatForwardBindsAreBoundWhateverTheirOwnerDid) {
+  struct Keeping : nn::HybridBlock {
+    Tensor last;
+    std::vector<Tensor> all;
+    Tensor forward(const Tensor& x) override {
+      last = x * 2;
+      all.push_back(x + 1);
+      return x - 1;
+    }
+  };
+  expect_same([](auto mode, std::ostream& out) {
+    Keeping net;
+    mode.block(net);
+    for (int i = 0; i < 6; ++i) {
+      show(out, net(numbers({3}) + i));
+      show(out, net.last), show(out, net.all);
+      if (i == 1) net.last = zeros({3});
+      if (i == 2) net.last = Tensor();
+      if (i == 3) net.all.clear();
+      if (i == 4) net.all[0] = net.last;
+    }
+  });
+}
 struct Rebinding : nn::HybridBlock {
   Tensor hidden = zeros({3}), scale = full({3}, 2.0), last;
   Tensor forward(const Tensor& x) override {

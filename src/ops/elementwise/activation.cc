@@ -116,7 +116,6 @@ static void leaky_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
 // rrelu: every element below 0 has a slope of its own while training, the mean of them all when predicting. The second
 // output is what the input was multiplied with.
 static void rrelu_kernel(const LeakyReLUAttrs& a, KernelContext& k) {
-  if (!(a.lower_bound <= a.upper_bound)) raise<AttrError>("lower_bound = {} is above upper_bound = {}", a.lower_bound, a.upper_bound);
   const DType type = k.out().dtype() == DType::float64 ? DType::float64 : DType::float32;
   const bool narrow = k.out().dtype() != type;  // computed in float32, then converted
   const Tensor data = narrow ? k.in(0).astype(type) : k.in(0);
@@ -170,6 +169,8 @@ GLUINO_OP(LeakyReLU, LeakyReLUAttrs) {
         const int64_t channels = in[0].ndim() > 1 ? in[0][1] : in[0].elements();
         if (a.is_prelu() && in[1].elements() != 1 && in[1].elements() != channels)
           raise<ShapeError>("gamma has shape {}, but (1,) or ({},) is needed for data of shape {}", in[1], channels, in[0]);
+        if (a.is_rrelu() && !(a.lower_bound <= a.upper_bound))
+          raise<AttrError>("lower_bound = {} is above upper_bound = {}", a.lower_bound, a.upper_bound);
         return std::vector<Shape>(a.is_rrelu() ? 2 : 1, in[0]);
       })
       .outputs({"output", "factor"})

@@ -184,7 +184,8 @@ void define_whole_pair(OpBuilder<NoAttrs>& op, F function) {
       .kernel([function](const NoAttrs&, KernelContext& k) {
         of_whole_numbers(k, [&]<class T>(T*) {
           const Shape &a = k.in(0).shape(), &b = k.in(1).shape(), &out = k.out().shape();
-          const T *x = k.data<T>(0), *y = k.data<T>(1);
+          const Tensor first = with_dtype(k.in(0), k.out().dtype()), second = with_dtype(k.in(1), k.out().dtype());
+          const T *x = first.data<T>(), *y = second.data<T>();
           T* to = k.out_data<T>();
           const auto both = [&](T p, T q) { return whole<T>(function(static_cast<int64_t>(p), static_cast<int64_t>(q))); };
           const int64_t elements = k.out().size();

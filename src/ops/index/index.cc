@@ -56,6 +56,7 @@ GLUINO_OP(gather_nd, NoAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const NoAttrs&, std::span<const Shape> in) { return gathered_shape(in[0], in[1]); })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Coordinates c(k.in(0).shape(), k.in(1));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = c.slice * element;
@@ -78,6 +79,7 @@ GLUINO_OP(_gather_nd_backward, NoAttrs) {
       .shape_only()
       .kernel_dtypes({DType::float32, DType::float64})
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_scatter(in[0], in[1], in[2]), in[2]; })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Coordinates c(k.out().shape(), k.in(1));
         fill_zero(k.out());
@@ -107,6 +109,7 @@ GLUINO_OP(scatter_nd, ScatterAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const ScatterAttrs& a, std::span<const Shape> in) { return check_scatter(in[0], in[1], a.shape), a.shape; })
+      .refuses_values()
       .kernel([](const ScatterAttrs&, KernelContext& k) {
         fill_zero(k.out());
         write_slices(k.in(0), k.in(1), k.out());
@@ -127,6 +130,7 @@ GLUINO_OP(_scatter_set_nd, ScatterAttrs) {
       .dtypes(DTypeSet::any)
       .inplace(0)
       .shape([](const ScatterAttrs&, std::span<const Shape> in) { return check_scatter(in[1], in[2], in[0]), in[0]; })
+      .refuses_values()
       .kernel([](const ScatterAttrs&, KernelContext& k) {
         const Tensor lhs = with_dtype(k.in(0), k.out().dtype());
         if (bytes_of(lhs) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(lhs), k.out().nbytes());
@@ -267,6 +271,7 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[2], in[1], in[0]), in[2]; })
+      .refuses_values()
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.out().shape());
         const std::vector<int64_t> at = checked_places(k.in(1), k.in(0), axis);
@@ -292,6 +297,7 @@ GLUINO_OP(_boolean_mask_like, MaskAttrs) {
       .shape_only()
       .dtypes(DTypeSet::any)
       .shape([](const MaskAttrs& a, std::span<const Shape> in) { return check_masked(a, in[0], in[1], in[2]), in[2]; })
+      .refuses_values()
       .kernel([](const MaskAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         copy_masked(k.in(0), axis, checked_places(k.in(1), k.out(), axis), k.out());
@@ -320,6 +326,7 @@ GLUINO_OP(_contrib_index_copy, NoAttrs) {
         if (!(rows == in[2])) raise<ShapeError>("new_tensor has shape {}, but {} is needed", in[2], rows);
         return in[0];
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Tensor old = with_dtype(k.in(0), k.out().dtype()), rows = with_dtype(k.in(2), k.out().dtype());
         if (bytes_of(old) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(old), k.out().nbytes());
@@ -346,6 +353,8 @@ GLUINO_OP(_contrib_index_array, IndexArrayAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const IndexArrayAttrs& a, std::span<const Shape> in) {
         Shape out = in[0];
+        if (a.axes)
+          for (int64_t axis : *a.axes) normalize_axis(axis, in[0]);
         out.push_back(a.axes ? a.axes->ndim() : in[0].ndim());
         return out;
       })

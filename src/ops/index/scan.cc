@@ -244,6 +244,7 @@ GLUINO_OP(_histogram, HistogramAttrs) {
       .dtype([](const HistogramAttrs&, std::span<const DType>, DType promoted) {
         return std::vector<DType>{DType::int64, promoted};
       })
+      .refuses_values()
       .kernel([](const HistogramAttrs& a, KernelContext& k) {
         const std::vector<double> edges = a.bin_cnt ? equal_edges(a, k.in(0)) : with_dtype(k.in(1), DType::float64).to_vector<double>();
         if (!std::is_sorted(edges.begin(), edges.end()))

@@ -68,6 +68,7 @@ GLUINO_OP(SequenceMask, SequenceMaskAttrs) {
       .shape([](const SequenceMaskAttrs& a, std::span<const Shape> in) {
         return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0];
       })
+      .refuses_values_if([](const SequenceMaskAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceMaskAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
@@ -114,6 +115,7 @@ GLUINO_OP(SequenceLast, SequenceAttrs) {
       .own_dtype()
       .present_if(has_length)
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) { return last_shape(a, in[0], length_shape(in, 1)); })
+      .refuses_values()
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.in(0).shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));
@@ -145,6 +147,7 @@ GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
           raise<ShapeError>("data of shape {} is not the last step of shape {}", in[0], in[1]);
         return in[1];
       })
+      .refuses_values_if([](const SequenceAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 2));
@@ -174,6 +177,7 @@ GLUINO_OP(SequenceReverse, SequenceAttrs) {
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) {
         return check_sequences(a.axis, a.use_sequence_length, in[0], length_shape(in, 1)), in[0];
       })
+      .refuses_values_if([](const SequenceAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
         const std::vector<int64_t> n = lengths(s, length_input(k, 1));

@@ -22,7 +22,12 @@ struct TakeAttrs {
                 "what an index out of range means: the nearest, the remainder, or an error");
   }
 };
+static void check_has_elements(const Shape& data, int axis, const Shape& indices) {
+  if (data[axis] == 0 && indices.is_known() && indices.elements() > 0)
+    raise<IndexError>("nothing can be taken from axis {} of shape {}, which has no elements", axis, data);
+}
 static Shape take_shape(const Shape& data, int axis, const Shape& indices) {
+  check_has_elements(data, axis, indices);
   Shape out;
   for (int i = 0; i < axis; ++i) out.push_back(data[i]);
   for (int64_t e : indices) out.push_back(e);
@@ -83,6 +88,7 @@ GLUINO_OP(take, TakeAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const TakeAttrs& a, std::span<const Shape> in) { return take_shape(in[0], normalize_axis(a.axis, in[0]), in[1]); })
+      .refuses_values_if([](const TakeAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel([](const TakeAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.in(0).shape());
         run_take(k.in(0), axis, Indices(k.in(1), k.in(0).extent(axis), a.mode, axis), k.out());
@@ -115,6 +121,7 @@ GLUINO_OP(_take_backward, TakeAttrs) {
           raise<ShapeError>("data of shape {} was not taken from shape {} by indices of shape {}", in[0], in[2], in[1]);
         return in[2];
       })
+      .refuses_values_if([](const TakeAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel([](const TakeAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.out().shape());
         const Indices at(k.in(1), k.out().extent(axis), a.mode, axis);
@@ -156,6 +163,7 @@ GLUINO_OP(Embedding, EmbeddingAttrs) {
       .shape([](const EmbeddingAttrs& a, std::span<const Shape> in) {
         if (!(in[1] == Shape{a.input_dim, a.output_dim}))
           raise<ShapeError>("input 'weight' has shape {}, but {} is needed", in[1], Shape{a.input_dim, a.output_dim});
+        check_has_elements(in[1], 0, in[0]);
         Shape out = in[0];
         out.push_back(a.output_dim);
         return out;
@@ -163,6 +171,7 @@ GLUINO_OP(Embedding, EmbeddingAttrs) {
       .complete([](const EmbeddingAttrs& a, OptionalShapes& in, const OptionalShapes&) {
         in[1] = Shape{a.input_dim, a.output_dim};
       })
+      .refuses_values_if([](const EmbeddingAttrs& a) { return a.mode() == IndexMode::raise; })
       .kernel([](const EmbeddingAttrs& a, KernelContext& k) { run_take(k.in(1), 0, Indices(k.in(0), a.input_dim, a.mode()), k.out()); })
       .gradient({{0}, {}},
                 [](const EmbeddingAttrs& a, const Gradient& g) -> Tensors {
@@ -232,6 +241,7 @@ GLUINO_OP(pick, PickAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const PickAttrs& a, std::span<const Shape> in) { return pick_shape(a, in[0], in[1]); })
+      .refuses_values_if([](const PickAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel(run_pick)
       .gradient({{1}, {}},
                 [](const PickAttrs& a, const Gradient& g) -> Tensors {
@@ -255,6 +265,7 @@ GLUINO_OP(_pick_backward, PickAttrs) {
           raise<ShapeError>("data of shape {} was not picked from shape {}", in[0], in[2]);
         return in[2];
       })
+      .refuses_values_if([](const PickAttrs& a) { return a.mode == IndexMode::raise; })
       .kernel([](const PickAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
@@ -288,6 +299,7 @@ GLUINO_OP(_contrib_check_index, CheckIndexAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const CheckIndexAttrs& a, std::span<const Shape> in) { return normalize_axis(a.axis, in[1]), in[0]; })
       .dtype([](const CheckIndexAttrs&, std::span<const DType> in, DType) { return in[0]; })
+      .refuses_values()
       .kernel([](const CheckIndexAttrs& a, KernelContext& k) {
         const int axis = normalize_axis(a.axis, k.in(1).shape());
         const int64_t extent = k.in(1).shape()[axis];
@@ -344,6 +356,7 @@ GLUINO_OP(_take_along_axis, AlongAxisAttrs) {
       .own_dtype()
       .dtypes(DTypeSet::any)
       .shape([](const AlongAxisAttrs& a, std::span<const Shape> in) { return check_along(a, in[0], in[1]), in[1]; })
+      .refuses_values()
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
@@ -372,6 +385,7 @@ GLUINO_OP(_put_along_axis, AlongAxisAttrs) {
         if (!(in[0] == in[1])) raise<ShapeError>("data has shape {}, indices {}: they must be the same", in[0], in[1]);
         return in[2];
       })
+      .refuses_values()
       .kernel([](const AlongAxisAttrs& a, KernelContext& k) {
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {

@@ -56,6 +56,7 @@ GLUINO_OP(_coordinate_dot, NoAttrs) {
         out[0] = in[4][0];
         return out;
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Shape &rhs = k.in(3).shape(), &out = k.out().shape();
         const Indices rows(k.in(1), out[0], IndexMode::raise), columns(k.in(2), rhs[0], IndexMode::raise, 1);

@@ -68,6 +68,7 @@ GLUINO_OP(_npi_svd, NoAttrs) {
         const int64_t rank = std::min(m.rows, m.columns);
         return {with_matrix(in[0], m.rows, rank), vectors_of(in[0], rank), with_matrix(in[0], rank, m.columns)};
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) { visit_float(k.in(0).dtype(), [&]<class T>(T*) { svd<T>(k); }); })
       .gradient({.inputs = {}, .outputs = {0, 1, 2}},
                 [](const Gradient& g) -> Tensors {
@@ -113,6 +114,7 @@ GLUINO_OP(_npi_solve, NoAttrs) {
         if (a.rows != b.rows) raise<ShapeError>("shapes {} and {}: A has {} rows and B has {}", in[0], in[1], a.rows, b.rows);
         return in[1];
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) { visit_float(k.in(0).dtype(), [&]<class T>(T*) { solve<T>(k); }); })
       .gradient({.inputs = {0}, .outputs = {0}},
                 [](const Gradient& g) -> Tensors {
@@ -153,6 +155,7 @@ GLUINO_OP(_npi_eigh, SymmetricAttrs) {
         triangle_of(a);
         return {vectors_of(in[0], square_matrices(in[0]).rows), in[0]};
       })
+      .refuses_values()
       .kernel([](const SymmetricAttrs& a, KernelContext& k) {
         visit_float(k.in(0).dtype(), [&]<class T>(T*) { eigh<T>(a, k, k.out_data<T>(1), k.out_data<T>(0)); });
       })
@@ -176,6 +179,7 @@ GLUINO_OP(_npi_eigvalsh, SymmetricAttrs) {
         triangle_of(a);
         return vectors_of(in[0], square_matrices(in[0]).rows);
       })
+      .refuses_values()
       .kernel([](const SymmetricAttrs& a, KernelContext& k) {
         visit_float(k.in(0).dtype(), [&]<class T>(T*) {
           std::vector<T> vectors(k.in(0).size());
@@ -214,6 +218,7 @@ GLUINO_OP(_npi_eig, NoAttrs) {
       .shape([](const NoAttrs&, std::span<const Shape> in) -> std::vector<Shape> {
         return {vectors_of(in[0], square_matrices(in[0]).rows), in[0]};
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         visit_float(k.in(0).dtype(), [&]<class T>(T*) { eig<T>(k, k.out_data<T>(0), k.out_data<T>(1)); });
       })
@@ -227,6 +232,7 @@ GLUINO_OP(_npi_eigvals, NoAttrs) {
       .outputs({"w"})
       .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) -> Shape { return vectors_of(in[0], square_matrices(in[0]).rows); })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         visit_float(k.in(0).dtype(), [&]<class T>(T*) { eig<T>(k, k.out_data<T>(0), static_cast<T*>(nullptr)); });
       })

@@ -35,6 +35,7 @@ GLUINO_OP(_triangle, TriangleAttrs) {
       .input("data")
       .kernel_dtypes(float_dtypes())
       .same_shape()
+      .shape([](const TriangleAttrs&, std::span<const Shape> in) { return Matrices(in[0]), in[0]; })
       .kernel([](const TriangleAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         visit_float(k.out().dtype(), [&]<class T>(T*) {
@@ -85,6 +86,7 @@ GLUINO_OP(_linalg_potrf, CholeskyAttrs) {
       .input("A")
       .kernel_dtypes(float_dtypes())
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
+      .refuses_values()
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {
@@ -109,6 +111,7 @@ GLUINO_OP(_linalg_potri, CholeskyAttrs) {
       .input("A")
       .kernel_dtypes(float_dtypes())
       .shape([](const CholeskyAttrs&, std::span<const Shape> in) { return square_shape(in); })
+      .refuses_values()
       .kernel([](const CholeskyAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {
@@ -267,6 +270,7 @@ GLUINO_OP(_linalg_syevd, NoAttrs) {
         values.erase(values.ndim() - 1);
         return std::vector<Shape>{in[0], values};
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.in(0).shape());
         visit_float(k.in(0).dtype(), [&]<class T>(T*) {
@@ -327,6 +331,7 @@ GLUINO_OP(_linalg_inverse, NoAttrs) {
       .input("A")
       .kernel_dtypes(float_dtypes())
       .shape([](const NoAttrs&, std::span<const Shape> in) { return square_shape(in); })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Matrices m(k.out().shape());
         for_each_matrix(k, m, [&]<class T>(int64_t b, const T* matrix, T* out) {

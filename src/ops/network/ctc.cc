@@ -85,6 +85,7 @@ GLUINO_OP(CTCLoss, CTCLossAttrs) {
         for (size_t i = 2; i < in.size(); ++i)
           if (in[0] && in[0]->ndim() == 3 && is_open(in[i])) in[i] = Shape{(*in[0])[1]};
       })
+      .refuses_values()
       .kernel(ctc_kernel)
       .kernel_dtypes(real_dtypes())
       .gradient({{}, {1}},

@@ -373,9 +373,10 @@ GLUINO_OP(_npx_constraint_check, ConstraintAttrs) {
       .dtypes(DTypeSet::any)
       .shape([](const ConstraintAttrs&, std::span<const Shape>) { return Shape{}; })
       .dtype([](const ConstraintAttrs&, std::span<const DType>, DType) { return DType::boolean; })
+      .refuses_values()
       .kernel([](const ConstraintAttrs& a, KernelContext& k) {
         for (double v : k.in(0).to_vector<double>())
-          if (v == 0) throw UserError(a.msg);
+          if (v == 0) throw AttrError(a.msg);  // a ValueError in Python
         k.out_data<bool>()[0] = true;
       })
       .not_differentiable("it is a test")

@@ -72,7 +72,12 @@ GLUINO_OP(lamb_update_phase1, LambPhase1Attrs) {
 GLUINO_OP(mp_lamb_update_phase1, LambPhase1Attrs) {
   define_phase1(op.doc("The direction of a LAMB step, from a float32 copy of the weight."))
       .state("weight32")
-      .dtype([](const LambPhase1Attrs&, std::span<const DType> in, DType) { return in[2]; })
+      .dtype([](const LambPhase1Attrs&, std::span<const DType> in, DType) {
+        if (in[1] == DType::float64 && in[2] != in[1]) raise<DTypeError>("the gradient is {}, but mean is {}", in[1], in[2]);
+        for (int i : {3, 4})
+          if (in[i] != in[2]) raise<DTypeError>("mean is {}, but input {} is {}; they must be the same", in[2], i, in[i]);
+        return in[2];
+      })
       .sample({{3, 4}, {3, 4}, {3, 4}, uniform_sample({3, 4}, 0.1, 1), {3, 4}}, {.wd = 0.1, .t = 2});
 }
 

@@ -67,6 +67,7 @@ GLUINO_OP(_sample_multinomial, MultinomialAttrs) {
       .dtype([](const MultinomialAttrs& a, std::span<const DType>, DType promoted) {
         return a.get_prob ? std::vector<DType>{a.dtype, promoted} : std::vector<DType>{a.dtype};
       })
+      .refuses_values()
       .kernel(run_multinomial)
       // The logarithms depend on data: d log(p[i]) = 1 / p[i].
       .gradient({{0}, {0}},

@@ -298,6 +298,7 @@ GLUINO_OP(_channel_window_sum, WindowSumAttrs) {
   op.doc("Sums every element with its neighbours along axis 1.")
       .input("data")
       .same_shape()
+      .shape([](const WindowSumAttrs&, std::span<const Shape> in) { return check_channels(in[0]), in[0]; })
       .kernel([](const WindowSumAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           channel_window_sum(k.in(0).shape(), a.nsize, k.data<T>(0), k.out_data<T>(), [](T x) { return x; });

@@ -123,7 +123,10 @@ static OpBuilder<SoftmaxAttrs>& gradient_from_outputs(OpBuilder<SoftmaxAttrs>& o
   return op.doc(doc)
       .input("head")
       .input("values")
-      .same_shape()
+      .shape([](const SoftmaxAttrs& a, std::span<const Shape> in) {
+        check_same_shape("values", in[1], in[0]);
+        return normalize_axis(a.axis, in[0]), in[0];
+      })
       .inplace(0)
       .inplace(1)
       .kernel([](const SoftmaxAttrs& a, KernelContext& k) {
@@ -166,6 +169,7 @@ GLUINO_OP(SoftmaxActivation, SoftmaxActivationAttrs) {
   op.doc("Softmax over each instance, or over the channels at each position.")
       .input("data")
       .same_shape()
+      .shape([](const SoftmaxActivationAttrs& a, std::span<const Shape> in) { return layout_of(a, in[0]), in[0]; })
       .inplace(0)
       .kernel([](const SoftmaxActivationAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -217,7 +221,8 @@ static OpBuilder<MaskedSoftmaxAttrs>& with_mask(OpBuilder<MaskedSoftmaxAttrs>& o
       .ignores({"normalize", "dtype"})
       .kernel_dtypes(real_dtypes())
       .inplace(0)
-      .shape([](const MaskedSoftmaxAttrs&, std::span<const Shape> in) {
+      .shape([](const MaskedSoftmaxAttrs& a, std::span<const Shape> in) {
+        normalize_axis(a.axis, in[0]);
         if (!(broadcast_shapes(in) == in[0])) raise<ShapeError>("mask of shape {} does not broadcast to data of shape {}", in[1], in[0]);
         return in[0];
       });
@@ -264,6 +269,7 @@ GLUINO_OP(softmax_cross_entropy, NoAttrs) {
       .complete([](const NoAttrs&, OptionalShapes& in, const OptionalShapes&) {
         if (in[0] && in[0]->ndim() == 2 && is_open(in[1])) in[1] = Shape{(*in[0])[0]};
       })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);
@@ -288,6 +294,7 @@ GLUINO_OP(_softmax_minus_one_hot, NoAttrs) {
       .input("label")
       .own_dtype()
       .shape([](const NoAttrs&, std::span<const Shape> in) { return check_labels(in), in[0]; })
+      .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         const std::vector<int64_t> labels = k.in(1).to_vector<int64_t>();
         const int64_t classes = k.in(0).extent(1);

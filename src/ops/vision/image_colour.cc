@@ -140,12 +140,12 @@ void define_random(OpBuilder<FactorAttrs>& op, F change) {
   op.input("data")
       .random()
       .dtypes(DTypeSet::any)
-      .shape(same_coloured<FactorAttrs>)
-      .kernel([change](const FactorAttrs& a, KernelContext& k) {
+      .shape([](const FactorAttrs& a, std::span<const Shape> in) {
         if (a.min_factor > a.max_factor)
           raise<AttrError>("attribute 'min_factor' ({}) is above 'max_factor' ({})", a.min_factor, a.max_factor);
-        change(k.in(0), k.out(), drawn(k.out(), a.min_factor, a.max_factor));
+        return same_coloured(a, in);
       })
+      .kernel([change](const FactorAttrs& a, KernelContext& k) { change(k.in(0), k.out(), drawn(k.out(), a.min_factor, a.max_factor)); })
       .not_differentiable(kPreparesData)
       .sample({index_sample({3, 4, 3}, 256)}, {.min_factor = 0.5, .max_factor = 1.5});
 }
@@ -208,9 +208,11 @@ GLUINO_OP(_image_adjust_lighting, LightAttrs) {
       .alias("_npx__image_adjust_lighting")
       .input("data")
       .dtypes(DTypeSet::any)
-      .shape(same_coloured<LightAttrs>)
-      .kernel([](const LightAttrs& a, KernelContext& k) {
+      .shape([](const LightAttrs& a, std::span<const Shape> in) {
         if (a.alpha.size() != 3) raise<AttrError>("attribute 'alpha' has {} numbers, but 3 are needed", a.alpha.size());
+        return same_coloured(a, in);
+      })
+      .kernel([](const LightAttrs& a, KernelContext& k) {
         change_light(k.in(0), k.out(), {static_cast<float>(a.alpha[0]), static_cast<float>(a.alpha[1]), static_cast<float>(a.alpha[2])});
       })
       .not_differentiable(kPreparesData)

@@ -145,6 +145,7 @@ GLUINO_OP(_contrib_PSROIPooling, PositionPoolingAttrs) {
       .input("rois")
       .kernel_dtypes(real_dtypes())
       .shape([](const PositionPoolingAttrs& a, std::span<const Shape> in) { return pooled_shape(a, in[0], in[1]); })
+      .refuses_values()
       .kernel([](const PositionPoolingAttrs& a, KernelContext& k) {
         const int64_t width = k.in(0).extent(3);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -178,6 +179,7 @@ GLUINO_OP(_psroi_pooling_grad, PositionPoolingAttrs) {
         check_head(in[0], pooled_shape(a, in[2], in[1]));
         return in[2];
       })
+      .refuses_values()
       .kernel([](const PositionPoolingAttrs& a, KernelContext& k) {
         const int64_t width = k.out().extent(3);
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -263,6 +265,7 @@ GLUINO_OP(_contrib_DeformablePSROIPooling, DeformablePoolingAttrs) {
         shift_classes(a, in);
         return std::vector<Shape>{out, out};
       })
+      .refuses_values()
       .kernel([](const DeformablePoolingAttrs& a, KernelContext& k) {
         const Shape shapes[] = {k.in(0).shape(), k.in(1).shape(), a.no_trans ? Shape{} : k.in(2).shape()};
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -309,6 +312,7 @@ GLUINO_OP(_deformable_psroi_pooling_grad, DeformablePoolingAttrs) {
         if (!a.no_trans) out.push_back(in[3]);
         return out;
       })
+      .refuses_values()
       .kernel([](const DeformablePoolingAttrs& a, KernelContext& k) {
         const Shape shapes[] = {k.in(1).shape(), k.in(2).shape(), a.no_trans ? Shape{} : k.in(3).shape()};
         const int64_t parts = a.parts() * a.parts();
@@ -384,6 +388,7 @@ GLUINO_OP(_contrib_RROIAlign, RotatedAttrs) {
         if (a.sampling_ratio > 1024) raise<AttrError>("sampling_ratio = {} is absurd", a.sampling_ratio);
         return Shape{in[1][0], in[0][1], a.pooled_size[0], a.pooled_size[1]};
       })
+      .refuses_values()
       .kernel([](const RotatedAttrs& a, KernelContext& k) {
         const int64_t regions = k.in(1).extent(0), each = regions ? k.out().size() / regions : 0;
         visit_real(k.out().dtype(), [&]<class T>(T*) {

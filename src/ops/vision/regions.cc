@@ -88,6 +88,7 @@ GLUINO_OP(ROIPooling, ROIPoolingAttrs) {
       .outputs({"output", "chosen"})
       .hidden_outputs(1)
       .shape([](const ROIPoolingAttrs& a, std::span<const Shape> in) { return pooled_shape(a, in[0], in[1]); })
+      .refuses_values()
       .kernel(roi_pooling_kernel)
       .gradient({{1}, {1}},
                 [](const ROIPoolingAttrs& a, const Gradient& g) -> Tensors {
@@ -108,6 +109,7 @@ GLUINO_OP(_roi_pooling_grad, ROIPoolingAttrs) {
         check_same_shape("chosen", in[2], in[0]);
         return in[3];
       })
+      .refuses_values()
       .kernel([](const ROIPoolingAttrs&, KernelContext& k) {
         const Shape &s = k.out().shape(), &h = k.in(0).shape();
         visit_real(k.out().dtype(), [&]<class T>(T*) {
@@ -201,6 +203,7 @@ GLUINO_OP(_contrib_ROIAlign, ROIAlignAttrs) {
       .input("rois")
       .kernel_dtypes(real_dtypes())
       .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) { return aligned_shape(a, in[0], in[1]); })
+      .refuses_values()
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T *data = k.data<T>(0), *rois = k.data<T>(1);
@@ -228,6 +231,7 @@ GLUINO_OP(_roi_align_grad, ROIAlignAttrs) {
       .shape_only()
       .kernel_dtypes(real_dtypes())
       .shape([](const ROIAlignAttrs& a, std::span<const Shape> in) { return check_head(in[0], aligned_shape(a, in[2], in[1])), in[2]; })
+      .refuses_values()
       .kernel([](const ROIAlignAttrs& a, KernelContext& k) {
         visit_real(k.out().dtype(), [&]<class T>(T*) {
           const T* head = k.data<T>(0);
