@@ -7,7 +7,7 @@ CMAKE_FLAGS ?=
 .PHONY: help
 help:
 	@echo "make deps | demo | test | bench | docs | lint | format | install PREFIX=... | package | clean"
-	@echo "tests beside make test: test-asan | test-tsan | test-clang | test-bindings | test-page | test-package | test-onnx"
+	@echo "tests beside make test: test-asan | test-tsan | test-clang | test-arm64 | test-bindings | test-page | test-package | test-onnx"
 
 # Debian's packages for building and testing everything; tools/setup.sh lists them. The other targets call it and go on without root.
 .PHONY: deps
@@ -59,6 +59,14 @@ test-clang:
 	@cmake --preset clang > build/configure-clang.log 2>&1 || { cat build/configure-clang.log; exit 1; }
 	@cmake --build build/clang -j $(JOBS)
 	@cd build/clang && ctest --output-on-failure
+
+# Unit and operator tests of a build for another processor, run by an emulator.
+.PHONY: test-arm64
+test-arm64:
+	@tools/setup.sh arm64
+	@cmake --preset arm64 > build/configure-arm64.log 2>&1 || { cat build/configure-arm64.log; exit 1; }
+	@cmake --build build/arm64 -j $(JOBS) --target test_unit test_ops
+	@cd build/arm64 && ctest --output-on-failure -R '^(unit|ops)$$'
 
 # The packages of other languages; what cannot be installed here is skipped, and said so.
 .PHONY: test-bindings

@@ -5,15 +5,17 @@
 #   lint      the linters          page      the browser in which pages are tested
 #   package   what packages are made and tried with
 #   clang     all tests with Clang
+#   arm64     the cross compiler and QEMU; the libraries are unpacked beside the build (tools/arm64_sysroot.sh)
 #   onnx      what the tests of ONNX models export from
 #   bench     what is compared with          bindings  runtimes of other languages, as many as can be had
 # Without root, or sudo that asks for no password, nothing is installed, and one line says what is missing.
 set -euo pipefail
 mkdir -p "$(dirname "$0")/../build"
 
-build=(g++ cmake ninja-build ccache pkg-config
-  libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
+libraries=(libdnnl-dev libopenblas-openmp-dev liblapacke-dev nlohmann-json3-dev libfmt-dev libcli11-dev
   libxxhash-dev zlib1g-dev libzip-dev libjpeg62-turbo-dev libpng-dev)
+tools=(cmake ninja-build ccache pkg-config)
+build=(g++ "${tools[@]}" "${libraries[@]}")
 tests=(clang-19 llvm-19-dev clang-format python3 libgtest-dev libbenchmark-dev libonnx-dev libprotobuf-dev libssl-dev
   libopenmpi-dev openmpi-bin
   python3-dev pybind11-dev python3-numpy python3-pil python3-pytest python3-setuptools python3-wheel python3-pip python3-onnx
@@ -26,6 +28,10 @@ for set in "${@:-test}"; do
     test) packages+=("${build[@]}" "${tests[@]}") ;;
     lint) packages+=(clang-format clang-tidy pyflakes3) ;;
     clang) packages+=("${build[@]}" "${tests[@]}" libclang-rt-19-dev) ;;
+    arm64)
+      packages+=("${tools[@]}" g++-aarch64-linux-gnu qemu-user-static)
+      "$(dirname "$0")/arm64_sysroot.sh" "${libraries[@]}" libgtest-dev
+      ;;
     page) packages+=(chromium) ;;
     package) packages+=(dpkg-dev file patchelf python3-pip python3-setuptools python3-wheel debootstrap) ;;
     bench) packages+=(libtorch-dev python3-torch wrk) ;;

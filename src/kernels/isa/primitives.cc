@@ -96,6 +96,13 @@ void convert_native(const void* in, DType from, void* out, DType to, int64_t n) 
   });
 }
 
+// f(block, begin, count) for n elements, which pass through a block of floats.
+template <class F>
+void through_blocks(int64_t n, F f) {
+  alignas(64) float block[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) f(block, i, std::min(kBlock, n - i));
+}
+
 bool is_half(DType d) { return d == DType::float16 || d == DType::bfloat16; }
 
 }  // namespace
@@ -108,21 +115,17 @@ void convert(const void* in, DType from, void* out, DType to, int64_t n) {
   } else if (is_half(from)) {
     const ConvertKernel widen = from == DType::float16 ? t.half_to_float : t.bfloat_to_float;
     if (to == DType::float32) return widen(in, out, n);
-    alignas(64) float block[kBlock];
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t count = std::min(kBlock, n - i);
+    through_blocks(n, [&](float* block, int64_t i, int64_t count) {
       widen(static_cast<const char*>(in) + i * 2, block, count);
       convert(block, DType::float32, static_cast<char*>(out) + i * dtype_bytes(to), to, count);
-    }
+    });
   } else if (is_half(to)) {
     const ConvertKernel narrow = to == DType::float16 ? t.float_to_half : t.float_to_bfloat;
     if (from == DType::float32) return narrow(in, out, n);
-    alignas(64) float block[kBlock];
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t count = std::min(kBlock, n - i);
+    through_blocks(n, [&](float* block, int64_t i, int64_t count) {
       convert_native(static_cast<const char*>(in) + i * dtype_bytes(from), from, block, DType::float32, count);
       narrow(block, static_cast<char*>(out) + i * 2, count);
-    }
+    });
   } else {
     convert_native(in, from, out, to, n);
   }

@@ -70,29 +70,12 @@ constexpr ScalarKernel kernel_of() {
     return run_with_one<F, T, kOperands == Operands::one_first>;
 }
 
-void half_to_float(const void* in, void* out, int64_t n) {
-  const uint16_t* h = static_cast<const uint16_t*>(in);
-  float* f = static_cast<float*>(out);
+template <class From, class To, To (*kFunction)(From)>
+void convert_each(const void* in, void* out, int64_t n) {
+  const From* from = static_cast<const From*>(in);
+  To* to = static_cast<To*>(out);
   GLUINO_INDEPENDENT_STEPS
-  for (int64_t i = 0; i < n; ++i) f[i] = math::half_to_float(h[i]);
-}
-void float_to_half(const void* in, void* out, int64_t n) {
-  const float* f = static_cast<const float*>(in);
-  uint16_t* h = static_cast<uint16_t*>(out);
-  GLUINO_INDEPENDENT_STEPS
-  for (int64_t i = 0; i < n; ++i) h[i] = math::float_to_half(f[i]);
-}
-void bfloat_to_float(const void* in, void* out, int64_t n) {
-  const uint16_t* h = static_cast<const uint16_t*>(in);
-  float* f = static_cast<float*>(out);
-  GLUINO_INDEPENDENT_STEPS
-  for (int64_t i = 0; i < n; ++i) f[i] = math::bfloat_to_float(h[i]);
-}
-void float_to_bfloat(const void* in, void* out, int64_t n) {
-  const float* f = static_cast<const float*>(in);
-  uint16_t* h = static_cast<uint16_t*>(out);
-  GLUINO_INDEPENDENT_STEPS
-  for (int64_t i = 0; i < n; ++i) h[i] = math::float_to_bfloat(f[i]);
+  for (int64_t i = 0; i < n; ++i) to[i] = kFunction(from[i]);
 }
 
 }  // namespace
@@ -122,10 +105,10 @@ const PrimitiveTable kTable = {
 #undef OPERANDS
 #undef GLUINO_X
      }},
-    half_to_float,
-    float_to_half,
-    bfloat_to_float,
-    float_to_bfloat,
+    convert_each<uint16_t, float, math::half_to_float>,
+    convert_each<float, uint16_t, math::float_to_half>,
+    convert_each<uint16_t, float, math::bfloat_to_float>,
+    convert_each<float, uint16_t, math::float_to_bfloat>,
 };
 
 // clang-format on

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/rows/rows.h"
+
 namespace gluino::kernels {
 
 template <class T>
@@ -22,10 +24,7 @@ const ChannelTable& channel_table();
 
 template <class T>
 const ChannelRows<T>& channel_rows() {
-  if constexpr (sizeof(T) == 4)
-    return channel_table().f32;
-  else
-    return channel_table().f64;
+  return functions_for<T>(channel_table());
 }
 
 }  // namespace gluino::kernels

@@ -48,12 +48,17 @@ struct RowTable {
 };
 const RowTable& row_table();
 
+// The functions for T in a table that has those for both real types.
+template <class T, class Table>
+const auto& functions_for(const Table& table) {
+  if constexpr (sizeof(T) == 4)
+    return table.f32;
+  else
+    return table.f64;
+}
 template <class T>
 const RowFunctions<T>& row_functions() {
-  if constexpr (sizeof(T) == 4)
-    return row_table().f32;
-  else
-    return row_table().f64;
+  return functions_for<T>(row_table());
 }
 
 }  // namespace gluino::kernels

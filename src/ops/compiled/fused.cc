@@ -40,12 +40,17 @@ static std::vector<kernels::Operand> operands_of(KernelContext& k) {
 static FusedAttrs program_of(const std::string& text) { return {AttrType<FusedProgram>::parse("", text)}; }
 static const char* const kExample = "f32 x0 x1 add(0,1) 2 multiply(2,3) tanh(4)";
 
-GLUINO_OP(_fused, FusedAttrs) {
-  op.doc("Several elementwise operators in one sweep, with one output for each result of the program.")
-      .variadic("data")
+// Any inputs, and an output for each result of the program.
+template <class A>
+static OpBuilder<A>& runs_program(OpBuilder<A>& op) {
+  return op.variadic("data")
       .dtypes(DTypeSet::any)
-      .num_outputs([](const FusedAttrs& a) { return a.program.program().num_results(); })
-      .dtype([](const FusedAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program()); })
+      .num_outputs([](const A& a) { return a.program.program().num_results(); })
+      .dtype([](const A& a, std::span<const DType>, DType) { return result_dtypes(a.program.program()); });
+}
+
+GLUINO_OP(_fused, FusedAttrs) {
+  runs_program(op.doc("Several elementwise operators in one sweep, with one output for each result of the program."))
       .shape([](const FusedAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
         return broadcast_shapes(in);
@@ -128,11 +133,8 @@ static kernels::RowKernel::Outcome run_rows(const FusedReduceAttrs& a, KernelCon
 }
 
 GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
-  op.doc("A reduction of the first result of several elementwise operators, which is never written down; then the other results.")
-      .variadic("data")
-      .dtypes(DTypeSet::any)
-      .num_outputs([](const FusedReduceAttrs& a) { return a.program.program().num_results(); })
-      .dtype([](const FusedReduceAttrs& a, std::span<const DType>, DType) { return result_dtypes(a.program.program()); })
+  runs_program(
+      op.doc("A reduction of the first result of several elementwise operators, which is never written down; then the other results."))
       .shape([](const FusedReduceAttrs& a, std::span<const Shape> in) {
         check_program(a.program.program(), in.size());
         if (result_dtypes(a.program.program())[0] == DType::boolean) raise<AttrError>("truth values cannot be reduced");

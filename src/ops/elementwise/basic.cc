@@ -117,30 +117,20 @@ GLUINO_OP(make_loss, NoAttrs) {
 }
 
 // The like-operators read only a shape.
-GLUINO_OP(zeros_like, NoAttrs) {
-  op.doc("Zeros of the shape and dtype of data.")
-      .input("data")
+static void define_filled_like(OpBuilder<NoAttrs>& op, int value) {
+  op.input("data")
       .shape_only()
       .dtypes(DTypeSet::any)
       .same_shape()
-      .scalar([](Expr x) { return Expr::constant(x.program(), 0); })
-      .kernel([](const NoAttrs&, KernelContext& k) { std::memset(bytes_of(k.out()), 0, k.out().nbytes()); })
-      .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
-      .sample({{3, 4}});
-}
-GLUINO_OP(ones_like, NoAttrs) {
-  op.doc("Ones of the shape and dtype of data.")
-      .input("data")
-      .shape_only()
-      .dtypes(DTypeSet::any)
-      .same_shape()
-      .scalar([](Expr x) { return Expr::constant(x.program(), 1); })
-      .kernel([](const NoAttrs&, KernelContext& k) {
-        visit_dtype(k.out().dtype(), [&]<class T>(T*) { std::fill_n(k.out_data<T>(), k.out().size(), T(1)); });
+      .scalar([=](Expr x) { return Expr::constant(x.program(), value); })
+      .kernel([=](const NoAttrs&, KernelContext& k) {
+        visit_dtype(k.out().dtype(), [&]<class T>(T*) { std::fill_n(k.out_data<T>(), k.out().size(), static_cast<T>(value)); });
       })
       .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
       .sample({{3, 4}});
 }
+GLUINO_OP(zeros_like, NoAttrs) { define_filled_like(op.doc("Zeros of the shape and dtype of data."), 0); }
+GLUINO_OP(ones_like, NoAttrs) { define_filled_like(op.doc("Ones of the shape and dtype of data."), 1); }
 GLUINO_OP(shape_array, NoAttrs) {
   op.doc("The shape of data as an int64 vector.")
       .input("data")

@@ -31,6 +31,15 @@ static Shape check_broadcast(const Shape& from, const Shape& to) {
   return to;
 }
 
+// What the ways to say which axes are repeated have in common.
+template <class A>
+static OpBuilder<A>& repeats_axes(OpBuilder<A>& op) {
+  return op.dtypes(DTypeSet::any)
+      .identity_if([](const auto&, bool) { return true; })
+      .kernel([](const A&, KernelContext& k) { run_broadcast(k); })
+      .gradient({}, sum_like_gradient);
+}
+
 struct BroadcastToAttrs {
   Shape shape;
   static void fields(AttrFields<BroadcastToAttrs>& f) {
@@ -38,11 +47,9 @@ struct BroadcastToAttrs {
   }
 };
 GLUINO_OP(broadcast_to, BroadcastToAttrs) {
-  op.doc("Repeats axes of extent 1 to reach a shape.")
-      .identity_if([](const auto&, bool) { return true; })
+  repeats_axes(op.doc("Repeats axes of extent 1 to reach a shape."))
       .alias("_np_broadcast_to")
       .input("data")
-      .dtypes(DTypeSet::any)
       .shape([](const BroadcastToAttrs& a, std::span<const Shape> in) {
         Shape to = a.shape;
         const int shift = to.ndim() - in[0].ndim();
@@ -51,8 +58,6 @@ GLUINO_OP(broadcast_to, BroadcastToAttrs) {
         return check_broadcast(in[0], to);
       })
       .scalar([](Expr x) { return x; })
-      .kernel([](const BroadcastToAttrs&, KernelContext& k) { run_broadcast(k); })
-      .gradient({}, sum_like_gradient)
       .sample({{2, 1, 3}}, {.shape = {2, 4, 3}})
       .sample({{1, 3}}, {.shape = {2, 0}});
 }
@@ -64,11 +69,9 @@ struct BroadcastAxisAttrs {
   }
 };
 GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
-  op.doc("Repeats axes of extent 1.")
-      .identity_if([](const auto&, bool) { return true; })
+  repeats_axes(op.doc("Repeats axes of extent 1."))
       .alias("broadcast_axes")
       .input("data")
-      .dtypes(DTypeSet::any)
       .shape([](const BroadcastAxisAttrs& a, std::span<const Shape> in) {
         if (a.axis.ndim() != a.size.ndim()) raise<AttrError>("attributes 'axis' {} and 'size' {} differ in length", a.axis, a.size);
         Shape to = in[0];
@@ -76,8 +79,6 @@ GLUINO_OP(broadcast_axis, BroadcastAxisAttrs) {
         return check_broadcast(in[0], to);
       })
       .scalar([](Expr x) { return x; })
-      .kernel([](const BroadcastAxisAttrs&, KernelContext& k) { run_broadcast(k); })
-      .gradient({}, sum_like_gradient)
       .sample({{1, 3, 1}}, {.axis = {0, 2}, .size = {2, 4}});
 }
 
@@ -89,12 +90,10 @@ struct BroadcastLikeAttrs {
   }
 };
 GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
-  op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs.")
-      .identity_if([](const auto&, bool) { return true; })
+  repeats_axes(op.doc("Repeats axes of extent 1 of lhs to reach the shape of rhs."))
       .input("lhs")
       .input("rhs")
       .shape_only()
-      .dtypes(DTypeSet::any)
       .shape([](const BroadcastLikeAttrs& a, std::span<const Shape> in) {
         if (!a.lhs_axes && !a.rhs_axes) return check_broadcast(in[0], in[1]);
         if (!a.lhs_axes || !a.rhs_axes || a.lhs_axes->ndim() != a.rhs_axes->ndim())
@@ -105,8 +104,6 @@ GLUINO_OP(broadcast_like, BroadcastLikeAttrs) {
         return check_broadcast(in[0], to);
       })
       .scalar([](Expr x, Expr) { return x; })
-      .kernel([](const BroadcastLikeAttrs&, KernelContext& k) { run_broadcast(k); })
-      .gradient({}, sum_like_gradient)
       .sample({{3, 1}, {2, 3, 4}})
       .sample({{2, 1}, {5, 3}}, {.lhs_axes = Shape{1}, .rhs_axes = Shape{0}});
 }

@@ -62,18 +62,18 @@ GLUINO_OP(_contrib_quantize_v2, LevelsAttrs) {
       .sample({{2, 3}}, calibrated(LevelsAttrs{.out_type = QuantizedType::automatic}, 0, 1.5));
 }
 
+// Levels, and the bounds that say which numbers they stand for.
+template <class A>
+OpBuilder<A>& takes_levels(OpBuilder<A>& op) {
+  return op.input("data").input("min_range").own_dtype().input("max_range").own_dtype().dtypes(DTypeSet::numeric);
+}
+
 struct RealTypeAttrs {
   DType out_type = DType::float32;
   static void fields(AttrFields<RealTypeAttrs>& f) { f.field("out_type", &RealTypeAttrs::out_type, "dtype of the result"); }
 };
 GLUINO_OP(_contrib_dequantize, RealTypeAttrs) {
-  composed(op.doc("The real numbers that levels between two bounds stand for.")
-               .input("data")
-               .input("min_range")
-               .own_dtype()
-               .input("max_range")
-               .own_dtype()
-               .dtypes(DTypeSet::numeric)
+  composed(takes_levels(op.doc("The real numbers that levels between two bounds stand for."))
                .dtype([](const RealTypeAttrs& a, std::span<const DType>, DType) { return a.out_type; }),
            [](const RealTypeAttrs& a, std::span<const Tensor> in) { return as_dtype(real_of(in[0], in[1], in[2]), a.out_type); })
       .not_differentiable(kRounded)
@@ -81,13 +81,7 @@ GLUINO_OP(_contrib_dequantize, RealTypeAttrs) {
 }
 
 GLUINO_OP(_contrib_requantize, LevelsAttrs) {
-  composed(op.doc("Sums of products in int32 as levels of 8 bits.")
-               .input("data")
-               .input("min_range")
-               .own_dtype()
-               .input("max_range")
-               .own_dtype()
-               .dtypes(DTypeSet::numeric)
+  composed(takes_levels(op.doc("Sums of products in int32 as levels of 8 bits."))
                .outputs(quantized_outputs())
                .dtype([](const LevelsAttrs& a, std::span<const DType>, DType) { return quantized_dtypes(chosen_type(a.out_type, a)); }),
            [](const LevelsAttrs& a, std::span<const Tensor> in) {

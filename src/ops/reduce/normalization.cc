@@ -23,6 +23,22 @@ static void check_scales(std::span<const Shape> in, const Shape& needed) {
   if (!(in[1] == needed) || !(in[2] == needed)) raise<ShapeError>("gamma and beta need shape {}, but have {} and {}", needed, in[1], in[2]);
 }
 
+// What the norms have in common, and what their gradients have: mean and standard deviation are kept for the latter.
+template <class A>
+static OpBuilder<A>& normalizes(OpBuilder<A>& op) {
+  return op.input("data").input("gamma").input("beta").outputs({"output", "mean", "std"}).hidden_outputs(2).kernel_dtypes(real_dtypes());
+}
+template <class A>
+static OpBuilder<A>& takes_norm_heads(OpBuilder<A>& op) {
+  return op.input("head")
+      .input("data")
+      .input("gamma")
+      .input("mean")
+      .input("std")
+      .outputs({"data_grad", "gamma_grad", "beta_grad"})
+      .kernel_dtypes(real_dtypes());
+}
+
 struct LayerNormAttrs {
   int64_t axis = -1;
   double eps = 1e-5;
@@ -41,13 +57,8 @@ static std::optional<RowCall> call_of_rows(const LayerNormAttrs& a, const Shape&
   return normalize_axis(a.axis, data) == data.ndim() - 1 ? std::optional(RowCall{function, number}) : std::nullopt;
 }
 GLUINO_OP(LayerNorm, LayerNormAttrs) {
-  op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta.")
+  normalizes(op.doc("Normalizes along an axis to mean 0 and variance 1, then scales by gamma and shifts by beta."))
       .alias("_npx_layer_norm")
-      .input("data")
-      .input("gamma")
-      .input("beta")
-      .outputs({"output", "mean", "std"})
-      .hidden_outputs(2)
       .visible_outputs([](const LayerNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const LayerNormAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[0]);
@@ -68,7 +79,6 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
                                  k.out_data<T>(), k.out_data<T>(1), k.out_data<T>(2));
         });
       })
-      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {1, 2}}, [](const LayerNormAttrs& a, const Gradient& g) { return norm_gradient("_layer_norm_grad", a, g); })
       .sample({{3, 4}, {4}, {4}})
       .sample({{2, 3, 2}, {3}, {3}}, {.axis = 1, .eps = 1e-3});
@@ -76,13 +86,7 @@ GLUINO_OP(LayerNorm, LayerNormAttrs) {
       [](const LayerNormAttrs& a, std::span<const Shape> in) { return call_of_rows(a, in[0], RowFunction::layer_norm, a.eps); });
 }
 GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
-  op.doc("The gradients of LayerNorm with respect to data, gamma and beta.")
-      .input("head")
-      .input("data")
-      .input("gamma")
-      .input("mean")
-      .input("std")
-      .outputs({"data_grad", "gamma_grad", "beta_grad"})
+  takes_norm_heads(op.doc("The gradients of LayerNorm with respect to data, gamma and beta."))
       .shape([](const LayerNormAttrs& a, std::span<const Shape> in) {
         const int axis = normalize_axis(a.axis, in[1]);
         Shape moments = in[1];
@@ -99,7 +103,6 @@ GLUINO_OP(_layer_norm_grad, LayerNormAttrs) {
                                       k.out_data<T>(0), k.out_data<T>(1), k.out_data<T>(2));
         });
       })
-      .kernel_dtypes(real_dtypes())
       .inplace(0)
       .inplace(1)
       .not_differentiable("the second derivative of layer normalization is not implemented")
@@ -140,12 +143,7 @@ static void run_group_norm(KernelContext& k, int64_t groups, double eps) {
 }
 
 GLUINO_OP(GroupNorm, GroupNormAttrs) {
-  op.doc("Normalizes groups of channels of every image; gamma and beta hold one number per group or per channel.")
-      .input("data")
-      .input("gamma")
-      .input("beta")
-      .outputs({"output", "mean", "std"})
-      .hidden_outputs(2)
+  normalizes(op.doc("Normalizes groups of channels of every image; gamma and beta hold one number per group or per channel."))
       .visible_outputs([](const GroupNormAttrs& a) { return a.output_mean_var ? 3 : 1; })
       .shape([](const GroupNormAttrs& a, std::span<const Shape> in) {
         check_channels(in[0]);
@@ -159,19 +157,13 @@ GLUINO_OP(GroupNorm, GroupNormAttrs) {
           if (is_open(in[i])) in[i] = Shape{a.num_groups};
       })
       .kernel([](const GroupNormAttrs& a, KernelContext& k) { run_group_norm(k, a.num_groups, a.eps); })
-      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {1, 2}}, [](const GroupNormAttrs& a, const Gradient& g) { return norm_gradient("_group_norm_grad", a, g); })
       .sample({{2, 4, 3}, {2}, {2}}, {.num_groups = 2})
       .sample({{2, 4, 3}, {4}, {4}}, {.num_groups = 2});
 }
 
 GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
-  op.doc("Normalizes every channel of every image.")
-      .input("data")
-      .input("gamma")
-      .input("beta")
-      .outputs({"output", "mean", "std"})
-      .hidden_outputs(2)
+  normalizes(op.doc("Normalizes every channel of every image."))
       .shape([](const InstanceNormAttrs&, std::span<const Shape> in) {
         check_channels(in[0]);
         check_scales(in, {in[0][1]});
@@ -182,7 +174,6 @@ GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
           if (is_open(in[i]) && in[0] && in[0]->ndim() > 1 && (*in[0])[1] >= 0) in[i] = Shape{(*in[0])[1]};
       })
       .kernel([](const InstanceNormAttrs& a, KernelContext& k) { run_group_norm(k, std::max<int64_t>(k.in(0).extent(1), 1), a.eps); })
-      .kernel_dtypes(real_dtypes())
       .gradient({{0, 1}, {1, 2}}, [](const InstanceNormAttrs& a,
                                      const Gradient& g) { return norm_gradient("_group_norm_grad", GroupNormAttrs{.eps = a.eps}, g); })
       .sample({{2, 3, 4}, {3}, {3}})
@@ -191,13 +182,7 @@ GLUINO_OP(InstanceNorm, InstanceNormAttrs) {
 
 // The number of groups is the second extent of mean, so that InstanceNorm needs no attribute for it.
 GLUINO_OP(_group_norm_grad, GroupNormAttrs) {
-  op.doc("The gradients of GroupNorm and InstanceNorm with respect to data, gamma and beta.")
-      .input("head")
-      .input("data")
-      .input("gamma")
-      .input("mean")
-      .input("std")
-      .outputs({"data_grad", "gamma_grad", "beta_grad"})
+  takes_norm_heads(op.doc("The gradients of GroupNorm and InstanceNorm with respect to data, gamma and beta."))
       .shape([](const GroupNormAttrs&, std::span<const Shape> in) {
         check_head(in[0], in[1]);
         check_channels(in[1]);
@@ -214,7 +199,6 @@ GLUINO_OP(_group_norm_grad, GroupNormAttrs) {
                                       k.out_data<T>(2));
         });
       })
-      .kernel_dtypes(real_dtypes())
       .not_differentiable("the second derivative of group normalization is not implemented")
       .sample({{2, 4, 3}, {2, 4, 3}, {2}, {2, 2}, uniform_sample({2, 2}, 0.5, 2)}, {.num_groups = 2});
 }

@@ -137,25 +137,21 @@ static Shape same_images(const NoAttrs&, std::span<const Shape> in) {
   image_layout(in[0]);
   return in[0];
 }
-GLUINO_OP(_image_flip_left_right, NoAttrs) {
-  op.doc("Mirrors images left to right; channels are last.")
-      .alias("_npx__image_flip_left_right")
-      .input("data")
+static void define_flip(OpBuilder<NoAttrs>& op, const char* name, bool left_right) {
+  op.input("data")
       .dtypes(DTypeSet::any)
       .shape(same_images)
-      .kernel([](const NoAttrs&, KernelContext& k) { flip(k, true); })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_left_right", {g.head()})}; })
+      .kernel([=](const NoAttrs&, KernelContext& k) { flip(k, left_right); })
+      .gradient({}, [=](const Gradient& g) -> Tensors { return {call(name, {g.head()})}; })
       .sample({{3, 4, 2}});
 }
+GLUINO_OP(_image_flip_left_right, NoAttrs) {
+  define_flip(op.doc("Mirrors images left to right; channels are last.").alias("_npx__image_flip_left_right"), "_image_flip_left_right",
+              true);
+}
 GLUINO_OP(_image_flip_top_bottom, NoAttrs) {
-  op.doc("Mirrors images top to bottom; channels are last.")
-      .alias("_npx__image_flip_top_bottom")
-      .input("data")
-      .dtypes(DTypeSet::any)
-      .shape(same_images)
-      .kernel([](const NoAttrs&, KernelContext& k) { flip(k, false); })
-      .gradient({}, [](const Gradient& g) -> Tensors { return {call("_image_flip_top_bottom", {g.head()})}; })
-      .sample({{3, 4, 2}});
+  define_flip(op.doc("Mirrors images top to bottom; channels are last.").alias("_npx__image_flip_top_bottom"), "_image_flip_top_bottom",
+              false);
 }
 
 struct ImageResizeAttrs {
