@@ -39,7 +39,7 @@ __version__ = "1.9.1"  # what scripts written for MXNet ask for
 __gluino_version__ = _core.version
 _aliases.install()
 
-_LAZY = ("library", "misc", "numpy_dispatch_protocol", "onnx", "rnn", "rtc", "test_utils")  # what few programs need
+_LAZY = ("libinfo", "library", "misc", "numpy_dispatch_protocol", "onnx", "rnn", "rtc", "test_utils")  # what few programs need
 
 
 def __getattr__(name):

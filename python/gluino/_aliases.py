@@ -7,9 +7,9 @@ _ALIASES = {
     "ndarray.numpy": "numpy", "ndarray.numpy._op": "numpy", "ndarray.numpy.linalg": "numpy.linalg", "ndarray.numpy.random": "numpy.random",
     "ndarray.numpy_extension": "numpy_extension", "ndarray.numpy_extension._op": "numpy_extension",
     "ndarray.numpy_extension.random": "numpy_extension.random",
-    "symbol.numpy": "symbol.numpy_functions", "symbol.numpy._symbol": "symbol.numpy_functions", "symbol.numpy.linalg": "numpy.linalg", "symbol.numpy.random": "numpy.random",
+    "symbol.numpy": "symbol.numpy_functions", "symbol.numpy._symbol": "symbol.numpy_functions", "symbol.numpy.random": "numpy.random",
     "symbol.numpy_extension": "numpy_extension", "symbol.numpy_extension.random": "numpy_extension.random",
-    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib", "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "kvstore_server": "kvstore.kvstore_server",
+    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib", "ndarray.op": "ndarray._internal", "symbol.op": "symbol._internal", "rnd": "random", "executor_manager": "module.executor_group", "io.utils": "io.io", "kvstore_server": "kvstore.kvstore_server",
 }
 
 
@@ -17,4 +17,10 @@ def install():
     """Makes `import gluino.ndarray.numpy._op` and its like give the module itself."""
     package = __name__.rpartition(".")[0]
     for alias, real in _ALIASES.items():
-        sys.modules.setdefault(f"{package}.{alias}", importlib.import_module(f"{package}.{real}"))
+        module = sys.modules.setdefault(f"{package}.{alias}", importlib.import_module(f"{package}.{real}"))
+        around, _, name = alias.rpartition(".")
+        around = sys.modules[f"{package}.{around}" if around else package]
+        if name not in vars(around):  # as an import of a module of its own would
+            setattr(around, name, module)
+    functions = sys.modules[f"{package}.symbol.numpy_functions"]
+    sys.modules[f"{package}.symbol.numpy.linalg"] = functions.linalg = functions.__getattr__("linalg")

@@ -7,11 +7,29 @@ from .base import MXNetError
 
 __all__ = ["c_str", "c_str_array", "c_array", "c_array_buf", "c_handle_array", "ctypes2buffer", "ctypes2numpy_shared", "check_call", "MXCallbackList",
            "mx_uint", "mx_float", "mx_int", "mx_int64", "NDArrayHandle", "SymbolHandle", "ExecutorHandle", "CachedOpHandle", "KVStoreHandle",
-           "DataIterHandle", "RecordIOHandle", "OpHandle", "FunctionHandle", "ProfileHandle"]
+           "DataIterHandle", "RecordIOHandle", "OpHandle", "FunctionHandle", "ProfileHandle", "DataIterCreatorHandle", "CudaModuleHandle", "CudaKernelHandle",
+           "DLPackHandle", "mx_float_p", "mx_uint_p", "_LIB"]
 
 mx_uint, mx_float, mx_int, mx_int64 = ctypes.c_uint, ctypes.c_float, ctypes.c_int, ctypes.c_int64
 NDArrayHandle = SymbolHandle = ExecutorHandle = CachedOpHandle = KVStoreHandle = DataIterHandle = ctypes.c_void_p
-RecordIOHandle = OpHandle = FunctionHandle = ProfileHandle = ctypes.c_void_p
+RecordIOHandle = OpHandle = FunctionHandle = ProfileHandle = DataIterCreatorHandle = ctypes.c_void_p
+CudaModuleHandle = CudaKernelHandle = DLPackHandle = ctypes.c_void_p
+mx_float_p, mx_uint_p = ctypes.POINTER(mx_float), ctypes.POINTER(mx_uint)
+
+
+class _Library:
+    """In the place of MXNet's C library: what is called is named."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def function(*args):
+            raise MXNetError(f"{name} is a function of MXNet's C library, which is not here; gluino/c_api.h has the C interface of Gluino")
+        return function
+
+
+_LIB = _Library()
 
 
 class MXCallbackList(ctypes.Structure):

@@ -10,6 +10,9 @@ set_recording = _core.set_recording
 set_training = _core.set_training
 
 
+_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}  # the numbers of MXNet's C interface
+
+
 class _Scope:
     def __init__(self, recording, training):
         self._wanted = recording, training

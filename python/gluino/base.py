@@ -198,7 +198,9 @@ def add_fileline_to_docstring(module, incursive=True):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    from . import _c_types
+    from . import _c_types, libinfo
+    if name == "libinfo":
+        return libinfo
     if name in _c_types.__all__:
         return getattr(_c_types, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -91,6 +91,14 @@ def get_all_registered_operators():
     return sorted({op for _, op in _core.operator_names()} | set(_registry))
 
 
+def get_all_registered_operators_grouped():
+    """Operators with all names that each of them has."""
+    names = {}
+    for alias, op in _core.operator_names():
+        names.setdefault(op, []).append(alias)
+    return names
+
+
 class OperatorArguments:
     """What an operator takes: names and types of inputs and parameters."""
 

@@ -10,6 +10,8 @@ from .base import FileError
 
 __all__ = ["MXRecordIO", "MXIndexedRecordIO", "IRHeader", "pack", "unpack", "pack_img", "unpack_img"]
 
+_IR_FORMAT = "IfQQ"  # of a header, as struct writes it
+_IR_SIZE = 24
 IRHeader = collections.namedtuple("HEADER", ["flag", "label", "id", "id2"])
 
 

@@ -262,7 +262,8 @@ PyObject* to_subscript(PyObject* a) {
 PyObject* matrix_product(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     if (!is_value(a) || !is_value(b)) return not_implemented();
-    const py::object namespace_ = py::module_::import("gluino.numpy");
+    const bool graph = is_graph_symbol(a) || is_graph_symbol(b);  // without a shape, which mx.np's function asks for
+    const py::object namespace_ = py::module_::import(graph ? "gluino.symbol.numpy_functions" : "gluino.numpy");
     return py::object(namespace_.attr("matmul")(py::handle(a), py::handle(b))).release().ptr();
   });
 }

@@ -253,7 +253,10 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
         graph = true;  // mx.np serves both
       }
     }
-    if (self.flavour == kNumpy && has[kLegacy] && has[kNumpy] && !graph) refuse_mixed(g.op().name);
+    if (has[kLegacy] && has[kNumpy] && !graph) refuse_mixed(g.op().name);
+    if (has[kLegacy] && self.flavour == kNumpy && !graph)
+      throw py::type_error(
+          g.op().name + ": an array of mx.nd was given to a function of mx.np; convert it with as_np_ndarray(), which shares its memory");
     if (graph && any)
       graph =
           std::any_of(g.inputs.begin(), g.inputs.end(), [](PyObject* o) { return o && !(is_symbol(o) && as_symbol(o)->traced.defined()); });

@@ -1,5 +1,6 @@
 // Layers that MXNet joined for oneDNN, as its files hold them: a body, and, where the model was quantized, the bounds of its 8-bit inputs.
-// The body is computed in real numbers between dequantize and quantize.
+// The body is computed in real numbers between dequantize and quantize; those of a quantized model are of 64 bits, because a last bit that
+// depends on the order of a sum would else decide about a level now and then, and a deep network makes much of that.
 #include "base/format.h"
 #include "control_flow/body.h"
 #include "dispatch/composition.h"
@@ -65,7 +66,10 @@ Tensors run_fused(const FusedLayerAttrs& a, std::span<const Tensor> in) {
     bound += 2;
   }
   order_for_body(a, inputs);
-  const Tensor real = Body::Runner(body, inputs)(inputs)[0];
+  if (bound > count)
+    for (Tensor& x : inputs) x = call("Cast", {x}, {{"dtype", std::string("float64")}});
+  Tensor real = Body::Runner(body, inputs)(inputs)[0];
+  if (bound > count) real = call("Cast", {real}, {{"dtype", std::string("float32")}});
   if (!a.gives_levels()) return {real};
   const auto number = [](const std::optional<double>& v) { return v ? AttrValue(*v) : AttrValue(); };
   const char* type = a.levels_type() == DType::uint8 ? "uint8" : "int8";

@@ -283,3 +283,50 @@ def test_a_block_that_looks_for_an_operator_is_compiled():
     block.hybridize()
     with pytest.warns(UserWarning, match="__dict__"):
         assert [block(nd.ones((1,))).asscalar() for _ in range(3)] == [1, 2, 3]
+
+
+def test_functions_of_numpy_take_arrays_of_mx_np():
+    ones, whole = mx.np.ones((2, 2)), mx.np.array([6, 5], dtype="int32")
+    for made, wanted in ((onp.add(ones, 1), 2), (onp.exp(ones), onp.e), (onp.ones((2, 2)) + ones, 2), (ones * onp.ones((2, 2)), 1), (onp.linalg.norm(ones), 2),
+                         (onp.float32(3) * ones, 3), (onp.greater(ones, ones), False), (onp.concatenate([ones, ones]), 1), (onp.heaviside(ones, 0.5), 1)):
+        assert isinstance(made, mx.np.ndarray), made
+        onp.testing.assert_allclose(made.asnumpy(), wanted, rtol=1e-6)
+    target, plain = mx.np.zeros((2, 2)), onp.zeros((2, 2))
+    assert onp.add(ones, ones, out=target) is target and target.sum().item() == 8
+    onp.add(plain, ones, out=plain)
+    assert plain.sum() == 4 and onp.add.reduce(ones, axis=0).tolist() == [2, 2]
+    for made, wanted in ((whole & 3, [2, 1]), (3 & whole, [2, 1]), (whole | 3, [7, 7]), (whole ^ 3, [5, 6]), (~whole, [-7, -6]), (~(whole > 5), [False, True])):
+        assert made.asnumpy().tolist() == wanted
+    with pytest.raises(TypeError, match="whole numbers"):
+        ones & ones
+
+
+def test_names_that_programs_import(tmp_path):
+    """One that is missing would end a whole file of tests or tools."""
+    names = {}
+    exec("from gluino.test_utils import *", names)
+    assert {"mx", "np", "rnd", "os", "json", "array", "Context", "use_np", "Features", "np_symbol"} <= set(names)
+    from gluino.base import _LIB, DataIterCreatorHandle, libinfo, mx_float_p  # noqa: F401
+    from gluino.ndarray.ndarray import _DTYPE_NP_TO_MX, _STORAGE_TYPE_STR_TO_ID
+    assert libinfo.find_lib_path() and _DTYPE_NP_TO_MX[onp.float16] == 2 and _STORAGE_TYPE_STR_TO_ID["csr"] == 2
+    with pytest.raises(mx.MXNetError, match="MXNDArrayCreate is a function of MXNet's C library"):
+        _LIB.MXNDArrayCreate()
+    from gluino.executor_manager import _split_input_slice
+    assert _split_input_slice(4, [1, 1]) == [slice(0, 2), slice(2, 4)]
+    from gluino.numpy_dispatch_protocol import _NUMPY_ARRAY_FUNCTION_LIST, _NUMPY_ARRAY_UFUNC_LIST
+    assert "linalg.svd" in _NUMPY_ARRAY_FUNCTION_LIST and "add" in _NUMPY_ARRAY_UFUNC_LIST
+    assert "Convolution" in mx.operator.get_all_registered_operators_grouped()
+
+
+@pytest.mark.parametrize("name, dtype, least", [("ImageRecordUInt8Iter", "uint8", 0), ("ImageRecordInt8Iter", "int8", -128)])
+def test_images_of_records_as_whole_numbers(tmp_path, name, dtype, least):
+    pixels = onp.full((8, 8, 3), 200, "uint8")
+    file = mx.recordio.MXRecordIO(str(tmp_path / "a.rec"), "w")
+    for i in range(4):
+        file.write(mx.recordio.pack_img(mx.recordio.IRHeader(0, float(i), i, 0), pixels, img_fmt=".png"))
+    file.close()
+    batches = getattr(mx.io, name)(str(tmp_path / "a.rec"), (3, 8, 8), 2)
+    data = next(batches).data[0]
+    assert data.dtype == onp.dtype(dtype) == batches.provide_data[0].dtype and (data.asnumpy() == 200 + least).all()
+    with pytest.raises(ValueError, match="mean_r belongs to ImageRecordIter"):
+        getattr(mx.io, name)(str(tmp_path / "a.rec"), (3, 8, 8), 2, mean_r=1)

@@ -208,6 +208,38 @@ def test_a_joined_convolution_of_a_quantized_file(says_relu):
     assert symbol.infer_shape(data=(2, 3, 6, 6))[0][1] == (4, 3, 3, 3)
 
 
+def test_a_quantized_file_gives_the_same_levels_hybridized():
+    """A bit of a sum must not decide about a level: deep networks would end elsewhere."""
+    x, layers = mx.sym.Variable("x"), 4
+    body = mx.sym.Convolution(x, mx.sym.Variable("w"), kernel=(3, 3), pad=(1, 1), num_filter=32, no_bias=True)
+    body = mx.sym.BatchNorm(body, name="bn", fix_gamma=False)
+    body = json.loads(mx.sym.Activation(body, act_type="relu").tojson())
+    graph = json.loads(mx.sym.contrib.quantize_v2(mx.sym.Variable("data"), min_calib_range=-2.0, max_calib_range=2.0, name="q").tojson())
+    nodes, names = graph["nodes"], ("w", "gamma", "beta", "mean", "var")
+    before = len(nodes) - 1
+    for layer in range(layers):
+        first = len(nodes)
+        nodes += [{"op": "null", "name": f"{name}{layer}", "inputs": []} for name in names]
+        nodes.append({"op": "_sg_mkldnn_conv", "name": f"fused{layer}", "subgraphs": [body],
+                      "inputs": [[before, 0, 0], *[[first + i, 0, 0] for i in range(5)], [before, 1, 0], [before, 2, 0]],
+                      "attrs": {"quantized": "true", "with_bn": "true", "with_act": "true", "min_calib_range": "0.0", "max_calib_range": "4.0"}})
+        before = len(nodes) - 1
+    graph["arg_nodes"] = [i for i, node in enumerate(nodes) if node["op"] == "null"]
+    graph["heads"] = [[before, 0, 0]]
+    graph.pop("node_row_ptr", None)
+    net = mx.gluon.SymbolBlock(mx.sym.load_json(json.dumps(graph)), [mx.sym.Variable("data")])
+    for name, parameter in net.collect_params().items():
+        shape = {"w": (32, 32, 3, 3)}.get(name[:-1], (32,))
+        parameter.shape = shape
+        parameter.initialize(init=mx.init.Constant(1.0) if name[:-1] != "w" else mx.init.Normal(0.06))
+    data = arr(draw(1, 32, 48, 48))
+    expected = net(data).asnumpy()
+    net.hybridize()
+    net(data)
+    onp.testing.assert_array_equal(net(data).asnumpy(), expected)
+    assert len(onp.unique(expected)) > 50
+
+
 # ---- detection
 
 def test_boxes_encoded_and_decoded():

@@ -250,3 +250,23 @@ def test_a_compiled_block_knows_how_its_inputs_are_nested():
     net.hybridize()
     net(mx.nd.ones((2,)), [mx.nd.ones((2,)), mx.nd.ones((2,))])
     assert net._in_format == [0, [0, 0]]
+
+
+@pytest.mark.parametrize("function, shapes", [
+    (lambda F, a: F.linalg.norm(a), [(3, 4)]), (lambda F, a: F.linalg.norm(a, axis=1, keepdims=True), [(3, 4)]),
+    (lambda F, a: F.linalg.norm(a, ord="nuc", axis=(0, 1)), [(3, 3)]), (lambda F, a: F.linalg.norm(a, ord=3, axis=0), [(3, 4)]),
+    (lambda F, a: F.linalg.det(a), [(2, 3, 3)]), (lambda F, a: F.linalg.slogdet(a)[1], [(2, 3, 3)]), (lambda F, a: F.linalg.pinv(a), [(3, 2)]),
+    (lambda F, a, b: F.linalg.solve(a, b), [(3, 3), (3, 2)]), (lambda F, a: F.linalg.tensorinv(a, ind=2), [(2, 3, 6)]),
+    (lambda F, a, b: F.linalg.tensorsolve(a, b), [(2, 3, 6), (2, 3)]), (lambda F, a: F.flip(a), [(2, 3)]), (lambda F, a, b: a @ b, [(2, 3), (3, 4)]),
+    (lambda F, a: F.median(a, axis=0), [(5, 2)]), (lambda F, a: F.delete(a, 1, axis=1), [(2, 3)]), (lambda F, a: F.insert(a, 1, 7.0, axis=0), [(2, 3)]),
+    (lambda F, a: F.delete(a, slice(0, 2)), [(2, 3)]), (lambda F, a: F.unique(F.sign(a)), [(4, 3)]), (lambda F, a: F.histogram(a, 4, (-2.0, 2.0))[0], [(20,)]),
+    (lambda F, a: F.bincount(F.abs(a).astype("int32")), [(9,)]), (lambda F, a: F.bitwise_xor(a.astype("int32"), 5), [(4,)]),
+    (lambda F, a: F.lcm(6, a.astype("int32")), [(4,)]), (lambda F, a: F.invert(a.astype("int32")), [(4,)]), (lambda F, a: F.flatnonzero(a), [(2, 2)])])
+def test_functions_of_symbols_without_a_shape(function, shapes):
+    values = [mx.np.array(np.random.RandomState(i).randn(*shape) + 0.1, dtype="float32") for i, shape in enumerate(shapes)]
+    symbols = [mx.sym.var(f"x{i}").as_np_ndarray() for i in range(len(shapes))]
+    expected = function(mx.np, *values)
+    with mx.np_shape():
+        found = function(mx.sym.np, *symbols).eval(**{f"x{i}": value.as_nd_ndarray() for i, value in enumerate(values)})[0]
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
+    assert found.shape == expected.shape

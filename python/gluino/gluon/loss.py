@@ -2,8 +2,6 @@
 stand MXNet's signatures."""
 import functools
 
-import numpy as _np
-
 from .. import _core
 from ..base import numeric_types
 from .hybrid_block import HybridBlock
@@ -216,6 +214,6 @@ class SDMLLoss(Loss):
     def hybrid_forward(self, F, x1, x2):
         size = x1.shape[0]
         distances = F.sum(F.square(F.expand_dims(x1, 1) - F.expand_dims(x2, 0)), axis=2)
-        labels = F.array(_np.eye(size) * (1 - self.smoothing_parameter) + (1 - _np.eye(size)) * self.smoothing_parameter / (size - 1))
-        labels = F.broadcast_add(F.zeros_like(distances), labels)  # of the kind of the inputs
+        same = F.one_hot(F.contrib.arange_like(distances, axis=0), depth=size)
+        labels = same * (1 - self.smoothing_parameter) + (1 - same) * (self.smoothing_parameter / (size - 1))
         return self.kl_loss(F.log_softmax(-distances, axis=1), labels)

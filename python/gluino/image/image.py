@@ -128,7 +128,7 @@ def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
 def color_normalize(src, mean, std=None):
     """(src - mean) / std."""
     def like_src(value):  # a number, or an array of the kind of src
-        return nd.broadcast_add(nd.zeros_like(src), value) if isinstance(value, nd.NDArray) else value
+        return _flavoured(value, src) if isinstance(value, nd.NDArray) else value
     src = src - like_src(mean) if mean is not None else src
     return src / like_src(std) if std is not None else src
 
@@ -140,7 +140,8 @@ def copyMakeBorder(src, top, bot, left, right, type=0, value=0, values=None):
     widths, colours = ((top, bot), (left, right)), values or [value] * src.shape[2]
     options = [{"mode": "edge"} if type else {"constant_values": colour} for colour in colours]
     pixels = src.asnumpy()
-    return nd.array(np.stack([np.pad(pixels[:, :, i], widths, **option) for i, option in enumerate(options)], axis=2), dtype=src.dtype)
+    padded = np.stack([np.pad(pixels[:, :, i], widths, **option) for i, option in enumerate(options)], axis=2)
+    return _flavoured(nd.array(padded, dtype=src.dtype), src)
 
 
 def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
@@ -159,7 +160,7 @@ def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
     if zoom_in or zoom_out:
         reach = np.maximum(abs(cos) + abs(sin) * ratio, abs(cos) + abs(sin) / ratio)
         affine = affine * (reach if zoom_out else 1 / reach)[:, None]
-    grid = nd.GridGenerator(nd.array(affine), transform_type="affine", target_shape=(height, width))
+    grid = nd.GridGenerator(_flavoured(nd.array(affine), src), transform_type="affine", target_shape=(height, width))
     turned = nd.BilinearSampler(images, grid)
     return turned[0] if src.ndim == 3 else turned
 
@@ -223,7 +224,7 @@ _LIGHT_VECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140
 
 
 def _gray(src):
-    return nd.broadcast_mul(src, nd.array([0.299, 0.587, 0.114])).sum(axis=2, keepdims=True)
+    return nd.broadcast_mul(src, _flavoured(nd.array([0.299, 0.587, 0.114]), src)).sum(axis=2, keepdims=True)
 
 
 def _blended(src, amount, other):
@@ -236,15 +237,16 @@ def _turned_hue(src, hue):
     angle = _random.uniform(-hue, hue) * np.pi
     cos, sin = np.cos(angle), np.sin(angle)
     turn = np.linalg.inv(_YIQ) @ np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]]) @ _YIQ
-    return nd.dot(src, nd.array(turn.T))
+    return nd.dot(src, _flavoured(nd.array(turn.T), src))
 
 
 def _lit(src, alphastd, eigval=_LIGHT_VALUES, eigvec=_LIGHT_VECTORS):
-    return nd.broadcast_add(src, nd.array(np.asarray(eigvec) @ (np.random.normal(0, alphastd, 3) * np.asarray(eigval))))
+    light = np.asarray(eigvec) @ (np.random.normal(0, alphastd, 3) * np.asarray(eigval))
+    return nd.broadcast_add(src, _flavoured(nd.array(light), src))
 
 
 def _grayed(src, p):
-    return nd.broadcast_mul(_gray(src), nd.ones((1, 1, 3))) if _random.random() < p else src
+    return nd.broadcast_axis(_gray(src), axis=2, size=3) if _random.random() < p else src
 
 
 BrightnessJitterAug = _augmenter("BrightnessJitterAug", lambda src, brightness: _blended(src, brightness, lambda x: x * 0), "Lighter or darker.")

@@ -7,7 +7,7 @@ from .. import _core, ndarray as nd
 from ..base import FileError
 
 __all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
-           "read_idx"]
+           "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1", "read_idx"]
 
 
 class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
@@ -100,6 +100,11 @@ def _named(data, default_name, allow_empty):
     # As mx.nd.array does: arrays of the package keep their dtype, all others become float32. A csr matrix stays one.
     return [(name, value if isinstance(value, nd.sparse.CSRNDArray) else value.asnumpy() if isinstance(value, nd.NDArray) else
              np.asarray(value, np.float32)) for name, value in data.items()]
+
+
+def _init_data(data, allow_empty, default_name):
+    """Pairs of names and arrays, as iterators take them; programs with iterators of their own call it."""
+    return _named(data, default_name, allow_empty)
 
 
 def _taken(value, rows):
@@ -348,3 +353,30 @@ class ImageRecordIter(DataIter):
 
     def next(self):
         return self._images.next()
+
+
+class ImageRecordUInt8Iter(ImageRecordIter):
+    """Images as whole numbers from 0 to 255, not normalised."""
+
+    _dtype, _least = "uint8", 0
+
+    def __init__(self, path_imgrec, data_shape, batch_size, **kwargs):
+        for name in ("mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "scale"):
+            if name in kwargs:
+                raise ValueError(f"{type(self).__name__}: whole numbers are not normalised; {name} belongs to ImageRecordIter")
+        super().__init__(path_imgrec, data_shape, batch_size, **kwargs)
+        self.provide_data = [DataDesc(d.name, d.shape, np.dtype(self._dtype), d.layout) for d in self.provide_data]
+
+    def next(self):
+        batch = super().next()
+        batch.data = [(x + self._least).astype(self._dtype) for x in batch.data]
+        return batch
+
+
+class ImageRecordInt8Iter(ImageRecordUInt8Iter):
+    """Images as whole numbers from -128 to 127."""
+
+    _dtype, _least = "int8", -128
+
+
+ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter

@@ -1,7 +1,7 @@
 """KVStoreBase: what a store of one's own must do; registered, create() finds it by name."""
 from ..base import MXNetError
 
-__all__ = ["KVStoreBase", "create"]
+__all__ = ["KVStoreBase", "TestStore", "create"]
 
 
 class KVStoreBase:

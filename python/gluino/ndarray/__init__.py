@@ -4,7 +4,7 @@ import sys as _sys
 from .. import _core
 from . import _internal, contrib, image, linalg, random, sparse
 from .ndarray import *  # noqa: F401,F403
-from .ndarray import NDArray, __all__ as _made_in_ndarray
+from .ndarray import NDArray, _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, __all__ as _made_in_ndarray  # noqa: F401
 from .files import *  # noqa: F401,F403
 from .files import __all__ as _made_in_files
 from .sparse import CSRNDArray, RowSparseNDArray, cast_storage  # noqa: F401
@@ -17,6 +17,7 @@ _package = _sys.modules[__name__]
 __getattr__ = _missing(_package)
 _fill(_package, symbolic=False)
 op = _internal
+_internal.NDArrayBase = NDArray  # the class under all arrays
 Custom = _custom_function(_internal.Custom, symbolic=False)
 dot = sparse.with_sparse(dot)  # noqa: F821 - an operator
 

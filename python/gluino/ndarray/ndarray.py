@@ -9,6 +9,19 @@ __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "lins
            "onehot_encode", "histogram", "split_v2", "true_divide", "power", "zeros_like", "ones_like", "shape_array", "fill_element_0index",
            "CachedOp"]
 
+# The numbers that MXNet's C interface has for dtypes, storage and gradients, by which programs look names up.
+_DTYPE_NP_TO_MX = {None: -1, _np.float32: 0, _np.float64: 1, _np.float16: 2, _np.uint8: 3, _np.int32: 4, _np.int8: 5, _np.int64: 6, _np.bool_: 7}
+_DTYPE_MX_TO_NP = {number: dtype for dtype, number in _DTYPE_NP_TO_MX.items()}
+_STORAGE_TYPE_UNDEFINED, _STORAGE_TYPE_DEFAULT, _STORAGE_TYPE_ROW_SPARSE, _STORAGE_TYPE_CSR = -1, 0, 1, 2
+_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+_STORAGE_TYPE_ID_TO_STR = {number: stype for stype, number in _STORAGE_TYPE_STR_TO_ID.items()}
+_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
+
+
+def _int64_enabled():
+    """Whether arrays may have more than 2^31 elements: always."""
+    return True
+
 
 def flat_shape(args, kwargs):
     """The shape of reshape(2, 3), reshape((2, 3)) and reshape(shape=(2, 3))."""

@@ -13,6 +13,7 @@ from .measures import *  # noqa: F401,F403
 from .elementwise import *  # noqa: F401,F403
 from .fallback import by_numpy, whole_files as _whole_files
 
+PZERO, NZERO = 0.0, -0.0
 pi, e, inf, nan, newaxis, euler_gamma = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None, _numpy.euler_gamma
 float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
 uint8, int8, int16, int32, int64, bool_, bool = (_numpy.uint8, _numpy.int8, _numpy.int16, _numpy.int32, _numpy.int64, _numpy.bool_,

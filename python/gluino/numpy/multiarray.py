@@ -75,6 +75,12 @@ for _name in _NUMPY_METHODS:
 del _name
 
 
+def _named(name):
+    """A function of mx.np, whose modules are made of this one."""
+    from .. import numpy
+    return getattr(numpy, name)
+
+
 class ndarray(_Methods, NDArray):
     """An array with NumPy's rules."""
 
@@ -95,14 +101,19 @@ class ndarray(_Methods, NDArray):
 
     def __array_function__(self, function, types, args, kwargs):
         """numpy.concatenate([mx array]) and its like run the function of mx.np with the same name."""
-        from .. import numpy
-        return getattr(numpy, function.__name__)(*args, **kwargs)
+        from . import dispatch
+        return dispatch.function(function)(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        """numpy.add(mx array, ...) and its like: the function of mx.np with the same name."""
+        from . import dispatch
+        return dispatch.ufunc(ufunc, method, inputs, out, kwargs)
 
     def __floordiv__(self, other):
         return (self / other).floor().astype(self.dtype)
 
     def __invert__(self):
-        return _op("logical_not")(self).astype("bool")
+        return _named("invert")(self)
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         """The same values in another element type."""
@@ -125,13 +136,19 @@ class ndarray(_Methods, NDArray):
         return self.reshape(*shape, **kwargs)
 
     def __and__(self, other):
-        return _core.binary_functions["logical_and"](self, other)
+        return _named("bitwise_and")(self, other)
+
+    __rand__ = __and__
 
     def __or__(self, other):
-        return _core.binary_functions["logical_or"](self, other)
+        return _named("bitwise_or")(self, other)
+
+    __ror__ = __or__
 
     def __xor__(self, other):
-        return _core.binary_functions["logical_xor"](self, other)
+        return _named("bitwise_xor")(self, other)
+
+    __rxor__ = __xor__
 
 
 class _Symbol(_Methods, Symbol):

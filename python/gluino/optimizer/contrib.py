@@ -1,5 +1,6 @@
 """Contributed optimizers."""
 from .. import _core, ndarray as nd
+from ..numpy import ndarray as np_ndarray
 from .optimizer import Optimizer, register
 
 __all__ = ["GroupAdaGrad"]
@@ -14,7 +15,8 @@ class GroupAdaGrad(Optimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index, weight):
-        return nd.zeros((weight.shape[0], *[1] * (weight.ndim - 1)), weight.context, dtype=weight.dtype)
+        rows = (weight.shape[0], *[1] * (weight.ndim - 1))
+        return _core.as_flavour(nd.zeros(rows, weight.context, dtype=weight.dtype), isinstance(weight, np_ndarray))
 
     def step_one(self, index, weight, grad, state, lr, wd, t):
         if wd:

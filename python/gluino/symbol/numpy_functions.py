@@ -3,6 +3,7 @@
 In a trace both are, and the functions of mx.np themselves serve. Here an operator does what NumPy's function does, whatever comes in.
 """
 import inspect
+import types
 
 from .. import _core
 from .. import numpy as _np
@@ -14,11 +15,14 @@ _OPERATORS = {
     "mean": "_npi_mean", "std": "_npi_std", "var": "_npi_var", "argmax": "_npi_argmax", "argmin": "_npi_argmin", "cumsum": "_np_cumsum",
     "around": "_npi_around", "round": "_npi_around", "round_": "_npi_around", "squeeze": "_np_squeeze", "flip": "_npi_flip", "roll": "_np_roll",
     "tril": "_npi_tril", "full_like": "_npi_full_like", "moveaxis": "_np_moveaxis", "trace": "_np_trace", "matmul": "_npi_matmul", "dot": "_np_dot",
-    "polyval": "_npi_polyval", "hstack": "_npi_hstack", "vstack": "_npi_vstack", "row_stack": "_npi_vstack", "dstack": "_npi_dstack",
+    "polyval": "_npi_polyval", "bitwise_not": "_npi_bitwise_not", "invert": "_npi_bitwise_not",
+    "hstack": "_npi_hstack", "vstack": "_npi_vstack", "row_stack": "_npi_vstack", "dstack": "_npi_dstack",
     "column_stack": "_npi_column_stack", "atleast_1d": "_np_atleast_1d", "atleast_2d": "_np_atleast_2d", "atleast_3d": "_np_atleast_3d",
     "fabs": "_npi_abs", "rint": "_npi_rint", "nan_to_num": "_npi_nan_to_num", "diff": "_npi_diff", "rot90": "_npi_rot90",
 }
-_BINARY = {"true_divide": "true_divide", "divide": "true_divide", "arctan2": "arctan2", "hypot": "hypot", "copysign": "copysign"}
+_BINARY = {"true_divide": "true_divide", "divide": "true_divide", "arctan2": "arctan2", "hypot": "hypot", "copysign": "copysign",
+           **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")}}
+_SYMMETRIC = {"hypot", "bitwise_and", "bitwise_or", "bitwise_xor", "lcm"}  # a number on either side is the same operator
 _OF_ALL = {"sum", "prod", "max", "min", "amax", "amin", "all", "any", "mean", "argmax", "argmin"}  # without an axis they give one number
 _AXES = {"axis", "shift", "source", "destination"}  # which operators take as tuples
 
@@ -62,7 +66,7 @@ def _binary(name):
             return getattr(_internal, f"_npi_{operator}")(x1, x2)
         if _is_graph(x1):
             return getattr(_internal, f"_npi_{operator}_scalar")(x1, scalar=float(x2))
-        return getattr(_internal, f"_npi_{'' if name == 'hypot' else 'r'}{operator}_scalar")(x2, scalar=float(x1))
+        return getattr(_internal, f"_npi_{'' if name in _SYMMETRIC else 'r'}{operator}_scalar")(x2, scalar=float(x1))
     return function
 
 
@@ -83,8 +87,8 @@ def _pad(x, pad_width, mode="constant", constant_values=0, **kwargs):
 
 
 def _flip(m, axis=None, out=None):
-    if axis is None:
-        raise NotImplementedError("sym.np.flip: of a symbol the number of axes is not known; give axis")
+    if axis is None:  # all axes turned round are all elements turned round
+        return _internal.reshape_like(_internal._npi_flip(_flat(m), axis=(0,)), m)
     return _internal._npi_flip(m, axis=_tuple(axis))
 
 
@@ -112,7 +116,85 @@ def _average(a, axis=None, weights=None, returned=False, out=None):
     return _internal._npi_average(a, *([] if weights is None else [weights]), **attrs)
 
 
+def _places(obj, axis):
+    """How the operators behind delete and insert are told where: (inputs, attributes)."""
+    attrs = {} if axis is None else {"axis": axis}
+    if isinstance(obj, slice):
+        bounds = {"start": obj.start, "stop": obj.stop, "step": obj.step}
+        return [], {**attrs, **{key: value for key, value in bounds.items() if value is not None}}
+    if isinstance(obj, int):
+        return [], {**attrs, "int_ind": obj}
+    if not _is_graph(obj):
+        raise NotImplementedError("sym.np: places of a symbol's elements are a number, a slice or a symbol")
+    return [obj], attrs
+
+
+def _delete(arr, obj, axis=None):
+    inputs, attrs = _places(obj, axis)
+    return _internal._npi_delete(arr, *inputs, **attrs)
+
+
+def _insert(arr, obj, values, axis=None):
+    inputs, attrs = _places(obj, axis)
+    operator = "_npi_insert_tensor" if inputs else "_npi_insert_slice" if isinstance(obj, slice) else "_npi_insert_scalar"
+    if _is_graph(values):
+        return getattr(_internal, operator)(arr, values, *inputs, **attrs)
+    return getattr(_internal, operator)(arr, **({"obj": inputs[0]} if inputs else {}), val=float(values), **attrs)
+
+
+def _histogram(a, bins=10, range=None, normed=None, weights=None, density=None):
+    if any(option is not None for option in (normed, weights, density)):
+        raise NotImplementedError("sym.np.histogram: normed, weights and density are not supported")
+    if _is_graph(bins):
+        return list(_internal._histogram(a, bins))
+    if range is None:
+        raise NotImplementedError("sym.np.histogram: of a symbol the least and the greatest element are not known; give range")
+    return list(_internal._histogram(a, bin_cnt=bins, range=tuple(float(x) for x in range)))
+
+
+def _bincount(x, weights=None, minlength=0):
+    inputs = [x] if weights is None else [x, weights]
+    return _internal._npi_bincount(*inputs, minlength=minlength, has_weights=weights is not None)
+
+
+def _unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None):
+    made = _internal._npi_unique(ar, return_index=return_index, return_inverse=return_inverse, return_counts=return_counts,
+                                 **({} if axis is None else {"axis": axis}))
+    return tuple(made) if return_index or return_inverse or return_counts else made
+
+
+def _norm(x, ord=None, axis=None, keepdims=False):
+    of_matrices = isinstance(axis, (list, tuple)) and len(axis) == 2
+    attrs = {"keepdims": keepdims, **({} if axis is None else {"axis": _tuple(axis)})}
+    if ord is None and not of_matrices and axis is not None:
+        made = _internal._npi_norm(x, ord=2.0, flag=-1, **attrs)
+    elif ord is None or ord == "fro":
+        made = _internal._npi_norm(x, flag=-2 if axis is None else 1, **attrs)
+    elif ord == "nuc" or (of_matrices and ord in (2, -2)):
+        made = _internal._npi_norm(x, flag=2 if ord == "nuc" else 0, **({} if ord == "nuc" else {"ord": float(ord)}), **attrs)
+    elif isinstance(axis, int):
+        made = _internal._npi_norm(x, ord=float(ord), flag=-1, **attrs)
+    else:
+        raise NotImplementedError("sym.np.linalg.norm: of a symbol the number of axes is not known; give the axis of vectors, or order None")
+    return _internal.Reshape(made, shape=()) if axis is None and not keepdims else made
+
+
+def _pinv(a, rcond=1e-15, hermitian=False):
+    if _is_graph(rcond):
+        return _internal._npi_pinv(a, rcond, hermitian=hermitian)
+    return _internal._npi_pinv_scalar_rcond(a, rcond=float(rcond), hermitian=hermitian)
+
+
+_LINALG = {
+    "norm": _norm, "pinv": _pinv, "det": lambda a: _internal._npi_det(a), "slogdet": lambda a: tuple(_internal._npi_slogdet(a)),
+    "solve": lambda a, b: _internal._npi_solve(a, b), "tensorinv": lambda a, ind=2: _internal._npi_tensorinv(a, ind=ind),
+    "tensorsolve": lambda a, b, axes=None: _internal._npi_tensorsolve(a, b, **({} if axes is None else {"a_axes": _tuple(axes)})),
+}
+
+
 _FUNCTIONS = {
+    "bincount": _bincount, "delete": _delete, "insert": _insert, "histogram": _histogram, "unique": _unique, "nonzero": lambda a: _internal._npx_nonzero(a),
+    "flatnonzero": lambda a: _flat(_internal._npx_nonzero(_flat(a))), "median": lambda a, *args, **kwargs: _percentile(a, 50.0, *args, **kwargs),
     "split": _split("_npi_split", 0), "array_split": _split("_npi_split", 0), "vsplit": _split("_npi_split", 0), "hsplit": _split("_npi_split", 1),
     "dsplit": _split("_npi_split", 2), "pad": _pad, "tensordot": _tensordot, "percentile": _percentile, "quantile": _quantile, "average": _average,
     "triu": lambda m, k=0: m - _internal._npi_tril(m, k=k - 1), "flip": _flip, "flipud": lambda m: _flip(m, 0),
@@ -121,20 +203,34 @@ _FUNCTIONS = {
 }
 
 
-def _made(name):
-    whole = getattr(_np, name)
-    if name not in _OPERATORS and name not in _FUNCTIONS:
+def _made(name, package=_np, functions=_FUNCTIONS):
+    whole = getattr(package, name)
+    if name == "linalg":
+        return _Linalg("mxnet.symbol.numpy.linalg")
+    if name not in _OPERATORS and name not in functions:
         return whole
-    signature = inspect.signature(whole)
+    signature = inspect.signature(functions.get(name, whole))
 
     def function(*args, **kwargs):
         if not _has_graph((*args, *kwargs.values())):
             return whole(*args, **kwargs)
-        if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*args, **kwargs)
+        if name in functions:
+            return functions[name](*args, **kwargs)
         return _by_operator(name, signature.bind(*args, **kwargs).arguments, signature)
     function.__name__, function.__doc__, function.__signature__ = name, whole.__doc__, signature
     return function
+
+
+class _Linalg(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = _made(name, _np.linalg, _LINALG)
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self):
+        return dir(_np.linalg)
 
 
 _functions = {}  # by name; as attributes of the module they would hide Python's own from the code above

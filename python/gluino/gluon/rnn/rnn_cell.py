@@ -2,6 +2,7 @@
 from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
+from ...util import is_np_array
 from .._options import check_activation
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -62,7 +63,8 @@ class RecurrentCell(Block):
         """States to start from; batch_size=0 leaves the batch to the input."""
         if batch_size == 0 and _core.is_tracing():
             return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
-        return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
+        states = [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
+        return [state.as_np_ndarray() for state in states] if is_np_array() else states
 
     def _begin_like(self, step):
         """Zeros for the batch of this input."""

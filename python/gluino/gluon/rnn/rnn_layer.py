@@ -1,5 +1,6 @@
 """RNN, LSTM and GRU: whole layers by the fused operator."""
 from ... import _core, ndarray as nd
+from ...util import is_np_array
 from ..hybrid_block import HybridBlock
 from .rnn_cell import OpenState, has_open_batch
 
@@ -61,7 +62,8 @@ class _RNNLayer(HybridBlock):
             return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         func = func or nd.zeros
         kwargs.setdefault("dtype", self._dtype)
-        return [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
+        states = [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
+        return [state.as_np_ndarray() for state in states] if is_np_array() else states
 
     def __call__(self, inputs, states=None, sequence_length=None):
         if states is not None and not isinstance(states, (list, tuple)):

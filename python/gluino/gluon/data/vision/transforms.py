@@ -2,6 +2,7 @@
 import random as _random
 
 from .... import image, ndarray as nd
+from ....util import default_array
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import HybridSequential, Sequential
@@ -105,7 +106,7 @@ class RandomCrop(Block):
         if self._pad:
             import numpy as np
             edge = (self._pad, self._pad)
-            x = nd.array(np.pad(x.asnumpy(), (edge, edge, (0, 0)), constant_values=self._value), dtype=x.dtype)
+            x = default_array(np.pad(x.asnumpy(), (edge, edge, (0, 0)), constant_values=self._value), dtype=x.dtype)
         return image.random_crop(x, self._size, self._interpolation)[0]
 
 
