@@ -1,5 +1,8 @@
-// Setting<T>: a number, flag or text of a block that compiled programs notice. A plain member is read while a function is traced and then
-// fixed in the program; what is read from a Setting is part of the signature: after a change the function is traced again.
+// Setting<T>: a member of a block whose changes compiled programs notice: a number, a flag, a text, a tensor, containers and optionals of
+// these. A plain member is read while a function is traced and then fixed in the program; what is read from a Setting is part of the
+// signature: after a change the function is traced again. Plain Tensor members are read at every run, and bound to another tensor with =
+// they are seen, too. What is not seen: which of several tensors a plain pointer, container or optional leads to, and a tensor that is
+// moved or swapped away while somebody else keeps it. Those belong into a Setting.
 //   struct Net : nn::HybridBlock { Setting<double> temperature{1.0}; Tensor forward(const Tensor& x) override { return x / temperature; }
 //   };
 #pragma once
@@ -42,9 +45,11 @@ class Setting {
   struct State final : detail::SettingState {
     std::string key() const override {
       const std::lock_guard lock(mutex);
-      Tensors none;
+      Tensors tensors;
       std::string text;
-      detail::Structure<T>::flatten(value, none, text);
+      detail::Structure<T>::flatten(value, tensors, text);
+      for (const Tensor& t : tensors)
+        text += std::to_string(reinterpret_cast<uintptr_t>(t.impl().get())) + ' ';  // which, not what it holds
       return text;
     }
     mutable NoForkMutex mutex;

@@ -23,6 +23,7 @@ namespace detail {
 class TensorImpl;
 void retain_ref(TensorImpl* impl);
 void release_ref(TensorImpl* impl);
+void overwritten_ref(TensorImpl* impl);
 enum class Operation : uint8_t { add, subtract, multiply, divide, modulo, equal, not_equal, less, less_equal, greater, greater_equal };
 // tensor op number, or number op tensor. `is_whole`: the number is of an integral type.
 Tensor with_number(Operation op, const Tensor& tensor, double number, bool is_whole, bool number_first = false);

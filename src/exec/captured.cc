@@ -19,12 +19,17 @@ Table& table() {
 
 }  // namespace
 
-CapturedTensor::CapturedTensor(const Tensor& live) : live_(live), shadow_(make_view(live, impl_of(live).shape, 0)) {}
+CapturedTensor::CapturedTensor(const Tensor& live)
+    : live_(live), shadow_(make_view(live, impl_of(live).shape, 0)), times_overwritten_(impl_of(live).times_overwritten.load()) {
+  impl_of(live_).is_captured.store(true, std::memory_order_relaxed);
+}
 
 std::shared_ptr<CapturedTensor> CapturedTensor::of(const Tensor& live) {
+  std::shared_ptr<CapturedTensor> found;  // whose end, should it be here, needs the lock
   const std::lock_guard lock(table().mutex);
   std::weak_ptr<CapturedTensor>& known = table().tensors[live.impl().get()];
-  if (auto found = known.lock()) return found;
+  found = known.lock();
+  if (found && !found->is_let_go()) return found;
   const std::shared_ptr<CapturedTensor> made(new CapturedTensor(live), [](CapturedTensor* c) {
     {
       const std::lock_guard inner(table().mutex);

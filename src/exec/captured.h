@@ -14,14 +14,19 @@ class CapturedTensor {
 
   const Tensor& live() const { return live_; }
   const Tensor& shadow() const { return shadow_; }
-  // A constant that traced code made itself has no other owner from the beginning.
-  bool is_let_go() const { return !impl_of(live_).is_made_in_trace && live_.impl()->use_count() == 1; }
+  // Nobody else has it, or a variable that was this tensor has been made another; somebody may have a copy of the old one then. A constant
+  // that traced code made itself has no other owner from the beginning.
+  bool is_let_go() const {
+    const detail::TensorImpl& t = impl_of(live_);
+    return !t.is_made_in_trace && (t.use_count() == 1 || t.times_overwritten.load(std::memory_order_relaxed) != times_overwritten_);
+  }
   // Follows a tensor that got other memory, as one on the tape does when it or its base is updated in place.
   void follow();
 
  private:
   explicit CapturedTensor(const Tensor& live);
   Tensor live_, shadow_;
+  const uint32_t times_overwritten_;
 };
 using CapturedTensors = std::vector<std::shared_ptr<CapturedTensor>>;
 

@@ -103,6 +103,10 @@ class TensorImpl final : public RefCounted {
   std::atomic<uint64_t>* version_of_heir = nullptr;  // where those look who watched the tensor whose place this one took
   uint64_t version = 0;                              // how often the tensor took another value by rebinding
   bool is_made_in_trace;                             // by user code while it was traced: nobody else has it
+  // A program reads it. Since then variables that were this tensor have been made another so many times, while nothing was traced: one of
+  // them may be what the program's function reads.
+  std::atomic<bool> is_captured{false};
+  std::atomic<uint32_t> times_overwritten{0};
 
   ~TensorImpl() override {
     if (anchor) anchor->let_go(*this);

@@ -11,6 +11,10 @@
 namespace gluino {
 
 void detail::retain_ref(TensorImpl* impl) { impl->retain(); }
+void detail::overwritten_ref(TensorImpl* impl) {
+  if (impl->is_captured.load(std::memory_order_relaxed) && traces_under_way == 0)
+    impl->times_overwritten.fetch_add(1, std::memory_order_relaxed);
+}
 // A view holds its base, which may be a view: a long chain of them is let go one by one, so that the stack does not grow with it.
 void detail::release_ref(TensorImpl* impl) {
   if (!impl->view || impl->use_count() > 1) return impl->release();

@@ -43,6 +43,10 @@ void release_ref(T* p) {
   p->release();
 }
 
+// A pointer to the object is made to point elsewhere; for types that want to know.
+template <class T>
+void overwritten_ref(T*) {}
+
 template <class T>
 class Ref {
  public:
@@ -58,6 +62,7 @@ class Ref {
   template <class U>
   Ref(const Ref<U>& o) : Ref(static_cast<T*>(o.get())) {}
   Ref& operator=(Ref o) noexcept {
+    if (p_ && p_ != o.p_) overwritten_ref(p_);
     std::swap(p_, o.p_);
     return *this;
   }
