@@ -50,7 +50,7 @@ std::string random_name() {
 
 // Removes a temporary whose writer has died. Writers hold a lock on theirs, which ends with them.
 void remove_if_stray(const std::string& path, bool is_of_this_machine) {
-  constexpr time_t kDay = 24 * 60 * 60;
+  constexpr time_t kDay = 24L * 60 * 60;
   const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return;
   struct stat info {};

@@ -168,7 +168,6 @@ bool is_true(const char* what, const Tensor& t) { return static_cast<bool>(one_t
 
 RecordedBody record_loop_body(const LoopBody& func, const Tensors& vars, size_t& num_out_data) {
   return record_body("while_loop", body_inputs("var", vars, false), [&](const Tensors& in) {
-    const Tensors before = in;
     auto [outputs, after] = func(in);
     check_states("while_loop", "loop variable", vars, after);
     num_out_data = outputs.size();

@@ -44,7 +44,7 @@ Tensors nonzero(const Tensor& mask) {
 }
 
 Tensor normalized_indices(const Tensor& indices, int64_t extent, int axis) {
-  const Tensor whole = indices.astype(DType::int64);
+  Tensor whole = indices.astype(DType::int64);
   if (whole.is_symbolic()) return whole;
   Tensor out = whole.copy();
   for (int64_t* p = out.mutable_data<int64_t>(); p < out.mutable_data<int64_t>() + out.size(); ++p) {
@@ -237,7 +237,7 @@ class SliceLink final : public OperatorLink {
   }
   bool depends_on_shape() const override { return true; }
   static Tensor linked_part(const Tensor& base, const Plan& plan) {
-    const Tensor part = basic_part(base, plan);
+    Tensor part = basic_part(base, plan);
     const bool is_linked = !is_plain(base) || may_be_linked(base);
     if (!is_linked || is_empty(plan) || !contiguous_offset(plan) || part.is_same(base)) return part;
     const bool is_recorded = impl_of(part).autograd || part.is_symbolic();

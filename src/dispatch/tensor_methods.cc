@@ -147,7 +147,8 @@ Tensor Tensor::var(const Axes& axes, bool keepdims, int64_t ddof) const {
   const Tensor squares = call("square", {x - x.mean(axes, true)});
   if (ddof == 0) return squares.mean(axes, keepdims);
   const Tensor sums = squares.sum(axes, keepdims);
-  return sums / static_cast<double>(size() / std::max<int64_t>(sums.size(), 1) - ddof);
+  const int64_t summands = size() / std::max<int64_t>(sums.size(), 1);
+  return sums / static_cast<double>(summands - ddof);
 }
 Tensor Tensor::std(const Axes& axes, bool keepdims, int64_t ddof) const { return call("sqrt", {var(axes, keepdims, ddof)}); }
 Tensor Tensor::pow(double exponent) const { return gluino::pow(*this, exponent); }
@@ -264,7 +265,7 @@ Tensor& Tensor::update(detail::Operation op, double rhs, bool is_whole_number) {
 }
 
 static Tensor fit(const Tensor& value, const Tensor& like) {
-  const Tensor typed = value.dtype() == like.dtype() ? value : value.astype(like.dtype());
+  Tensor typed = value.dtype() == like.dtype() ? value : value.astype(like.dtype());
   if (impl_of(typed).shape == impl_of(like).shape) return typed;
   return call("broadcast_like", {typed, like});
 }

@@ -90,7 +90,7 @@ class GraphRecorder final : public TraceHook {
       current_tracer->on_call({node, 0});
       return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
     }
-    const Tensors outputs =
+    Tensors outputs =
         has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
     if (current_tracer) {
       current_tracer->on_call({node, 0});  // one that fails has not been made
@@ -107,7 +107,7 @@ class GraphRecorder final : public TraceHook {
     check_on_tape(request);
     for (size_t i = 0; i < heads.size(); ++i)
       request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : call("ones_like", {heads[i]}));
-    const Tensors gradients = symbolic_gradients(request);
+    Tensors gradients = symbolic_gradients(request);
     // As on the tape: what backward has released is a value like any other.
     if (!retain) release(request);
     return gradients;
@@ -120,10 +120,9 @@ class GraphRecorder final : public TraceHook {
   }
   // What it was computed from does not matter from now on.
   void on_attach_grad(const Tensor& symbolic) override {
-    Tensor leaf = symbolic;
     const autograd::Scope paused(false, std::nullopt);
-    if (value_of(leaf).node->op) rebind(impl_of(leaf), impl_of(call("BlockGrad", {leaf})));
-    current_tracer->on_attach_grad(leaf);
+    if (value_of(symbolic).node->op) rebind(impl_of(symbolic), impl_of(call("BlockGrad", {symbolic})));
+    current_tracer->on_attach_grad(symbolic);
   }
   void after_each_run(std::function<void()> action) override { current_tracer->after_each_run(std::move(action)); }
 
@@ -214,7 +213,7 @@ Value value_of(const Tensor& t) {
 static Tensor wrap(Ref<SymbolicNode> symbolic) {
   auto impl = make_ref<detail::TensorImpl>(symbolic->shape, symbolic->dtype, symbolic->device);
   impl->symbolic = symbolic;
-  const Tensor tensor(impl);
+  Tensor tensor(impl);
   if (current_tracer) current_tracer->on_symbolic(tensor);
   return tensor;
 }

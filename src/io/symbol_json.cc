@@ -208,7 +208,7 @@ class JsonReader {
 StringMap attrs_for_file(const Graph::Node& n) {
   StringMap attrs = n.op->print_attrs(n.attrs);
   for (auto& [key, value] : n.op->print_attrs(n.attrs, true)) {
-    const auto field = std::find_if(n.op->fields.begin(), n.op->fields.end(), [&](const AttrField& f) { return f.name == key; });
+    const auto field = std::find_if(n.op->fields.begin(), n.op->fields.end(), [&name = key](const AttrField& f) { return f.name == name; });
     if (field != n.op->fields.end() && !field->choices.empty()) attrs[key] = value;
     if (n.op->is_variadic && key == "num_args") attrs[key] = std::to_string(n.inputs.size());
   }

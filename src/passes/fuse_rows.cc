@@ -116,7 +116,7 @@ class RowFusion {
     auto call = rules.row_call(n.attrs.get(), shapes);
     if (!call || !all_held) return {};
     const auto* signature = &kernels::row_signature(call->function);
-    return {Member::Kind::call, type, std::move(call), {}, signature};
+    return {Member::Kind::call, type, call, {}, signature};
   }
 
   // Starts from a node that works on rows and takes in its neighbours as long as everything that others read is read later.

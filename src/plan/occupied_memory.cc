@@ -15,7 +15,7 @@ OccupiedMemory::OccupiedMemory(int steps) : steps_(static_cast<int>(std::bit_cei
 void OccupiedMemory::add(int first, int last, int64_t begin, int64_t end) {
   pieces_.push_back({{begin, end}, 0});
   const int number = static_cast<int>(pieces_.size()) - 1;
-  size_t low = static_cast<size_t>(first + steps_), high = static_cast<size_t>(last + steps_);
+  size_t low = static_cast<size_t>(first) + static_cast<size_t>(steps_), high = static_cast<size_t>(last) + static_cast<size_t>(steps_);
   const auto put = [&](size_t k) {
     nodes_[k].pieces.push_back(number);
     nodes_[k].end = std::max(nodes_[k].end, end);

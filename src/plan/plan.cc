@@ -144,7 +144,7 @@ class Planner {
     for (int k : d.steps) {
       const Step& step = plan_.hoisted[k];
       d.recipe += step.op->name + "{";
-      for (const auto& [name, value] : step.op->print_attrs(step.attrs)) d.recipe += name + "=" + value + ";";
+      for (const auto& [name, value] : step.op->print_attrs(step.attrs)) d.recipe.append(name).append("=").append(value).append(";");
       d.recipe += "}(";
       for (int i : step.inputs) d.recipe += name_of(i) + ",";
       d.recipe += ")";

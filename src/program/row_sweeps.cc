@@ -216,8 +216,8 @@ class Sweeping {
     if (plan_.outputs[0].kind == RowOutput::Kind::row) plan_.outputs[0].sweep = static_cast<int16_t>(plan_.sweeps - 1);
     for (size_t k = 0; k < code_.size(); ++k)
       if (!code_[k].is_row && needed_[k]) code_[k].sweep = levels_[k];
-    for (int16_t s = 0; s < plan_.sweeps; ++s)
-      if (!fill(s)) return false;
+    for (int s = 0; s < plan_.sweeps; ++s)
+      if (!fill(static_cast<int16_t>(s))) return false;
     return true;
   }
 
