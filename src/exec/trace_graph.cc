@@ -1,0 +1,58 @@
+// A traced program as one graph.
+#include <algorithm>
+
+#include "base/format.h"
+#include "exec/trace_program.h"
+
+namespace gluino {
+
+std::vector<std::string> input_names(const Tensors& inputs) {
+  const auto present = std::count_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined(); });
+  std::vector<std::string> names;
+  int number = 0;
+  for (const Tensor& t : inputs) names.push_back(!t.defined() ? "" : present == 1 ? "data" : fmt::format("data{}", number++));
+  return names;
+}
+
+TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
+  TraceGraph out;
+  Graph& g = out.graph;
+  std::vector<int> input_nodes, call_nodes;
+  out.captured_nodes.assign(t.captured.size(), -1);
+  const std::vector<std::string> names = input_names(inputs);
+  auto leaf = [&](const std::string& name, const Tensor& like, const Tensor& constant) {
+    return g.add({.name = name, .constant = constant, .outputs = {{impl_of(like).shape, impl_of(like).dtype}}});
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) input_nodes.push_back(inputs[i].defined() ? leaf(names[i], inputs[i], {}) : -1);
+  for (const Ending::WriteBack& w : t.ending.write_backs)
+    if (w.target.kind == TracedValue::Kind::captured && out.captured_nodes[w.target.index] < 0) {
+      out.captured_nodes[w.target.index] = leaf(t.captured_names[w.target.index], t.captured[w.target.index]->live(), {});
+      out.updated.push_back(w.target.index);
+    }
+  auto id = [&](const TracedValue& v) -> ValueId {
+    switch (v.kind) {
+      case TracedValue::Kind::input: return {input_nodes[v.index], 0};
+      case TracedValue::Kind::captured: {
+        int& node = out.captured_nodes[v.index];
+        if (node < 0) node = leaf(t.captured_names[v.index], t.captured[v.index]->live(), t.captured[v.index]->shadow());
+        return {node, 0};
+      }
+      case TracedValue::Kind::call: break;
+    }
+    return {call_nodes[v.index], v.output};
+  };
+  for (const TracedCall& c : t.calls) {
+    Graph::Node node = renamed<ValueId>(c, id);
+    node.mode.is_paused &= t.records;  // paused is what is so among calls that are recorded
+    call_nodes.push_back(g.add(std::move(node)));
+  }
+  for (const TracedValue& v : t.ending.values()) g.outputs.push_back(id(v));
+  for (size_t i = 0; i < t.ending.visible; ++i) {
+    const Ending::Result& r = t.ending.results[i];
+    out.results.push_back(r.value || r.alias ? id(r.in_graph) : ValueId{});
+  }
+  for (const Trace::Guard& guard : t.guards) out.guarded.push_back(id(guard.value));
+  return out;
+}
+
+}  // namespace gluino
