@@ -9,7 +9,7 @@ class Untraceable final : public UserError {
   enum class Lasts : uint8_t { yes, no };   // no: the next call may be traced again
   enum class Undone : uint8_t { yes, no };  // yes: variables that user code has bound to values of the trace are what they were
   explicit Untraceable(const std::string& why, Lasts lasts = Lasts::yes, Undone undone = Undone::no)
-      : UserError(why), lasts_(lasts), undone_(undone) {}
+      : UserError(why, Located::in_network), lasts_(lasts), undone_(undone) {}  // it passes operators and blocks as it is
   bool is_lasting() const { return lasts_ == Lasts::yes; }
   bool is_undone() const { return undone_ == Undone::yes; }
 

@@ -121,7 +121,7 @@ HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Funct
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
                                                 std::span<const Tensor> destinations) {
   if (c->program->has_aliased_updates(inputs)) return function(inputs);
-  if (options.verify) return verified(c, function, inputs);
+  if (options.verify && c->program->trace.ending.escaped.empty()) return verified(c, function, inputs);
   const RandomStream first = c->draws_random ? peek_random_stream(current_device()) : RandomStream{};
   try {
     return run_compiled(*c, inputs, destinations);
@@ -186,7 +186,7 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
   }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
   if (t.error) std::rethrow_exception(t.error);
-  if (t.serves_once || !t.ending.escaped.empty()) return result;
+  if (t.serves_once || t.ending.puts_tensors()) return result;
   const int made = tree.insert(std::move(t));
   const std::lock_guard lock(mutex);
   ++stats.traces;
@@ -243,7 +243,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     if (t.error) std::rethrow_exception(t.error);
     return result;
   }
-  const bool puts_tensors = !t.ending.escaped.empty();
+  const bool puts_tensors = t.ending.puts_tensors();
   if (puts_tensors) refuse(signature, kPutsTensors);
   if (!t.reads.empty()) {
     Result result = finish_run(t.ending, t.values, inputs, t.captured);
@@ -266,7 +266,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   if (!program->trace.has_run) return run_program(program, function, inputs);
   Result result = finish_run(program->trace.ending, std::exchange(program->trace.values, {}), inputs, program->trace.captured);
   program->trace.memo.clear();
-  for (Ending::Escaped& e : program->trace.ending.escaped) e.tensor = {};  // they are others' now
+  for (Ending::Escaped& e : program->trace.ending.escaped) e.made = {};  // they are others' now
   keep(Compiled::make(program, inputs, options.static_alloc));
   return result;
 }

@@ -285,7 +285,7 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
   }
   for (const Ending::Escaped& s : e.escaped) {
     const Tensor& value = s.value.kind == TracedValue::Kind::call ? values[next] : outside(s.value);
-    put_value(s.tensor, value);
+    put_value(s.view ? s.view->live() : s.made, value);
     ++next;
   }
   for (size_t i = 0; i < results.size(); ++i)

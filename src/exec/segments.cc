@@ -144,6 +144,7 @@ int SegmentTree::insert(Trace t) {
     adopt(r.in_graph, t);
     if (r.alias && r.alias->of == Ending::Alias::Of::captured) r.alias->index = adopted(r.alias->index, t);
   }
+  for (Ending::Escaped& e : t.ending.escaped) adopt(e.value, t);
   for (Ending::WriteBack& w : t.ending.write_backs) {
     adopt(w.target, t);
     adopt(w.value, t);

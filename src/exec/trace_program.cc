@@ -108,6 +108,7 @@ class ProgramTracer final : public Tracer {
   // It fails where it stands, before what user code does next. A call that failed is none, and with other values user code would not
   // have come this way.
   void check_last_call() override {
+    if (has_rebound_views()) refuse("it updates a view of a tensor from outside, and then calls an operator that refuses some values");
     try {
       run_pending();
     } catch (...) {
@@ -168,6 +169,15 @@ class ProgramTracer final : public Tracer {
     for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
   }
   Trace run_and_close(Trace t) {
+    {
+      const PauseTracing pause;  // views among them follow their bases in memory
+      for (const auto& [tensor, value] : captured()) {
+        t.captured.push_back(CapturedTensor::of(tensor));
+        t.captured.back()->follow();
+        t.captured_names.push_back(value.node->name);
+      }
+    }
+    for (const auto& [i, tensor] : captured_inputs_) t.captured_inputs.emplace_back(i, CapturedTensor::of(tensor));
     t.serves_once = has_failed_;
     t.has_run = must_run(t);
     if (t.has_run) {
@@ -180,13 +190,6 @@ class ProgramTracer final : public Tracer {
       for (const TracedValue& v : t.ending.values()) t.values.push_back(concrete(v));
       t.memo = memo_;
     }
-    const PauseTracing pause;  // views among them follow their bases in memory
-    for (const auto& [tensor, value] : captured()) {
-      t.captured.push_back(CapturedTensor::of(tensor));
-      t.captured.back()->follow();
-      t.captured_names.push_back(value.node->name);
-    }
-    for (const auto& [i, tensor] : captured_inputs_) t.captured_inputs.emplace_back(i, CapturedTensor::of(tensor));
     return t;
   }
 
@@ -306,7 +309,10 @@ class ProgramTracer final : public Tracer {
     for (const Tensor& e : escaped()) {
       const auto found = given.find(key(e));
       const int own = 1 + (found == given.end() ? 0 : found->second);
-      if (e.is_symbolic() && e.impl()->use_count() > own) t.ending.escaped.push_back({e, locate(value_of(e))});
+      if (e.is_symbolic() && e.impl()->use_count() > own) {
+        const bool is_made = impl_of(e).is_made_in_trace;
+        t.ending.escaped.push_back({is_made ? e : Tensor(), is_made ? nullptr : CapturedTensor::of(e), locate(value_of(e))});
+      }
     }
     symbolic_.clear();
   }

@@ -43,9 +43,11 @@ struct Ending {
     std::optional<Alias> alias;
     TracedValue in_graph{};  // an alias, too, is a value of the graph
   };
-  // A symbolic tensor that user code put somewhere: it gets its value after the run that traced it, and such a trace serves no other.
+  // A symbolic tensor that somebody has when the trace ends. One that user code made and put somewhere gets its value after the run that
+  // traced it, and such a trace serves no other. A view from outside, whose base the program updates, gets it after each run.
   struct Escaped {
-    Tensor tensor;
+    Tensor made;
+    std::shared_ptr<CapturedTensor> view;  // one of the two
     TracedValue value;
   };
   std::vector<Result> results;  // the first `visible` are the caller's, the rest is what aliases start from
@@ -55,6 +57,9 @@ struct Ending {
   std::vector<std::function<void()>> actions;
   std::shared_ptr<const void> rest;
 
+  bool puts_tensors() const {
+    return std::any_of(escaped.begin(), escaped.end(), [](const Escaped& e) { return !e.view; });
+  }
   std::vector<TracedValue> values() const;  // of results, write-backs and escaped tensors, in this order
 };
 

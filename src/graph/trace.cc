@@ -313,6 +313,9 @@ Tensor Tracer::before_rebinding(const Tensor& concrete) const {
   impl->autograd = r.autograd;
   return Tensor(impl);
 }
+bool Tracer::has_rebound_views() const {
+  return !refreshed_.empty() || std::ranges::any_of(rebound_, [](const Rebound& r) { return static_cast<bool>(impl_of(r.tensor).view); });
+}
 void Tracer::restore_rebound() {
   rebound_.insert(rebound_.end(), refreshed_.begin(), refreshed_.end());
   refreshed_.clear();

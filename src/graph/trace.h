@@ -87,6 +87,7 @@ class Tracer : private TraceWatch {
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
   void restore_rebound();
+  bool has_rebound_views() const;                         // a view from outside has a value of the trace
   Tensor before_rebinding(const Tensor& concrete) const;  // with the memory that it had
   // A call whose output shapes depend on values: a tracer that can run it now returns its results.
   virtual Tensors run_dynamic(const Value& call);

@@ -348,12 +348,11 @@ TEST(ImpurePrograms, GiveTheSameInEveryMode) {
     // whole, so that state is a value afterwards; of an eager one a part may be left that nothing flows through any more.
     if (eager_error.find("was changed in place after it was recorded") != std::string::npos) continue;
     if (eager_error.find("has already been released") != std::string::npos) continue;
-    // A variable is bound to another tensor, and something else in the call cannot be compiled, which is an error that says so.
-    const auto has = [&](int kind) { return std::ranges::any_of(p.body, [&](const Instruction& in) { return in.kind == kind; }); };
-    if ((has(16) || has(44)) && has(37)) continue;
     for (bool verify : {false, true}) {
       SCOPED_TRACE(verify ? "with verify" : "hybridized");
       const auto [compiled, error] = outcome(p, [&](auto f) { return hybrid(f, {.verify = verify}); });
+      // A variable is bound to another tensor, and then something in the call cannot be compiled: an error that says so.
+      if (error.find("the function binds a variable from outside to another tensor") != std::string::npos) continue;
       // What is left of a call after one backward pass is made again from what it was given, and that has been changed: an error, too.
       if (error.find("is made again to be differentiated once more") != std::string::npos) continue;
       ASSERT_EQ(error.empty(), eager_error.empty()) << "eager: " << eager_error << "\ncompiled: " << error;
