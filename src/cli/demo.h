@@ -1,4 +1,5 @@
-// The demonstration: digits, imperatively and hybridized. A command of gluino, and the program that `make demo` builds, which needs no other.
+// The demonstration: digits, imperatively and hybridized. A command of gluino, and the program that `make demo` builds, which needs no
+// other.
 #pragma once
 #include <cstdint>
 #include <string>
