@@ -1,7 +1,7 @@
 // gluino demo.
 #include "base/format.h"
 #include "cli/command.h"
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 
 namespace gluino::cli {
 

@@ -1,6 +1,6 @@
 // The whole job on real digits: a network written imperatively, trained both ways, explained, exported, loaded by a second
 // process, and drawn.
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "base/file.h"
-#include "cli/chart.h"
+#include "cli/demo/chart.h"
 #include "gluino/gluino.h"
 
 namespace gluino::cli {

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {
