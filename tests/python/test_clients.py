@@ -363,3 +363,14 @@ def test_a_target_network_stays_behind(hybridized):
     trainer.step(1)
     np.testing.assert_array_equal(target(x).asnumpy(), before)
     assert not np.allclose(online(x).asnumpy(), before) and (target.weight.grad().asnumpy() == 0).all()
+
+
+def test_data_sets_that_libraries_derive(tmp_path):
+    class Squares(gluon.data.dataset._DownloadedDataset):
+        def _get_data(self):
+            self._data, self._label = nd.arange(4).reshape((4, 1)) ** 2, np.arange(4, dtype="int32")
+    plain, halved = Squares(str(tmp_path / "new" / "folder"), None), Squares(str(tmp_path), lambda x, y: (x / 2, y))
+    assert len(plain) == 4 and plain[3][0].asnumpy().tolist() == [9] and halved[2][0].asnumpy().tolist() == [2] and halved[2][1] == 2
+    assert (tmp_path / "new" / "folder").is_dir()
+    batch, labels = next(iter(gluon.data.DataLoader(plain, 4)))
+    assert batch.shape == (4, 1) and labels.asnumpy().tolist() == [0, 1, 2, 3]
