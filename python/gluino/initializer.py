@@ -128,7 +128,8 @@ class Constant(Initializer):
     """One number, or the values of an array."""
 
     def __init__(self, value):
-        super().__init__(value=value.asnumpy().tolist() if hasattr(value, "asnumpy") else value)
+        plain = value.asnumpy() if hasattr(value, "asnumpy") else value
+        super().__init__(value=plain.tolist() if hasattr(plain, "tolist") else plain)
         self.value = value
 
     def _init_weight(self, name, arr):

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from . import _core, context, io, metric as metrics, ndarray as nd, symbol as sym
+from . import _core, context, io, kvstore as kvstores, metric as metrics, ndarray as nd, symbol as sym
 from .initializer import Uniform
 
 __all__ = ["FeedForward", "BatchEndParam", "save_checkpoint", "load_checkpoint", "load_params"]
@@ -34,6 +34,49 @@ def load_params(prefix, epoch):
 def load_checkpoint(prefix, epoch):
     """(symbol, arguments, auxiliary states) of a checkpoint."""
     return (sym.load(f"{prefix}-symbol.json"), *load_params(prefix, epoch))
+
+
+# ---- what modules of other libraries are made of: weights and gradients are lists by parameter, then by context
+
+def _create_kvstore(kvstore, num_device, arg_params):
+    """(store or None, whether it runs the optimizer): none is needed for one context in one process."""
+    if kvstore is None:
+        return None, False
+    if isinstance(kvstore, str):
+        if num_device == 1 and "dist" not in kvstore:
+            return None, False
+        kvstore = kvstores.create(kvstore)
+    elif not isinstance(kvstore, kvstores.KVStoreBase):
+        raise TypeError(f"kvstore is a KVStore, a str or None, not {type(kvstore).__name__}")
+    return kvstore, kvstore.is_capable(kvstores.KVStoreBase.OPTIMIZER)
+
+
+def _initialize_kvstore(kvstore, param_arrays, arg_params, param_names, update_on_kvstore):
+    """Gives the store its first values; where it runs the optimizer, the contexts take theirs from it."""
+    for i, (name, weights) in enumerate(zip(param_names, param_arrays)):
+        kvstore.init(name, arg_params[name])
+        if update_on_kvstore:
+            kvstore.pull(name, weights, priority=-i)
+
+
+def _update_params_on_kvstore(param_arrays, grad_arrays, kvstore, param_names):
+    """One step of the store's optimizer."""
+    for i, (name, weights, grads) in enumerate(zip(param_names, param_arrays, grad_arrays)):
+        if grads[0] is not None:
+            kvstore.push(name, grads, priority=-i)
+            kvstore.pull(name, weights, priority=-i)
+
+
+def _update_params(param_arrays, grad_arrays, updater, num_device, kvstore=None, param_names=None):
+    """One step of an updater on each context, with gradients that the store, where there is one, has summed."""
+    for i, (weights, grads) in enumerate(zip(param_arrays, grad_arrays)):
+        if grads[0] is None:
+            continue
+        if kvstore is not None:
+            kvstore.push(param_names[i], grads, priority=-i)
+            kvstore.pull(param_names[i], grads, priority=-i)
+        for k, (weight, grad) in enumerate(zip(weights, grads)):
+            updater(i * num_device + k, grad, weight)
 
 
 class FeedForward:

@@ -41,10 +41,12 @@ py::tuple infer_type(const Symbol& s, const py::dict& known, bool partial) {
   for (const auto& [name, value] : known) types[py::cast<std::string>(name)] = to_dtype(value);
   Graph graph = s.graph();
   (void)s.infer_type(types);  // raises where names or types do not fit
-  if (partial)
-    propagate_types(graph, types);
-  else
+  if (partial) {
+    start_types(graph, types);
+    propagate_types(graph);
+  } else {
     infer_graph_types(graph, types);
+  }
   const auto name_of = [](const std::optional<DType>& t) -> py::object {
     return t ? py::str(std::string(dtype_name(*t))) : py::object(py::none());
   };

@@ -195,8 +195,8 @@ static void replace_base(detail::TensorImpl& view, const Tensor& value) {
   view.data = impl_of(place).data;
 }
 
-// In place: a concrete tensor is overwritten in its memory. A symbolic one, or one on the tape, becomes the name of
-// the new value, because the old one may still be needed.
+// In place: a concrete tensor is overwritten in its memory, by a leaf or a recorded value too where nothing is recorded: it must not share
+// theirs. A symbolic one, or one on the tape, becomes the name of the new value, because the old one may still be needed.
 void replace_value(Tensor& target, const Tensor& value) {
   detail::TensorImpl& t = impl_of(target);
   const detail::TensorImpl& v = impl_of(value);
@@ -205,7 +205,7 @@ void replace_value(Tensor& target, const Tensor& value) {
   const Tensor typed = v.dtype == t.dtype ? value : value.astype(t.dtype);
   const detail::TensorImpl& n = impl_of(typed);
   const bool leaves_the_tape = mode().recording && t.autograd && !t.autograd->has_own_gradient();
-  if (t.symbolic || n.symbolic || n.autograd || leaves_the_tape) {
+  if (t.symbolic || n.symbolic || (n.autograd && mode().recording) || leaves_the_tape) {
     if (mode().recording && !t.symbolic && t.autograd && t.autograd->has_own_gradient())
       throw UserError(
           "a tensor with attach_grad() is changed in place while its operators are recorded, so it would lose its gradient; make the "

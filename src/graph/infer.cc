@@ -52,7 +52,7 @@ class Inference {
   // What follows from known types; then, forward only, an unknown input takes the common dtype of its neighbours, and float32 where
   // there is none.
   void infer_types() {
-    propagate_types(graph_, types_);
+    if (!start_types(graph_, types_)) propagate_types(graph_);
     for (auto& node : graph_.nodes) {
       if (!node.op) continue;
       try {

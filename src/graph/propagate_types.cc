@@ -67,14 +67,18 @@ bool visit(Graph& graph, Graph::Node& node) {
 
 }  // namespace
 
-void propagate_types(Graph& graph, const DTypeMap& types) {
+bool start_types(Graph& graph, const DTypeMap& types) {
   bool is_complete = true;
   for (auto& node : graph.nodes) {
     if (node.is_variable()) start_variable(node, types);
     if (node.is_constant()) node.outputs[0].dtype = impl_of(node.constant).dtype;
     if (!node.op) is_complete &= node.outputs[0].dtype.has_value();
   }
-  for (bool learnt = !is_complete; learnt;) {
+  return is_complete;
+}
+
+void propagate_types(Graph& graph) {
+  for (bool learnt = true; learnt;) {
     learnt = false;
     for (auto& node : graph.nodes)
       if (node.op) learnt |= visit(graph, node);

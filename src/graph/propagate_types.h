@@ -4,7 +4,10 @@
 
 namespace gluino {
 
-// Sets the dtypes of variables that are given or that say theirs, and of all values that follow from them. Others stay unknown.
-void propagate_types(Graph& graph, const DTypeMap& types);
+// Sets the dtypes of variables that are given or that say theirs, and of constants. True when no variable is left without one.
+bool start_types(Graph& graph, const DTypeMap& types);
+
+// Sets the dtypes of all values that follow from those that are set. Others stay unknown.
+void propagate_types(Graph& graph);
 
 }  // namespace gluino

@@ -201,3 +201,176 @@ def test_arrays_of_both_kinds_at_once():
         with pytest.raises(TypeError, match="as_np_ndarray"):
             call()
     assert (old.as_np_ndarray() + new).asnumpy().tolist() == [2, 2] and mx.np.sum(old.as_np_ndarray()).item() == 2
+
+
+class Thermostat:
+    """A rate of a library's own, which is no number."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize("base", (mx.optimizer.SGD, mx.optimizer.Adam, mx.optimizer.RMSProp, mx.optimizer.AdaGrad))
+def test_rates_that_only_their_optimizer_understands(base):
+    class Own(base):
+        def __init__(self, rate):
+            base.__init__(self, learning_rate=0.1)
+            self.lr = Thermostat(rate)
+
+        def _get_lr(self, index):
+            return self.lr.value / 2
+    weights = []
+    for optimizer in (Own(0.5), base(learning_rate=0.25)):
+        weight = nd.array([1.0, 2.0])
+        mx.optimizer.get_updater(optimizer)(0, nd.array([0.5, -0.25]), weight)
+        weights.append(weight.asnumpy())
+    np.testing.assert_array_equal(*weights)
+    with pytest.raises(TypeError):
+        base(learning_rate=Thermostat(0.5))
+
+
+def test_private_names_of_parameters_and_trainers():
+    layer = gluon.nn.Dense(2, in_units=3)
+    layer.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    layer.weight.list_data()[1][:] = layer.weight.list_data()[0].as_in_context(mx.cpu(1)) + 2
+    np.testing.assert_allclose(layer.weight._reduce().asnumpy(), layer.weight.data(mx.cpu(0)).asnumpy() + 1, rtol=1e-6)
+    assert layer.weight._reduce().context == mx.cpu(0)
+    layer.weight._load_init(nd.ones((2, 3)), mx.cpu(1))
+    assert layer.weight.list_ctx() == [mx.cpu(1)] and layer.weight.data().asnumpy().sum() == 6
+    with pytest.raises(AssertionError, match="shape incompatible"):
+        layer.weight._load_init(nd.ones((3, 2)), mx.cpu())
+    layer.weight._init_impl(nd.zeros((2, 3)), [mx.cpu(0), mx.cpu(1)])
+    assert layer.weight.list_ctx() == [mx.cpu(0), mx.cpu(1)] and layer.weight.grad(mx.cpu(0)).shape == (2, 3)
+    trainer = gluon.Trainer(layer.collect_params(), "sgd")
+    if not trainer._kv_initialized:
+        trainer._init_kvstore()
+    assert trainer._param2idx == {p.name: i for i, p in enumerate(trainer._params)}
+    trainer._allreduce_grads()
+
+
+def test_a_parameter_that_starts_from_an_array_of_numpy():
+    class Scale(gluon.HybridBlock):
+        def __init__(self, scales):
+            super().__init__()
+            with self.name_scope():
+                self.scales = self.params.get("scales", shape=scales.shape, init=mx.init.Constant(scales), differentiable=False)
+                self.layer = gluon.nn.Dense(2)
+
+        def hybrid_forward(self, F, x, scales):
+            return self.layer(F.broadcast_mul(x, scales))
+    for scales in (np.array([1.0, 2.0, 3.0], "float32"), nd.array([1, 2, 3])):
+        net = Scale(scales)
+        net.initialize()
+        net.hybridize()
+        assert net(nd.ones((4, 3))).shape == (4, 2) and net.scales.data().asnumpy().tolist() == [1, 2, 3]
+    assert mx.init.Constant(np.float32(2)).dumps() == '["constant", {"value": 2.0}]'
+
+
+def small_network():
+    return sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), name="softmax")
+
+
+def test_a_loaded_module_has_its_parameters_before_it_is_bound(tmp_path):
+    module = mx.mod.Module(small_network())
+    assert module._arg_params is None and module._kvstore is None
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    module.init_params(mx.init.One())
+    assert module._arg_params["fc_weight"].asnumpy().tolist() == [[1, 1, 1]] * 2 and module._aux_params == {}
+    module.save_checkpoint(str(tmp_path / "m"), 1)
+    loaded = mx.mod.Module.load(str(tmp_path / "m"), 1)
+    assert loaded.params_initialized and not loaded.binded and set(loaded._arg_params) == {"fc_weight", "fc_bias"}
+    loaded.bind([("data", (2, 3))], for_training=False)
+    assert loaded.get_params()[0]["fc_weight"].asnumpy().sum() == 6
+
+
+@pytest.mark.parametrize("kvstore, contexts", (("local", 1), ("local", 2), (None, 2)))
+def test_modules_made_of_the_parts_of_mxnet_s(kvstore, contexts):
+    """Libraries write modules of their own over the functions that MXNet's Module is made of."""
+    from gluino.model import _create_kvstore, _initialize_kvstore, _update_params, _update_params_on_kvstore
+    from gluino.module.base_module import _as_list, _check_input_names, _parse_data_desc
+    with pytest.raises(ValueError, match="did you mean|Did you mean"):
+        _check_input_names(small_network(), ["dta"], "data", True)
+    with pytest.warns(UserWarning, match="softmax_lbl"):
+        _check_input_names(small_network(), ["softmax_lbl"], "label", False)
+    data, label = _parse_data_desc(["data"], ["softmax_label"], [("data", (4, 3))], None)
+    assert data[0].name == "data" and label is None and _as_list(3) == [3]
+    with pytest.raises(ValueError, match="data_shapes"):
+        _parse_data_desc(["data"], [], [("other", (4, 3))], None)
+    names, values = ["a", "b"], {"a": nd.ones((2,)), "b": nd.ones((3,))}
+    weights = [[values[name].copyto(mx.cpu(i)) for i in range(contexts)] for name in names]
+    grads = [[nd.ones(values[name].shape, ctx=mx.cpu(i)) * (i + 1) for i in range(contexts)] for name in names]
+    store, on_store = _create_kvstore(kvstore, contexts, values)
+    assert (store is None) == (kvstore is None or contexts == 1) and on_store == (store is not None)
+    optimizer = mx.optimizer.SGD(learning_rate=0.5)
+    if store is not None:
+        _initialize_kvstore(store, weights, values, names, on_store)
+        store.set_optimizer(optimizer)
+        _update_params_on_kvstore(weights, grads, store, names)
+    else:
+        _update_params(weights, grads, mx.optimizer.get_updater(optimizer), contexts)
+    total = sum(range(1, contexts + 1))
+    for copies in weights:
+        for i, copy in enumerate(copies):
+            assert (copy.asnumpy() == 1 - 0.5 * (total if store is not None else i + 1)).all()
+
+
+WAYS_TO_WRITE = {"all": lambda to, value: to.__setitem__(slice(None), value), "ellipsis": lambda to, value: to.__setitem__(Ellipsis, value),
+                 "rows": lambda to, value: to.__setitem__(slice(0, 2), value), "copyto": lambda to, value: value.copyto(to),
+                 "out": lambda to, value: nd.identity(value, out=to), "sum": lambda to, value: nd.add_n(value, nd.zeros_like(value), out=to)}
+
+
+@pytest.mark.parametrize("how", WAYS_TO_WRITE)
+@pytest.mark.parametrize("source", ("leaf", "recorded"))
+def test_what_is_written_is_a_copy_of_a_weight(how, source):
+    """A target network or the best weights so far must not become the weights that go on learning."""
+    weight = nd.ones((2, 3))
+    weight.attach_grad()
+    with autograd.record():
+        value = weight if source == "leaf" else weight * 1
+    kept = nd.zeros((2, 3))
+    WAYS_TO_WRITE[how](kept, value)
+    assert (kept.asnumpy() == 1).all()
+    value[:] = 5
+    assert (kept.asnumpy() == 1).all()
+    kept += 1
+    assert (value.asnumpy() == 5).all() and (weight.asnumpy() == (5 if source == "leaf" else 1)).all()
+    assert kept.grad is None
+
+
+def test_a_sum_leaves_its_terms_alone():
+    terms = [nd.ones((2,)) * i for i in (1, 2, 3)]
+    terms[0].attach_grad()
+    for _ in range(2):
+        assert nd.add_n(*terms).asnumpy().tolist() == [6, 6]
+    assert terms[0].asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("hybridized", (False, True))
+def test_a_target_network_stays_behind(hybridized):
+    online, target = gluon.nn.Dense(2, in_units=3), gluon.nn.Dense(2, in_units=3)
+    for net in (online, target):
+        net.initialize(mx.init.Normal(1))
+        net.hybridize(hybridized)
+    for mine, theirs in zip(target.collect_params().values(), online.collect_params().values()):
+        mine.set_data(theirs.data())
+    x = nd.ones((4, 3))
+    before = target(x).asnumpy()
+    np.testing.assert_array_equal(before, online(x).asnumpy())
+    trainer = gluon.Trainer(online.collect_params(), "sgd", {"learning_rate": 0.1})
+    with autograd.record():
+        loss = (online(x) ** 2).sum()
+    loss.backward()
+    trainer.step(1)
+    np.testing.assert_array_equal(target(x).asnumpy(), before)
+    assert not np.allclose(online(x).asnumpy(), before) and (target.weight.grad().asnumpy() == 0).all()
+
+
+def test_data_sets_that_libraries_derive(tmp_path):
+    class Squares(gluon.data.dataset._DownloadedDataset):
+        def _get_data(self):
+            self._data, self._label = nd.arange(4).reshape((4, 1)) ** 2, np.arange(4, dtype="int32")
+    plain, halved = Squares(str(tmp_path / "new" / "folder"), None), Squares(str(tmp_path), lambda x, y: (x / 2, y))
+    assert len(plain) == 4 and plain[3][0].asnumpy().tolist() == [9] and halved[2][0].asnumpy().tolist() == [2] and halved[2][1] == 2
+    assert (tmp_path / "new" / "folder").is_dir()
+    batch, labels = next(iter(gluon.data.DataLoader(plain, 4)))
+    assert batch.shape == (4, 1) and labels.asnumpy().tolist() == [0, 1, 2, 3]

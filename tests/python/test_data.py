@@ -1,4 +1,5 @@
 """Images, records and the way from files to batches."""
+import os
 import pathlib
 
 import numpy as np
@@ -82,15 +83,12 @@ def records():
 
 def test_batches_of_records(records):
     batches = mx.io.ImageRecordIter(path_imgrec=records, data_shape=(3, 16, 16), batch_size=3, mean_r=10, mean_g=10, mean_b=10, std_r=2, std_g=2, std_b=2)
-    for _ in range(2):
-        seen = list(batches)
-        assert [b.data[0].shape for b in seen] == [(3, 3, 16, 16)] * 3 and [b.pad for b in seen] == [0, 0, 2]
-        assert seen[0].data[0].asnumpy()[:, 0, 0, 0].tolist() == [-5, 0, 5] and seen[0].label[0].asnumpy().tolist() == [0, 1, 2]
-        batches.reset()
+    seen = list(batches)
+    assert [b.data[0].shape for b in seen] == [(3, 3, 16, 16)] * 3 and [b.pad for b in seen] == [0, 0, 2]
+    assert seen[0].data[0].asnumpy()[:, 0, 0, 0].tolist() == [-5, 0, 5] and seen[0].label[0].asnumpy().tolist() == [0, 1, 2]
     assert batches.provide_data[0].shape == (3, 3, 16, 16) and batches.provide_label[0].name == "softmax_label"
     halves = [list(mx.io.ImageRecordIter(path_imgrec=records, data_shape=(3, 16, 16), batch_size=1, num_parts=2, part_index=i)) for i in (0, 1)]
     assert [len(half) for half in halves] == [3, 4]
-    assert len(list(mx.io.ImageRecordIter(path_imgrec=records, data_shape=(3, 16, 16), batch_size=3, round_batch=False))) == 2
     augmented = mx.image.ImageIter(2, (3, 8, 8), path_imgrec=records, shuffle=True, resize=12, rand_crop=True, rand_resize=True, rand_mirror=True, mean=True,
                                    std=True, brightness=0.1, contrast=0.1, saturation=0.1, hue=0.1, pca_noise=0.1, rand_gray=0.2)
     assert sum(b.data[0].shape[0] - b.pad for b in augmented) == 7
@@ -114,3 +112,98 @@ def test_borders():
     assert (mx.image.copyMakeBorder(image, 1, 2, 3, 4, values=[1, 2, 3]).asnumpy()[0, 0] == [1, 2, 3]).all()
     assert (mx.image.copyMakeBorder(image, 1, 2, 3, 4, type=1).asnumpy()[0, 0] == IMAGE[0, 0]).all()
     assert mx.image.copyMakeBorder(image, 1, 2, 3, 4).shape == (23, 31, 3)
+
+
+def rounds(batches, count):
+    """First elements of rows and the pad of each batch, round by round."""
+    seen = []
+    for _ in range(count):
+        seen.append([([int(v) for v in b.data[0].asnumpy().reshape(len(b.data[0].asnumpy()), -1)[:, 0]], b.pad) for b in batches])
+        batches.reset()
+    return seen
+
+
+def file_iterators(records):
+    rows = np.stack([np.full(3, 10 * i) for i in range(7)])
+    np.savetxt("rows.csv", rows, delimiter=",")
+    np.savetxt("labels.csv", np.arange(7) % 3, delimiter=",")
+    with open("rows.libsvm", "w") as file:
+        file.writelines(f"{i % 3} 0:{10 * i} 2:1\n" for i in range(7))
+    return {"csv": lambda **options: mx.io.CSVIter(data_csv="rows.csv", data_shape=(3,), label_csv="labels.csv", **options),
+            "libsvm": lambda **options: mx.io.LibSVMIter("rows.libsvm", (3,), **options),
+            "records": lambda **options: mx.io.ImageRecordIter(records, (3, 16, 16), **options)}
+
+
+@pytest.mark.parametrize("kind", ("csv", "libsvm", "records"))
+def test_rounds_of_files(records, kind):
+    make = file_iterators(records)[kind]
+    full = [([0, 10, 20], 0), ([30, 40, 50], 0)]
+    assert rounds(make(batch_size=3, round_batch=False), 2) == [[*full, ([60, 40, 50], 2)]] * 2, "no row is lost, and each round begins with the first"
+    assert rounds(make(batch_size=3), 3) == [[*full, ([60, 0, 10], 2)], [([20, 30, 40], 0), ([50, 60, 0], 1)], [([10, 20, 30], 0), ([40, 50, 60], 0)]]
+    assert [rounds(make(batch_size=2, round_batch=False, num_parts=2, part_index=i), 1)[0] for i in (0, 1)] == \
+        [[([0, 10], 0), ([20, 10], 1)], [([30, 40], 0), ([50, 60], 0)]]
+    named = make(batch_size=7, data_name="x", label_name="y")
+    assert named.provide_data[0].name == "x" and named.provide_label[0].name == "y" and make(batch_size=7).provide_label[0].name == "softmax_label"
+    assert next(named).label[0].asnumpy().ravel().tolist() == [0, 1, 2, 0, 1, 2, 0] and isinstance(named, mx.io.MXDataIter)
+
+
+def test_tables_of_whole_numbers_in_a_folder():
+    os.mkdir("parts")
+    for i in (0, 1):
+        np.savetxt(f"parts/{i}.csv", np.arange(4).reshape(2, 2) + 4 * i, fmt="%d", delimiter=",")
+    batch = next(mx.io.CSVIter(data_csv="parts", data_shape=(2,), batch_size=4, dtype="int64"))
+    assert batch.data[0].dtype == np.int64 and batch.data[0].asnumpy().ravel().tolist() == list(range(8))
+
+
+def test_options_of_image_records(records):
+    def first(**options):
+        return next(mx.io.ImageRecordIter(records, options.pop("data_shape", (3, 16, 16)), 2, **options))
+    plain = first()
+    assert first(pad=4, fill_value=7, data_shape=(3, 28, 32)).data[0].asnumpy()[1, 0, [0, 3, 4, 23, 24], 16].tolist() == [7, 7, 10, 10, 7]
+    assert first(dtype="float16").data[0].dtype == np.float16 and first(data_shape=(1, 16, 16)).data[0].shape == (2, 1, 16, 16)
+    assert first(random_resized_crop=True, min_random_area=0.2, max_random_area=0.5, max_aspect_ratio=0.2).data[0].shape == plain.data[0].shape
+    with open("other.lst", "w") as file:
+        file.writelines(f"{i}\t{i + 10}\tname{i}.png\n" for i in range(1, 7))
+    assert first(path_imglist="other.lst").label[0].asnumpy().tolist() == [11, 12]
+    mx.nd.save("mean.nd", {"mean_img": mx.nd.ones((3, 16, 16)) * 4})
+    assert first(mean_img="mean.nd").data[0].asnumpy()[1, 0, 0, 0] == 6
+    slope = np.tile(np.arange(16, dtype="uint8")[None, :, None], (16, 1, 3))
+    writer = mx.recordio.MXIndexedRecordIO("slope.idx", "slope.rec", "w")
+    writer.write_idx(0, mx.recordio.pack_img(mx.recordio.IRHeader(0, 0.0, 0, 0), slope, img_fmt=".png"))
+    writer.close()
+    assert next(mx.io.ImageRecordIter("slope.rec", (3, 16, 16), 1, mirror=True)).data[0].asnumpy()[0, 0, 0].tolist() == list(range(15, -1, -1))
+    for name, value in (("max_rotate_angle", 10), ("random_h", 36), ("max_random_scale", 2.0), ("min_random_area", 0.5), ("mean_img", "absent.nd")):
+        with pytest.raises(NotImplementedError, match=name if name != "min_random_area" else "random_resized_crop"):
+            first(**{name: value})
+    assert first(preprocess_threads=4, prefetch_buffer=1, verbose=False, max_random_scale=1.0).data[0].shape == (2, 3, 16, 16)
+
+
+def weights_of(interp, out, size):
+    """The matrix that resizing applies along one axis, written down from its definition."""
+    scale, matrix = size / out, np.zeros((out, size))
+    for i in range(out):
+        at = (i + 0.5) * scale - 0.5
+        if interp == 3:
+            for j in range(size):
+                matrix[i, j] = max(0, min((i + 1) * scale, j + 1) - max(i * scale, j)) / scale
+            continue
+        places = np.arange(int(np.floor(at)) - 3, int(np.floor(at)) + 5)
+        x = np.abs(at - places)
+        if interp == 2:
+            values = np.where(x <= 1, 1.25 * x ** 3 - 2.25 * x ** 2 + 1, np.where(x < 2, -0.75 * (x ** 3 - 5 * x ** 2 + 8 * x - 4), 0))
+        else:
+            values = np.where(x < 4, np.sinc(x) * np.sinc(x / 4), 0)
+        np.add.at(matrix[i], np.clip(places, 0, size - 1), values / values.sum())
+    return matrix
+
+
+@pytest.mark.parametrize("interp", (2, 3, 4))
+def test_ways_to_resize(interp):
+    """Cubic, by area and with Lanczos' window: what OpenCV's numbers mean, not the bilinear that stood in for them."""
+    pixels = np.random.RandomState(0).uniform(0, 255, (9, 12, 3))
+    for height, width in ((5, 6), (4, 7), *(((20, 13),) if interp != 3 else ())):
+        expected = np.einsum("ah,bw,hwc->abc", weights_of(interp, height, 9), weights_of(interp, width, 12), pixels)
+        found = mx.image.imresize(mx.nd.array(pixels), width, height, interp=interp)
+        np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-4, atol=1e-3)
+    whole = mx.image.imresize(mx.nd.array(np.where(pixels > 128, 255, 0), dtype="uint8"), 30, 30, interp=2).asnumpy()
+    assert whole.dtype == np.uint8 and {0, 255} <= set(whole.ravel()), "what a cubic overshoots is cut off"

@@ -97,3 +97,13 @@ def test_states_of_a_batch_to_be_found():
     outputs, _ = cell.unroll(3, sym.var("data"), merge_outputs=True)
     assert outputs.infer_shape(data=(7, 3, 5))[1] == [(7, 3, 4)]
     assert nd.ones((2, 3)).reshape((0, -1)).shape == (2, 3)
+
+
+def test_types_that_are_all_known():
+    """Of results there is one more than of arguments to find."""
+    a, b = sym.var("a"), sym.var("b", dtype="float16")
+    assert (a + b).infer_type(a="float16")[1] == [np.float16] and (b * 2).infer_type()[1] == [np.float16]
+    assert sym.zeros((2, 3), dtype="int32").infer_type() == ([], [np.int32], [])
+    assert sym.broadcast_greater(a, sym.exp(a)).infer_type_partial(a="float64")[1] == [np.float64]
+    assert sym.cast(sym.square(b), dtype="int8").infer_type() == ([np.float16], [np.int8], [])
+    assert sym.exp(a).infer_type() == (None, None, None), "nothing says what a is"

@@ -228,6 +228,19 @@ class Parameter:
         self._check()
         self._on(ctx)
 
+    def _reduce(self):
+        """The values, which are means over the contexts, on the CPU."""
+        arrays = self.list_data()
+        return arrays[0].as_in_context(cpu()) if len(arrays) == 1 else nd.add_n(*[a.as_in_context(cpu()) for a in arrays]) / len(arrays)
+
+    def _init_impl(self, data, ctx_list):
+        """Takes over the values, on these contexts."""
+        self._deferred = None
+        self._set_arrays([data.copyto(context) for context in ctx_list])
+
+    def _load_init(self, data, ctx, cast_dtype=False, dtype_source="current"):
+        self._load(data, ctx, cast_dtype, dtype_source)
+
     @property
     def _trainer(self):
         return self._trainer_ref() if self._trainer_ref is not None else None

@@ -64,6 +64,20 @@ class Trainer:
     def _contexts(self):
         return self._params[0].list_ctx() if self._params else [current_context()]
 
+    # ---- by the names under which other libraries look: nothing waits for the first step here
+
+    _kv_initialized = True
+
+    def _init_kvstore(self):
+        pass
+
+    @property
+    def _param2idx(self):
+        return {parameter.name: i for i, parameter in enumerate(self._params)}
+
+    def _allreduce_grads(self):
+        self.allreduce_grads()
+
     @property
     def learning_rate(self):
         """The rate now."""

@@ -3,11 +3,10 @@ import collections
 
 import numpy as np
 
-from .. import _core, ndarray as nd
-from ..base import FileError
+from .. import ndarray as nd
 
-__all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
-           "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1", "read_idx"]
+__all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "MXDataIter", "CSVIter", "LibSVMIter", "MNISTIter",
+           "ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1", "read_idx"]
 
 
 class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
@@ -275,108 +274,6 @@ class PrefetchingIter(_Over):
                          provide_data=self.provide_data, provide_label=self.provide_label)
 
 
-class CSVIter(NDArrayIter):
-    """Batches of rows of a table."""
-
-    def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
-        data = _core.read_csv(str(data_csv)).asnumpy().reshape(-1, *data_shape)
-        label = np.zeros(len(data), np.float32) if label_csv is None else _core.read_csv(str(label_csv)).asnumpy().reshape(-1, *label_shape)
-        super().__init__(data, label, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
-
-
-def _read_libsvm(path, width):
-    """(labels, matrix) of lines "label index:value ..."; several labels are joined by commas."""
-    labels, columns, values, ends = [], [], [], [0]
-    with open(path, encoding="utf-8") as file:
-        for line in filter(str.strip, file):
-            first, *pairs = line.split()
-            if ":" in first:
-                first, pairs = "0", [first, *pairs]
-            labels.append([float(label) for label in first.split(",")])
-            row = {int(index): float(value) for index, _, value in (pair.partition(":") for pair in pairs)}
-            if row and not 0 <= min(row) <= max(row) < width:
-                raise FileError(f"{path}: column {max(row)} of rows with {width}")
-            columns.extend(sorted(row))
-            values.extend(row[column] for column in sorted(row))
-            ends.append(len(columns))
-    matrix = nd.sparse.csr_matrix((np.array(values, np.float32), np.array(columns, np.int64), np.array(ends)), shape=(len(labels), width))
-    return np.array(labels, np.float32), matrix
-
-
-class LibSVMIter(NDArrayIter):
-    """Batches of csr rows of a file in LibSVM's form, indices from 0 on; labels are its own or those of another file."""
-
-    def __init__(self, data_libsvm, data_shape, label_libsvm=None, label_shape=(1,), batch_size=1, round_batch=True, **kwargs):
-        labels, matrix = _read_libsvm(data_libsvm, int(np.prod(data_shape)))
-        if label_libsvm is not None:
-            labels = _read_libsvm(label_libsvm, int(np.prod(label_shape)))[1].asnumpy()
-        labels = labels.reshape(len(matrix), *([] if tuple(np.atleast_1d(label_shape)) == (1,) else np.atleast_1d(label_shape)))
-        super().__init__(matrix, labels, batch_size, last_batch_handle="pad" if round_batch else "discard", label_name="label")
-
-
-def read_idx(path):
-    """The array of an IDX file, gzipped or not, as MNIST has it."""
-    return _core.read_idx(str(path)).asnumpy()
-
-
-class MNISTIter(NDArrayIter):
-    """Batches of MNIST."""
-
-    def __init__(self, image="train-images-idx3-ubyte", label="train-labels-idx1-ubyte", batch_size=128, shuffle=True, flat=False, num_parts=1,
-                 part_index=0, **kwargs):
-        pixels, labels = read_idx(image), read_idx(label)
-        part = slice(len(pixels) * part_index // num_parts, len(pixels) * (part_index + 1) // num_parts)
-        pixels = pixels[part].astype(np.float32) / 255
-        pixels = pixels.reshape(len(pixels), -1) if flat else pixels[:, None]
-        super().__init__(pixels, labels[part].astype(np.float32), batch_size, shuffle, "discard")
-
-
-class ImageRecordIter(DataIter):
-    """Batches of the images of a RecordIO file, cut, mirrored and normalised on the way."""
-
-    def __init__(self, path_imgrec, data_shape, batch_size, label_width=1, shuffle=False, resize=-1, rand_crop=False, rand_mirror=False,
-                 mean_r=0, mean_g=0, mean_b=0, std_r=1, std_g=1, std_b=1, scale=1, data_name="data", label_name="softmax_label", round_batch=True,
-                 num_parts=1, part_index=0, **kwargs):
-        from .. import image
-        super().__init__(batch_size)
-        changes = image.CreateAugmenter(data_shape, max(resize, 0), bool(rand_crop), rand_mirror=bool(rand_mirror))
-        mean, std = np.array([mean_r, mean_g, mean_b], np.float32), np.array([std_r, std_g, std_b], np.float32) / scale
-        if mean.any() or (std != 1).any():
-            changes.append(image.ColorNormalizeAug(nd.array(mean), nd.array(std)))
-        self._images = image.ImageIter(batch_size, data_shape, label_width, path_imgrec, shuffle=shuffle, aug_list=changes, num_parts=num_parts,
-                                       part_index=part_index, data_name=data_name, label_name=label_name,
-                                       last_batch_handle="pad" if round_batch else "discard")
-        self.provide_data, self.provide_label = self._images.provide_data, self._images.provide_label
-
-    def reset(self):
-        self._images.reset()
-
-    def next(self):
-        return self._images.next()
-
-
-class ImageRecordUInt8Iter(ImageRecordIter):
-    """Images as whole numbers from 0 to 255, not normalised."""
-
-    _dtype, _least = "uint8", 0
-
-    def __init__(self, path_imgrec, data_shape, batch_size, **kwargs):
-        for name in ("mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "scale"):
-            if name in kwargs:
-                raise ValueError(f"{type(self).__name__}: whole numbers are not normalised; {name} belongs to ImageRecordIter")
-        super().__init__(path_imgrec, data_shape, batch_size, **kwargs)
-        self.provide_data = [DataDesc(d.name, d.shape, np.dtype(self._dtype), d.layout) for d in self.provide_data]
-
-    def next(self):
-        batch = super().next()
-        batch.data = [(x + self._least).astype(self._dtype) for x in batch.data]
-        return batch
-
-
-class ImageRecordInt8Iter(ImageRecordUInt8Iter):
-    """Images as whole numbers from -128 to 127."""
-
-    _dtype, _least = "int8", -128
-
-
-ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter
+# At the end, because they are made of the classes above; MXNet has them in this module.
+from .readers import (CSVIter, ImageRecordInt8Iter, ImageRecordIter, ImageRecordIter_v1, ImageRecordUInt8Iter, ImageRecordUInt8Iter_v1,  # noqa: E402
+                      LibSVMIter, MNISTIter, MXDataIter, read_idx)

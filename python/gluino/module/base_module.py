@@ -1,10 +1,12 @@
 """What all modules share: fit, score, predict."""
 import logging
 import time
+import warnings
 
 from .. import metric as metrics
 from .. import ndarray as nd
 from ..initializer import Uniform
+from ..io import DataDesc
 from ..model import BatchEndParam
 
 __all__ = ["BaseModule"]
@@ -12,6 +14,41 @@ __all__ = ["BaseModule"]
 
 def _listed(x):
     return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+# ---- by the names under which modules of other libraries import them
+
+_as_list = _listed
+
+
+def _check_input_names(symbol, names, typename, throw):
+    """Names that a module is given are arguments of its symbol; where they are not it is an error, or a warning without `throw`."""
+    arguments = symbol.list_arguments()
+    for name in names:
+        if name in arguments:
+            continue
+        near = [argument for argument in arguments if not argument.endswith(("_weight", "_bias", "_gamma", "_beta"))]
+        text = (f"You created Module with Module(..., {typename}_names={list(names)}) but input with name '{name}' is not found in "
+                "symbol.list_arguments(). Did you mean one of:\n\t" + "\n\t".join(near))
+        if throw:
+            raise ValueError(text)
+        warnings.warn(text, stacklevel=3)
+
+
+def described(items):
+    """Descriptions of inputs, from (name, shape) or DataDesc."""
+    return [item if isinstance(item, DataDesc) else DataDesc(*item) for item in items or []]
+
+
+def _parse_data_desc(data_names, label_names, data_shapes, label_shapes):
+    """(descriptions of data, of labels or None): those that the names ask for."""
+    found = []
+    for what, names, items in (("data", data_names, data_shapes), ("label", label_names, label_shapes)):
+        items = described(items)
+        if items and sorted(item.name for item in items) != sorted(names):
+            raise ValueError(f"{what}_shapes are given for {[item.name for item in items]}, but {what}_names are {list(names)}")
+        found.append(items)
+    return found[0], found[1] or None
 
 
 class BaseModule:

@@ -4,13 +4,9 @@ import logging
 from .. import ndarray as nd
 from ..executor import Executor
 from ..io import DataDesc
+from .base_module import described
 
 __all__ = ["DataParallelExecutorGroup"]
-
-
-def described(items):
-    """Descriptions of inputs, from (name, shape) or DataDesc."""
-    return [item if isinstance(item, DataDesc) else DataDesc(*item) for item in items or []]
 
 
 def _cut(extent, workload):

@@ -5,8 +5,8 @@ from .. import _core, context as ctx_module, distributed, initializer as init_mo
 from ..kvstore import create as create_store
 from ..kvstore.dist import DistKVStore
 from ..model import load_checkpoint, save_checkpoint
-from .base_module import BaseModule
-from .executor_group import DataParallelExecutorGroup, described
+from .base_module import BaseModule, _check_input_names, described
+from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["Module"]
 
@@ -29,8 +29,8 @@ class Module(BaseModule):
         inputs = symbol.list_arguments()
         self._data_names, self._state_names = list(data_names or []), list(state_names or [])
         self._label_names = [name for name in label_names or [] if name in inputs]
-        for what, names in (("data_names", self._data_names), ("state_names", self._state_names)):
-            self._check_names(what, names, inputs)
+        _check_input_names(symbol, self._data_names, "data", True)
+        _check_input_names(symbol, self._state_names, "state", True)
         self._fixed_param_names = list(fixed_param_names or [])
         self._param_names = [name for name in inputs if name not in self._data_names + self._label_names + self._state_names]
         self._aux_names, self._output_names = symbol.list_auxiliary_states(), symbol.list_outputs()
@@ -38,18 +38,11 @@ class Module(BaseModule):
         self._data_shapes = self._label_shapes = None
 
     @staticmethod
-    def _check_names(what, names, inputs):
-        for name in names:
-            if name not in inputs:
-                raise ValueError(f"You created Module with Module(..., {what}={names}) but input with name '{name}' is not found in "
-                                 f"symbol.list_arguments(). Did you mean one of:\n\t" + "\n\t".join(inputs))
-
-    @staticmethod
     def load(prefix, epoch, load_optimizer_states=False, **kwargs):
         """A module from a checkpoint."""
         symbol, args, states = load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
-        module._preloaded = args, states
+        module._preloaded, module.params_initialized = (args, states), True
         module._preload_opt_states = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
         return module
 
@@ -124,7 +117,7 @@ class Module(BaseModule):
         if kept is not None:
             self._exec_group.set_params(*kept, allow_extra=True)
         elif self._preloaded:
-            self.init_params(None)
+            self.init_params(None, force_init=True)
 
     def reshape(self, data_shapes, label_shapes=None):
         """Other input shapes, with the same parameters."""
@@ -155,6 +148,20 @@ class Module(BaseModule):
                 for copy in copies[1:]:
                     copies[0].copyto(copy)
         self.params_initialized = True
+
+    # ---- by the names under which other libraries look: the values as they are now, None before there are any
+
+    @property
+    def _arg_params(self):
+        return self.get_params()[0] if self.binded and self.params_initialized else self._preloaded and self._preloaded[0]
+
+    @property
+    def _aux_params(self):
+        return self.get_params()[1] if self.binded and self.params_initialized else self._preloaded and self._preloaded[1]
+
+    @property
+    def _kvstore(self):
+        return self._ranks
 
     def get_params(self):
         """(arguments, auxiliary states), copied."""

@@ -59,7 +59,10 @@ class _Defined(Optimizer):
         return _made(self._definition, self._names, tuple((value or None) if is_bound else value for value, is_bound in zip(values, self._bounds)))
 
     def _check_options(self):
-        _core.Optimizer(self._definition, {"learning_rate": float(self.lr), "wd": float(self.wd), "rescale_grad": float(self.rescale_grad)})
+        # A class of the user's may have something of its own there, which its _get_lr turns into a number.
+        numbers = {"learning_rate": self.lr, "wd": self.wd, "rescale_grad": self.rescale_grad}
+        is_own = type(self)._get_lr is not Optimizer._get_lr
+        _core.Optimizer(self._definition, {name: float(value) for name, value in numbers.items() if hasattr(value, "__float__") or not is_own})
         self._of_library()
 
     # ---- states, in the forms that MXNet's files have

@@ -1,5 +1,8 @@
 // Transformations of images with channels last, as data pipelines use them.
 #include <cmath>
+#include <limits>
+#include <numbers>
+#include <vector>
 
 #include "base/extents.h"
 #include "base/parallel.h"
@@ -161,7 +164,7 @@ struct ImageResizeAttrs {
   static void fields(AttrFields<ImageResizeAttrs>& f) {
     f.required("size", &ImageResizeAttrs::size, "width and height, or one number for both")
         .field("keep_ratio", &ImageResizeAttrs::keep_ratio, "with one number: that of the shorter edge")
-        .field("interp", &ImageResizeAttrs::interp, "0 takes the nearest pixel, 1 interpolates");
+        .field("interp", &ImageResizeAttrs::interp, "0: the nearest pixel, 1: between two, 2: cubic, 3: by area, 4: Lanczos' window");
   }
 };
 static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
@@ -169,7 +172,7 @@ static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
   if (a.size.ndim() < 1 || a.size.ndim() > 2 || a.size[0] < 1 || a.size.back() < 1)
     raise<AttrError>("size = {}, but one or two positive numbers are needed", a.size);
   if (l.height == 0 || l.width == 0) raise<ShapeError>("an image of shape {} has no pixels to resize", s);
-  if (a.interp != 0 && a.interp != 1) raise<AttrError>("interp = {}, but only 0 and 1 are supported", a.interp);
+  if (a.interp < 0 || a.interp > 4) raise<AttrError>("interp = {}, but 0 to 4 are known", a.interp);
   int64_t width = a.size[0], height = a.size.back();
   if (a.size.ndim() == 1 && a.keep_ratio && l.height < l.width)
     width = saturated_product(l.width, height) / std::max<int64_t>(l.height, 1);
@@ -177,20 +180,93 @@ static Shape resized(const ImageResizeAttrs& a, const Shape& s) {
     height = saturated_product(l.height, width) / std::max<int64_t>(l.width, 1);
   return image_shape(s, height, width, l.channels);
 }
-// Where output i of `out` reads along an axis of `in`: two pixels and the weight of the second; pixel centers are at halves.
-struct Reading {
-  int64_t first, second;
-  float weight;
+// What each of `out` pixels along an axis is made of: `count` of the `in` pixels, with weights. Pixel centres are at halves, and pixels
+// past an edge are those at the edge.
+struct Taps {
+  int64_t count;
+  std::vector<int64_t> at;
+  std::vector<float> weight;
 };
-static Reading reading(int64_t i, int64_t out, int64_t in, bool nearest) {
+// Keys' cubic with the parameter that OpenCV has, and Lanczos' window of four lobes.
+double cubic_weight(double x) {
+  constexpr double a = -0.75;
+  x = std::abs(x);
+  if (x >= 2) return 0;
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+double lanczos_weight(double x) {
+  if (std::abs(x) < 1e-7) return 1;
+  if (std::abs(x) >= 4) return 0;
+  const double angle = std::numbers::pi * x;
+  return 4 * std::sin(angle) * std::sin(angle / 4) / (angle * angle);
+}
+Taps window_taps(int64_t out, int64_t in, int64_t count, double (*weight)(double)) {
+  Taps taps{count, {}, {}};
   const double scale = static_cast<double>(in) / static_cast<double>(out);
-  if (nearest) {
-    const int64_t at = std::min(static_cast<int64_t>(static_cast<double>(i) * scale), in - 1);
-    return {at, at, 0};
+  for (int64_t i = 0; i < out; ++i) {
+    const double at = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const auto first = static_cast<int64_t>(std::floor(at)) - count / 2 + 1;
+    double sum = 0;
+    for (int64_t t = 0; t < count; ++t) sum += weight(at - static_cast<double>(first + t));
+    for (int64_t t = 0; t < count; ++t) {
+      taps.at.push_back(std::clamp<int64_t>(first + t, 0, in - 1));
+      taps.weight.push_back(static_cast<float>(weight(at - static_cast<double>(first + t)) / sum));
+    }
   }
-  const double at = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5, 0.0, static_cast<double>(in - 1));
-  const auto first = static_cast<int64_t>(at);
-  return {first, std::min(first + 1, in - 1), static_cast<float>(at - static_cast<double>(first))};
+  return taps;
+}
+// Every pixel by the part of it that the new one covers.
+Taps covered_taps(int64_t out, int64_t in) {
+  const double scale = static_cast<double>(in) / static_cast<double>(out);
+  Taps taps{static_cast<int64_t>(std::ceil(scale)) + 1, {}, {}};
+  for (int64_t i = 0; i < out; ++i) {
+    const double begin = static_cast<double>(i) * scale, end = begin + scale;
+    for (int64_t t = 0; t < taps.count; ++t) {
+      const int64_t at = static_cast<int64_t>(begin) + t;
+      const double covered = std::min(end, static_cast<double>(at + 1)) - std::max(begin, static_cast<double>(at));
+      taps.at.push_back(std::min(at, in - 1));
+      taps.weight.push_back(at < in ? static_cast<float>(std::max(covered, 0.0) / scale) : 0);
+    }
+  }
+  return taps;
+}
+// Two pixels: between their centres, or with `by_area`, for areas that grow, only where the new pixel reaches over the border of two.
+Taps linear_taps(int64_t out, int64_t in, bool by_area) {
+  Taps taps{2, {}, {}};
+  const double scale = static_cast<double>(in) / static_cast<double>(out);
+  for (int64_t i = 0; i < out; ++i) {
+    double at = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5, 0.0, static_cast<double>(in - 1));
+    if (by_area) {
+      const double first = std::floor(static_cast<double>(i) * scale), over = static_cast<double>(i + 1) - (first + 1) / scale;
+      at = std::min(first + (over <= 0 ? 0 : over - std::floor(over)), static_cast<double>(in - 1));
+    }
+    const auto first = static_cast<int64_t>(at);
+    const auto second = static_cast<float>(at - static_cast<double>(first));
+    taps.at.insert(taps.at.end(), {first, std::min(first + 1, in - 1)});
+    taps.weight.insert(taps.weight.end(), {1 - second, second});
+  }
+  return taps;
+}
+Taps taps_of(int64_t interp, int64_t out, int64_t in, bool shrinks) {
+  switch (interp) {
+    case 0: {
+      Taps taps{1, {}, std::vector<float>(static_cast<size_t>(out), 1.0F)};
+      const double scale = static_cast<double>(in) / static_cast<double>(out);
+      for (int64_t i = 0; i < out; ++i) taps.at.push_back(std::min(static_cast<int64_t>(static_cast<double>(i) * scale), in - 1));
+      return taps;
+    }
+    case 2: return window_taps(out, in, 4, cubic_weight);
+    case 3: return shrinks ? covered_taps(out, in) : linear_taps(out, in, true);
+    case 4: return window_taps(out, in, 8, lanczos_weight);
+    default: return linear_taps(out, in, false);
+  }
+}
+template <class T>
+T to_pixel(float value) {
+  if (is_floating(dtype_of<T>)) return static_cast<T>(value);
+  const auto least = static_cast<double>(std::numeric_limits<T>::lowest()), most = static_cast<double>(std::numeric_limits<T>::max());
+  const double rounded = std::round(static_cast<double>(value));
+  return rounded <= least ? std::numeric_limits<T>::lowest() : rounded >= most ? std::numeric_limits<T>::max() : static_cast<T>(rounded);
 }
 GLUINO_OP(_image_resize, ImageResizeAttrs) {
   op.doc("Resizes images with channels last.")
@@ -200,32 +276,40 @@ GLUINO_OP(_image_resize, ImageResizeAttrs) {
       .shape([](const ImageResizeAttrs& a, std::span<const Shape> in) { return resized(a, in[0]); })
       .kernel([](const ImageResizeAttrs& a, KernelContext& k) {
         const ImageLayout from = image_layout(k.in(0).shape()), to = image_layout(k.out().shape());
+        const bool shrinks = to.height <= from.height && to.width <= from.width;
+        const Taps down = taps_of(a.interp, to.height, from.height, shrinks), along = taps_of(a.interp, to.width, from.width, shrinks);
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           const T* data = k.data<T>(0);
           T* out = k.out_data<T>();
-          parallel_for(to.batch * to.height, kParallelGrain / std::max<int64_t>(to.width * to.channels * 8, 1) + 1,
+          const auto resize_row = [&](int64_t r) {
+            const int64_t y = r % to.height * down.count;
+            const T* image = data + r / to.height * from.height * from.width * from.channels;
+            for (int64_t j = 0; j < to.width * to.channels; ++j) {
+              const int64_t x = j / to.channels * along.count, c = j % to.channels;
+              float value = 0;
+              for (int64_t v = 0; v < down.count; ++v) {
+                const T* row = image + down.at[y + v] * from.width * from.channels + c;
+                float part = 0;
+                for (int64_t h = 0; h < along.count; ++h)
+                  part += static_cast<float>(row[along.at[x + h] * from.channels]) * along.weight[x + h];
+                value += part * down.weight[y + v];
+              }
+              out[r * to.width * to.channels + j] = to_pixel<T>(value);
+            }
+          };
+          parallel_for(to.batch * to.height,
+                       kParallelGrain / std::max<int64_t>(to.width * to.channels * down.count * along.count * 2, 1) + 1,
                        [&](int64_t begin, int64_t end) {
-                         for (int64_t r = begin; r < end; ++r) {
-                           const Reading y = reading(r % to.height, to.height, from.height, a.interp == 0);
-                           const T* rows[] = {data + (r / to.height * from.height + y.first) * from.width * from.channels,
-                                              data + (r / to.height * from.height + y.second) * from.width * from.channels};
-                           for (int64_t j = 0; j < to.width * to.channels; ++j) {
-                             const Reading x = reading(j / to.channels, to.width, from.width, a.interp == 0);
-                             const int64_t c = j % to.channels;
-                             const auto along = [&](const T* row) {
-                               return static_cast<float>(row[x.first * from.channels + c]) * (1 - x.weight) +
-                                      static_cast<float>(row[x.second * from.channels + c]) * x.weight;
-                             };
-                             const float value = along(rows[0]) * (1 - y.weight) + along(rows[1]) * y.weight;
-                             out[r * to.width * to.channels + j] = static_cast<T>(is_floating(dtype_of<T>) ? value : std::round(value));
-                           }
-                         }
+                         for (int64_t r = begin; r < end; ++r) resize_row(r);
                        });
         });
       })
       .not_differentiable("it prepares data")
       .sample({index_sample({3, 4, 2}, 200)}, {.size = {2, 5}})
-      .sample({index_sample({2, 4, 3, 3}, 200)}, {.size = {6}, .keep_ratio = true, .interp = 0});
+      .sample({index_sample({2, 4, 3, 3}, 200)}, {.size = {6}, .keep_ratio = true, .interp = 0})
+      .sample({index_sample({5, 7, 3}, 200)}, {.size = {3, 9}, .interp = 2})
+      .sample({index_sample({5, 7, 3}, 200)}, {.size = {3, 2}, .interp = 3})
+      .sample({index_sample({5, 7, 3}, 200)}, {.size = {3, 9}, .interp = 4});
 }
 
 }  // namespace

@@ -109,6 +109,24 @@ class ArrayDataset(Dataset):
         return self._data[0][idx] if len(self._data) == 1 else tuple(data[idx] for data in self._data)
 
 
+class _DownloadedDataset(Dataset):
+    """What a class derived from it reads in _get_data(), into _data and _label; other libraries derive theirs."""
+
+    def __init__(self, root, transform):
+        self._root, self._transform, self._data, self._label = os.path.expanduser(root), transform, None, None
+        os.makedirs(self._root, exist_ok=True)
+        self._get_data()
+
+    def _get_data(self):
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data")
+
+    def __len__(self):
+        return len(self._label)
+
+    def __getitem__(self, idx):
+        return self._transform(self._data[idx], self._label[idx]) if self._transform is not None else (self._data[idx], self._label[idx])
+
+
 class RecordFileDataset(Dataset):
     """The records of a RecordIO file with an index."""
 
