@@ -164,6 +164,15 @@ PyObject* slot(PyObject* a, PyObject* b) {
 }
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return binary(kPower, a, b); }
 
+template <size_t kind>
+void update(Tensor& target, const auto& rhs) {
+  if constexpr (kind == kAdd) target += rhs;
+  if constexpr (kind == kSubtract) target -= rhs;
+  if constexpr (kind == kMultiply) target *= rhs;
+  if constexpr (kind == kDivide) target /= rhs;
+  if constexpr (kind == kModulo) target.assign(target % rhs);
+}
+
 // x += y writes into x, as the engine does it: memory when it can, a new value when x is traced or on the tape.
 template <size_t kind>
 PyObject* inplace(PyObject* a, PyObject* b) {
@@ -175,25 +184,21 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     b = plain.ptr();
     if (is_value(b) && flavour_of(a) != flavour_of(b)) refuse_mixed(kBinaries[kind].broadcast);
     Tensor target = unwrap(a);
-    const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
-    if (flavour_of(a) == kLegacy && !is_floating(target.dtype())) {  // mx.nd stores what it gets as whole numbers
-      target.assign(is_value(b) ? of_two(*resolved(kind).broadcast, target, unwrap(b))
-                                : of_number(*resolved(kind).scalar, target, number(b)));
-      return Py_NewRef(a);
+    // Python's objects are read before its lock is released.
+    const bool of_value = is_value(b), is_whole = PyIndex_Check(b);  // NumPy's whole numbers too
+    const Tensor other = of_value ? unwrap(b) : Tensor();
+    const double scalar = of_value ? 0 : number(b);
+    {
+      const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
+      if (flavour_of(a) == kLegacy && !is_floating(target.dtype()))  // mx.nd stores what it gets as whole numbers
+        target.assign(of_value ? of_two(*resolved(kind).broadcast, target, other) : of_number(*resolved(kind).scalar, target, scalar));
+      else if (of_value)
+        update<kind>(target, other);
+      else if (is_whole)
+        update<kind>(target, static_cast<int64_t>(scalar));
+      else
+        update<kind>(target, scalar);
     }
-    auto update = [&](const auto& rhs) {
-      if constexpr (kind == kAdd) target += rhs;
-      if constexpr (kind == kSubtract) target -= rhs;
-      if constexpr (kind == kMultiply) target *= rhs;
-      if constexpr (kind == kDivide) target /= rhs;
-      if constexpr (kind == kModulo) target.assign(target % rhs);
-    };
-    if (is_value(b))
-      update(unwrap(b));
-    else if (PyLong_Check(b))
-      update(static_cast<int64_t>(number(b)));
-    else
-      update(number(b));
     return Py_NewRef(a);
   });
 }
