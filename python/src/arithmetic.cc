@@ -1,4 +1,5 @@
 // +, -, *, ==, += ... of NDArray and Symbol, and the functions of the same names (mx.nd.add, ...), which take numbers too.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -62,8 +63,16 @@ double number(PyObject* o) {
   return v;
 }
 
-std::string call_name(const char* hint) {
-  return py::cast<std::string>(py::handle(registered.name_of_call)(py::none(), std::string(hint)));
+std::string call_name(const std::string& hint) { return py::cast<std::string>(py::handle(registered.name_of_call)(py::none(), hint)); }
+
+// What calls are named after. MXNet's operators have other spellings for Symbol's: _MulScalar is _mul_scalar, and x * 2 is named
+// _mulscalar0.
+std::string hint_of(const Binary& b, const std::string& op, Flavour flavour) {
+  if (flavour == kNumpy) return op;
+  if (op == b.broadcast) return b.elementwise;
+  std::string hint = op;
+  hint.erase(std::remove(hint.begin() + 1, hint.end(), '_'), hint.end());
+  return op == b.elementwise ? op : hint;
 }
 
 PyObject* symbolic(const Binary& b, PyObject* lhs, PyObject* rhs, Flavour flavour) {
@@ -77,7 +86,7 @@ PyObject* symbolic(const Binary& b, PyObject* lhs, PyObject* rhs, Flavour flavou
     inputs = {unwrap_symbol(is_value(lhs) ? lhs : rhs)};
     attrs["scalar"] = AttrType<double>::print(number(is_value(lhs) ? rhs : lhs));
   }
-  return wrap_call(sym::apply(op, inputs, attrs, call_name(op)), flavour);
+  return wrap_call(sym::apply(op, inputs, attrs, call_name(hint_of(b, op, flavour))), flavour);
 }
 
 PyObject* finish(const Binary& b, Tensor result, Flavour flavour) {
@@ -102,7 +111,7 @@ PyObject* with_scalar(const Binary& b, const OpDef& op, PyObject* value, PyObjec
   const Tensor t = promoted(unwrap(value), scalar, flavour, &b == &kBinaries[kDivide]);
   const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number(scalar)}};
   const Attrs made = op.make_attrs(attrs);
-  if (is_tracing()) name_next_call(call_name(op.name.c_str()));
+  if (is_tracing()) name_next_call(call_name(hint_of(b, op.name, flavour)));
   Tensor result;
   {
     const ReleaseLock release(!is_tracing() && impl_of(t).shape.elements() > 4096);
@@ -115,7 +124,7 @@ PyObject* between(const Binary& b, const OpDef& op, PyObject* lhs, PyObject* rhs
   Tensor inputs[] = {unwrap(lhs), unwrap(rhs)};
   if (flavour == kNumpy && &b == &kBinaries[kDivide] && !is_floating(inputs[0].dtype()) && !is_floating(inputs[1].dtype()))
     for (Tensor& t : inputs) t = t.astype(DType::float32);
-  if (is_tracing()) name_next_call(call_name(op.name.c_str()));
+  if (is_tracing()) name_next_call(call_name(hint_of(b, op.name, flavour)));
   Tensor result;
   {
     const ReleaseLock release(!is_tracing() && impl_of(inputs[0]).shape.elements() > 4096);
@@ -150,7 +159,7 @@ PyObject* binary(size_t kind, PyObject* lhs, PyObject* rhs) {
     if (left && right && flavour_of(lhs) != flavour_of(rhs)) refuse_mixed(b.broadcast);
     if (left && right) return between(b, *op.broadcast, lhs, rhs, flavour);
     if (const auto number = as_operand(kind, left ? lhs : rhs, left ? rhs : lhs, right)) {
-      name_next_call(call_name(op.broadcast->name.c_str()));
+      name_next_call(call_name(hint_of(b, op.broadcast->name, flavour)));
       return wrap(left ? of_two(*op.broadcast, unwrap(lhs), *number) : of_two(*op.broadcast, *number, unwrap(rhs)), flavour);
     }
     const py::object scalar = plain_number(left ? rhs : lhs);
