@@ -1,6 +1,8 @@
 // Functions behind mx.sym.Symbol: graphs without values.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "dispatch/mode.h"
 #include "gluon/block/absent_label.h"
 #include "graph/interpret.h"
@@ -41,10 +43,11 @@ py::tuple infer_type(const Symbol& s, const py::dict& known, bool partial) {
   for (const auto& [name, value] : known) types[py::cast<std::string>(name)] = to_dtype(value);
   Graph graph = s.graph();
   (void)s.infer_type(types);  // raises where names or types do not fit
-  if (partial)
-    propagate_types(graph, types);
-  else
-    infer_graph_types(graph, types);
+  if (partial) propagate_types(graph, types);
+  // Where all inputs are known, so are all others, and nothing was left to propagate.
+  const bool is_known =
+      std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const Graph::Node& n) { return !n.is_variable() || n.outputs[0].dtype; });
+  if (!partial || is_known) infer_graph_types(graph, types);
   const auto name_of = [](const std::optional<DType>& t) -> py::object {
     return t ? py::str(std::string(dtype_name(*t))) : py::object(py::none());
   };

@@ -250,3 +250,14 @@ def test_shapes_follow_through_what_a_block_creates():
         assert net(mx.np.zeros((1, 3))).asnumpy().tolist() == [[3.0, 3.0]]
         net.hybridize()
         assert net(mx.np.zeros((1, 3))).asnumpy().tolist() == [[3.0, 3.0]]
+
+
+def test_dtypes_follow_where_all_are_given():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    half, single = onp.float16, onp.float32
+    assert (a + b).infer_type(a="float32", b="float32") == ([single, single], [single], [])
+    assert mx.sym.cast(a, dtype="float32").infer_type(a="float16") == ([half], [single], [])
+    joined = mx.sym.Activation(mx.sym.elemwise_add(a, mx.sym.cast(b, dtype="float32")), act_type="relu")
+    assert joined.infer_type(a="float32", b="float16") == ([single, half], [single], [])
+    assert joined.infer_type(a="float32") == (None, None, None)
+    assert joined.infer_type_partial(a="float32") == ([single, None], [single], [])
