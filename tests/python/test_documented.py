@@ -261,3 +261,10 @@ def test_dtypes_follow_where_all_are_given():
     assert joined.infer_type(a="float32", b="float16") == ([single, half], [single], [])
     assert joined.infer_type(a="float32") == (None, None, None)
     assert joined.infer_type_partial(a="float32") == ([single, None], [single], [])
+
+
+@pytest.mark.parametrize("make", [lambda ctx: mx.nd.ones(2, ctx), lambda ctx: mx.np.zeros(2, ctx=ctx), lambda ctx: mx.nd.array([1], ctx=ctx),
+                                  lambda ctx: mx.nd.random.uniform(ctx=ctx), lambda ctx: mx.np.random.normal(ctx=ctx)])
+def test_a_number_is_no_context(make):
+    with pytest.raises(TypeError, match="context such as mx.cpu"):
+        make(2)
