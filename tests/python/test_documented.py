@@ -268,3 +268,34 @@ def test_dtypes_follow_where_all_are_given():
 def test_a_number_is_no_context(make):
     with pytest.raises(TypeError, match="context such as mx.cpu"):
         make(2)
+
+
+# ---- what is only stored in part
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+def test_random_sparse_arrays_are_as_large_as_what_they_store(stype):
+    shape = (1000, 10 ** 6) if stype == "csr" else (10 ** 9, 2)  # dense, it would be gigabytes
+    array, parts = mx.test_utils.rand_sparse_ndarray(shape, stype, density=1e-5 if stype == "csr" else 1e-6)
+    stored = parts[-1].shape[0] if stype == "csr" else parts[0].shape[0]
+    assert array.stype == stype and array.shape == shape and 500 < stored < 20000
+
+
+@pytest.mark.parametrize("density", [0.0, 0.1, 0.9, 1.0])
+def test_random_sparse_arrays_have_their_density(density):
+    matrix = mx.test_utils.rand_ndarray((50, 40), "csr", density)
+    assert matrix.data.shape[0] == onp.count_nonzero(matrix.asnumpy()) and abs(matrix.data.shape[0] / 2000 - density) < 0.06
+    begins, columns = matrix.indptr.asnumpy(), matrix.indices.asnumpy()
+    assert begins[0] == 0 and begins[-1] == len(columns) and all((onp.diff(columns[a:b]) > 0).all() for a, b in zip(begins, begins[1:]))
+    rows = mx.test_utils.rand_ndarray((200, 3), "row_sparse", density).indices.asnumpy()
+    assert abs(len(rows) / 200 - density) < 0.12 and (onp.diff(rows) > 0).all()
+    filled = mx.test_utils.rand_sparse_ndarray((3, 4), "csr", 1.0, data_init=2.0, modifier_func=lambda x: x + 1)[0]
+    assert (filled.asnumpy() == 3).all()
+    powers = mx.test_utils.rand_sparse_ndarray((4, 6), "csr", distribution="powerlaw")[0].asnumpy()
+    assert (powers != 0).sum(axis=1).tolist() == [1, 2, 4, 6]
+
+
+def test_zipfs_classes_of_symbols():
+    drawn, of_true, of_drawn = mx.sym.contrib.rand_zipfian(mx.sym.var("classes"), 4, 5)
+    classes = {"classes": mx.nd.array([3])}
+    assert drawn.eval()[0].shape == (4,) and of_drawn.eval()[0].shape == (4,)
+    onp.testing.assert_allclose(of_true.eval(**classes)[0].asnumpy(), 4 * onp.log(5 / 4) / onp.log(6), rtol=1e-6)
