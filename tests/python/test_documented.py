@@ -299,3 +299,17 @@ def test_zipfs_classes_of_symbols():
     classes = {"classes": mx.nd.array([3])}
     assert drawn.eval()[0].shape == (4,) and of_drawn.eval()[0].shape == (4,)
     onp.testing.assert_allclose(of_true.eval(**classes)[0].asnumpy(), 4 * onp.log(5 / 4) / onp.log(6), rtol=1e-6)
+
+
+def test_monitors_see_what_operators_get_and_give():
+    joined = mx.sym.Concat(mx.sym.FullyConnected(mx.sym.var("data"), name="fc", num_hidden=2), mx.sym.var("more"), dim=1, name="joined")
+    executor = joined.simple_bind(mx.cpu(), data=(1, 3), more=(1, 4))
+    seen = []
+    executor.set_monitor_callback(lambda name, array: seen.append((name, array.shape)), monitor_all=True)
+    executor.forward()
+    assert seen == [("fc_data", (1, 3)), ("fc_weight", (2, 3)), ("fc_bias", (2,)), ("fc_output", (1, 2)), ("joined_arg0", (1, 2)), ("joined_arg1", (1, 4)),
+                    ("joined_output", (1, 6))]
+    del seen[:]
+    executor.set_monitor_callback(lambda name, array: seen.append(name))
+    executor.forward()
+    assert seen == ["fc_output", "joined_output"]
