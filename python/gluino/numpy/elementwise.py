@@ -199,5 +199,5 @@ _BINARY.update({name: _of_whole_pair(name) for name in ("bitwise_and", "bitwise_
 _UNARY["invert"] = lambda x: _op("_npi_bitwise_not")(_whole("invert", x))
 globals().update({name: _unary(name, compute) for name, compute in _UNARY.items()})
 globals().update({name: _of_two(name, compute) for name, compute in _BINARY.items()})
-bitwise_not = invert  # noqa: F821 - one function under two names, as NumPy has it
+bitwise_not = globals()["invert"]  # one function under two names, as NumPy has it
 __all__ = [*_UNARY, *_BINARY, "bitwise_not"]
