@@ -313,3 +313,11 @@ def test_monitors_see_what_operators_get_and_give():
     executor.set_monitor_callback(lambda name, array: seen.append(name))
     executor.forward()
     assert seen == ["fc_output", "joined_output"]
+
+
+@pytest.mark.parametrize("draw", [lambda random: random.bernoulli(0.5, size=(2, 3)), lambda random: random.normal_n(0.0, 1.0, batch_shape=(2, 3)),
+                                  lambda random: random.uniform_n(0.0, 1.0, batch_shape=(2, 3))])
+def test_random_numbers_of_sym_npx_are_symbols(draw):
+    made = draw(mx.sym.npx.random)
+    assert isinstance(made, mx.sym.Symbol) and made.bind(mx.cpu(), {}).forward()[0].shape == (2, 3)
+    assert isinstance(draw(mx.npx.random), mx.np.ndarray)

@@ -7,7 +7,7 @@ import inspect
 import types
 
 from .. import _core
-from .. import numpy as _np
+from .. import numpy as _np, numpy_extension as _npx
 from . import _internal, symbol as _symbol
 
 # Operators by functions, where the attributes are named as NumPy's arguments are; others are renamed.
@@ -324,10 +324,14 @@ class _Linalg(types.ModuleType):
 
 
 class _Random(types.ModuleType):
-    """mx.np.random, whose numbers are symbols here."""
+    """A namespace of random numbers, which are symbols here."""
+
+    def __init__(self, name, package):
+        super().__init__(name)
+        self._package = package
 
     def __getattr__(self, name):
-        whole = getattr(_np.random, name)
+        whole = getattr(self._package, name)
         if name.startswith("__") or name == "seed":
             return whole
         function = _creating(whole)
@@ -335,10 +339,10 @@ class _Random(types.ModuleType):
         return function
 
     def __dir__(self):
-        return dir(_np.random)
+        return dir(self._package)
 
 
-_random = _Random("mxnet.symbol.numpy.random")
+_random = _Random("mxnet.symbol.numpy.random", _np.random)
 
 
 def _rayleigh(scale=0.0, size=None, ctx=None, out=None):
@@ -347,6 +351,21 @@ def _rayleigh(scale=0.0, size=None, ctx=None, out=None):
 
 
 _random.rayleigh = _rayleigh
+
+
+class _Extension(types.ModuleType):
+    """mx.npx, whose random numbers are symbols here."""
+
+    random = _Random("mxnet.symbol.numpy_extension.random", _npx.random)
+
+    def __getattr__(self, name):
+        return getattr(_npx, name)
+
+    def __dir__(self):
+        return dir(_npx)
+
+
+_extension = _Extension("mxnet.symbol.numpy_extension")
 _functions = {"random": _random}  # by name; as attributes of the module they would hide Python's own from the code above
 
 
