@@ -21,6 +21,7 @@ del TracedNumber
 for _module in (ndarray, symbol):
     _module.np, _module.npx = _module.numpy, _module.numpy_extension = numpy, numpy_extension
 symbol.np = symbol.numpy = symbol.numpy_functions
+symbol.npx = symbol.numpy_extension = symbol.numpy_functions._extension
 del _module
 
 from . import autograd, distributed, random  # noqa: E402

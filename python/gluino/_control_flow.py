@@ -96,8 +96,9 @@ def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
     """Draws classes by Zipf's law; with the expected counts of the true and the sampled ones."""
     import math
     log_range = math.log(range_max + 1)
-    from . import ndarray as nd
-    rand = nd.random.uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
+    from . import ndarray, symbol
+    package = symbol if isinstance(true_classes, symbol.Symbol) else ndarray
+    rand = package.random.uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
     sampled = (rand.exp() - 1).astype("int64") % range_max
 
     def expected(classes):

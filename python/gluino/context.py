@@ -110,6 +110,8 @@ def engine_device(ctx):
     if isinstance(ctx, str):
         kind, _, number = ctx.rstrip(")").partition("(")
         ctx = Context(kind, int(number or 0))
+    if not isinstance(ctx, Context):
+        raise TypeError(f"a context such as mx.cpu() is needed, not {ctx!r}")
     return ctx.engine_id
 
 

@@ -1,10 +1,35 @@
 """Executor: a symbol bound to arrays."""
+import json
 import math
 
 from . import _core, autograd
 from .base import MXNetError, dtype_name
 
 __all__ = ["Executor"]
+
+
+def values_inside(symbol, arguments, states, is_train, with_inputs=False, numpy=False):
+    """(name, operator, array) of what each operator gives, fc1_output, and before it of what it gets, fc1_data and fc1_weight.
+
+    Compiled graphs keep no values inside: they are computed beside it, on copies of the states that operators change."""
+    internals = symbol.get_internals()
+    inside = _core.sym_bind(internals, arguments, {}, {}, {name: state.copy() for name, state in states.items()})
+    inside.forward(is_train)
+    found = {}  # by node: [(name, array)] of its outputs
+    for output, name, value in zip(internals, internals.list_outputs(), inside.outputs(numpy)):
+        found.setdefault(output.name, []).append((name, value))
+    nodes = json.loads(symbol.tojson())["nodes"]
+    for node in nodes:
+        if node["op"] == "null":
+            continue
+        about = _core.describe_operator(node["op"])
+        names = [f"arg{i}" for i in range(len(node["inputs"]))] if about["variadic"] else [spec[0] for spec in about["inputs"]]
+        for i, (source, output, *_) in enumerate(node["inputs"] if with_inputs else ()):
+            given = found[nodes[source]["name"]]
+            if output < len(given):
+                yield f"{node['name']}_{names[i]}", node["op"], given[output][1]
+        for name, value in found.get(node["name"], ()):
+            yield name, node["op"], value
 
 
 class Executor:
@@ -136,14 +161,8 @@ class Executor:
         self._monitor, self._monitor_all = callback, monitor_all
 
     def _tell_monitor(self, is_train):
-        # A compiled graph keeps no values inside: they are computed beside it, on copies of the states that operators change.
-        internals = self._symbol.get_internals()
-        inside = _core.sym_bind(internals, self.arg_dict, {}, {}, {name: state.copy() for name, state in self.aux_dict.items()})
-        inside.forward(is_train)
-        inputs = {*self.arg_dict, *self.aux_dict}
-        for name, value in zip(internals.list_outputs(), inside.outputs(self._numpy)):
-            if self._monitor_all or name not in inputs:
-                self._monitor(name, value)
+        for name, _, value in values_inside(self._symbol, self.arg_dict, self.aux_dict, is_train, self._monitor_all, self._numpy):
+            self._monitor(name, value)
 
     def get_optimized_symbol(self):
         """The symbol: graphs are optimised inside the engine."""

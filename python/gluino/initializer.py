@@ -18,6 +18,14 @@ def register(klass):
     return klass
 
 
+def alias(*aliases):
+    """Makes an initialiser known by further names."""
+    def named(klass):
+        _registry.update({name.lower(): klass for name in aliases})
+        return klass
+    return named
+
+
 def create(init, **kwargs):
     """An initialiser from itself, its name, or what dumps() wrote."""
     if init is None or isinstance(init, (Initializer, Mixed, Load)):
@@ -128,8 +136,8 @@ class Constant(Initializer):
     """One number, or the values of an array."""
 
     def __init__(self, value):
-        plain = value.asnumpy() if hasattr(value, "asnumpy") else value
-        super().__init__(value=plain.tolist() if hasattr(plain, "tolist") else plain)
+        values = value.asnumpy() if hasattr(value, "asnumpy") else value
+        super().__init__(value=values.tolist() if hasattr(values, "tolist") else values)  # as JSON has it
         self.value = value
 
     def _init_weight(self, name, arr):

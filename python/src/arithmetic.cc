@@ -1,4 +1,5 @@
 // +, -, *, ==, += ... of NDArray and Symbol, and the functions of the same names (mx.nd.add, ...), which take numbers too.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -62,8 +63,16 @@ double number(PyObject* o) {
   return v;
 }
 
-std::string call_name(const char* hint) {
-  return py::cast<std::string>(py::handle(registered.name_of_call)(py::none(), std::string(hint)));
+std::string call_name(const std::string& hint) { return py::cast<std::string>(py::handle(registered.name_of_call)(py::none(), hint)); }
+
+// What calls are named after. MXNet's operators have other spellings for Symbol's: _MulScalar is _mul_scalar, and x * 2 is named
+// _mulscalar0.
+std::string hint_of(const Binary& b, const std::string& op, Flavour flavour) {
+  if (flavour == kNumpy) return op;
+  if (op == b.broadcast) return b.elementwise;
+  std::string hint = op;
+  hint.erase(std::remove(hint.begin() + 1, hint.end(), '_'), hint.end());
+  return op == b.elementwise ? op : hint;
 }
 
 PyObject* symbolic(const Binary& b, PyObject* lhs, PyObject* rhs, Flavour flavour) {
@@ -77,7 +86,7 @@ PyObject* symbolic(const Binary& b, PyObject* lhs, PyObject* rhs, Flavour flavou
     inputs = {unwrap_symbol(is_value(lhs) ? lhs : rhs)};
     attrs["scalar"] = AttrType<double>::print(number(is_value(lhs) ? rhs : lhs));
   }
-  return wrap_call(sym::apply(op, inputs, attrs, call_name(op)), flavour);
+  return wrap_call(sym::apply(op, inputs, attrs, call_name(hint_of(b, op, flavour))), flavour);
 }
 
 PyObject* finish(const Binary& b, Tensor result, Flavour flavour) {
@@ -102,7 +111,7 @@ PyObject* with_scalar(const Binary& b, const OpDef& op, PyObject* value, PyObjec
   const Tensor t = promoted(unwrap(value), scalar, flavour, &b == &kBinaries[kDivide]);
   const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number(scalar)}};
   const Attrs made = op.make_attrs(attrs);
-  if (is_tracing()) name_next_call(call_name(op.name.c_str()));
+  if (is_tracing()) name_next_call(call_name(hint_of(b, op.name, flavour)));
   Tensor result;
   {
     const ReleaseLock release(!is_tracing() && impl_of(t).shape.elements() > 4096);
@@ -115,7 +124,7 @@ PyObject* between(const Binary& b, const OpDef& op, PyObject* lhs, PyObject* rhs
   Tensor inputs[] = {unwrap(lhs), unwrap(rhs)};
   if (flavour == kNumpy && &b == &kBinaries[kDivide] && !is_floating(inputs[0].dtype()) && !is_floating(inputs[1].dtype()))
     for (Tensor& t : inputs) t = t.astype(DType::float32);
-  if (is_tracing()) name_next_call(call_name(op.name.c_str()));
+  if (is_tracing()) name_next_call(call_name(hint_of(b, op.name, flavour)));
   Tensor result;
   {
     const ReleaseLock release(!is_tracing() && impl_of(inputs[0]).shape.elements() > 4096);
@@ -150,7 +159,7 @@ PyObject* binary(size_t kind, PyObject* lhs, PyObject* rhs) {
     if (left && right && flavour_of(lhs) != flavour_of(rhs)) refuse_mixed(b.broadcast);
     if (left && right) return between(b, *op.broadcast, lhs, rhs, flavour);
     if (const auto number = as_operand(kind, left ? lhs : rhs, left ? rhs : lhs, right)) {
-      name_next_call(call_name(op.broadcast->name.c_str()));
+      name_next_call(call_name(hint_of(b, op.broadcast->name, flavour)));
       return wrap(left ? of_two(*op.broadcast, unwrap(lhs), *number) : of_two(*op.broadcast, *number, unwrap(rhs)), flavour);
     }
     const py::object scalar = plain_number(left ? rhs : lhs);
@@ -164,6 +173,15 @@ PyObject* slot(PyObject* a, PyObject* b) {
 }
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return binary(kPower, a, b); }
 
+template <size_t kind>
+void update(Tensor& target, const auto& rhs) {
+  if constexpr (kind == kAdd) target += rhs;
+  if constexpr (kind == kSubtract) target -= rhs;
+  if constexpr (kind == kMultiply) target *= rhs;
+  if constexpr (kind == kDivide) target /= rhs;
+  if constexpr (kind == kModulo) target.assign(target % rhs);
+}
+
 // x += y writes into x, as the engine does it: memory when it can, a new value when x is traced or on the tape.
 template <size_t kind>
 PyObject* inplace(PyObject* a, PyObject* b) {
@@ -175,25 +193,21 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     b = plain.ptr();
     if (is_value(b) && flavour_of(a) != flavour_of(b)) refuse_mixed(kBinaries[kind].broadcast);
     Tensor target = unwrap(a);
-    const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
-    if (flavour_of(a) == kLegacy && !is_floating(target.dtype())) {  // mx.nd stores what it gets as whole numbers
-      target.assign(is_value(b) ? of_two(*resolved(kind).broadcast, target, unwrap(b))
-                                : of_number(*resolved(kind).scalar, target, number(b)));
-      return Py_NewRef(a);
+    // Python's objects are read before its lock is released.
+    const bool of_value = is_value(b), is_whole = PyIndex_Check(b);  // NumPy's whole numbers too
+    const Tensor other = of_value ? unwrap(b) : Tensor();
+    const double scalar = of_value ? 0 : number(b);
+    {
+      const ReleaseLock release(!is_tracing() && impl_of(target).shape.elements() > 4096);
+      if (flavour_of(a) == kLegacy && !is_floating(target.dtype()))  // mx.nd stores what it gets as whole numbers
+        target.assign(of_value ? of_two(*resolved(kind).broadcast, target, other) : of_number(*resolved(kind).scalar, target, scalar));
+      else if (of_value)
+        update<kind>(target, other);
+      else if (is_whole)
+        update<kind>(target, static_cast<int64_t>(scalar));
+      else
+        update<kind>(target, scalar);
     }
-    auto update = [&](const auto& rhs) {
-      if constexpr (kind == kAdd) target += rhs;
-      if constexpr (kind == kSubtract) target -= rhs;
-      if constexpr (kind == kMultiply) target *= rhs;
-      if constexpr (kind == kDivide) target /= rhs;
-      if constexpr (kind == kModulo) target.assign(target % rhs);
-    };
-    if (is_value(b))
-      update(unwrap(b));
-    else if (PyLong_Check(b))
-      update(static_cast<int64_t>(number(b)));
-    else
-      update(number(b));
     return Py_NewRef(a);
   });
 }

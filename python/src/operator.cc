@@ -155,6 +155,8 @@ PyObject* compose(const Given& g, Flavour flavour) {
   return wrap_call(sym::apply(op.name, inputs, attrs, call_name(g.name, g.self), named), flavour);
 }
 
+thread_local bool makes_symbols = false;  // what has no inputs becomes part of a graph
+
 bool profiling = false;  // guarded by the interpreter's lock, like the list
 std::vector<Timed> timed;
 
@@ -257,6 +259,7 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
     if (has[kLegacy] && self.flavour == kNumpy && !graph)
       throw py::type_error(
           g.op().name + ": an array of mx.nd was given to a function of mx.np; convert it with as_np_ndarray(), which shares its memory");
+    if (makes_symbols && !any) graph = !is_tracing();
     if (graph && any)
       graph =
           std::any_of(g.inputs.begin(), g.inputs.end(), [](PyObject* o) { return o && !(is_symbol(o) && as_symbol(o)->traced.defined()); });
@@ -404,6 +407,7 @@ void add_operators(py::module_& m) {
         op.make_attrs(given);
       },
       "Raises where an operator would not take these attributes.");
+  m.def("set_makes_symbols", [](bool on) { return std::exchange(makes_symbols, on); });
   m.def("set_profiling", [](bool on) { profiling = on; });
   m.def("take_profile", [] {
     py::list events;

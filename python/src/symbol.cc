@@ -1,6 +1,8 @@
 // Functions behind mx.sym.Symbol: graphs without values.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "dispatch/mode.h"
 #include "gluon/block/absent_label.h"
 #include "graph/interpret.h"
@@ -96,6 +98,18 @@ class GraphFunction {
   std::vector<std::string> inputs_;
 };
 
+// `name`: the new one of the last node, which keeps its own without.
+Symbol compose(const Symbol& s, const std::map<std::string, Symbol>& inputs, const std::string& name) {
+  Symbol made = s.compose(inputs);
+  if (name.empty()) return made;
+  if (made.name().empty()) throw py::value_error("the name '" + name + "' was given to a group of symbols");
+  const auto& head = made.outputs()[0].node;
+  for (const auto& [input, given] : inputs)
+    if (given.outputs()[0].node == head) return made;  // a variable took its place, and keeps its own name
+  head->name = name;
+  return made;
+}
+
 py::dict attr_dict(const Symbol& s) {
   py::dict d;
   for (const auto& [name, attrs] : s.attr_dict()) d[name.c_str()] = py::cast(attrs);
@@ -133,7 +147,8 @@ void add_symbols(py::module_& m) {
   m.def("sym_list_attr", [](const Symbol& s) { return s.list_attr(); });
   m.def("sym_attr_dict", &attr_dict);
   m.def("sym_set_attr", [](Symbol s, const std::string& key, const std::string& value) { s.set_attr(key, value); });
-  m.def("sym_compose", [](const Symbol& s, const std::map<std::string, Symbol>& inputs) { return s.compose(inputs); });
+  m.def("sym_compose", &compose);
+  m.def("sym_become", [](py::handle o, const Symbol& other) { as_symbol(o.ptr())->symbol = other; });
   m.def("sym_infer_shape", &infer_shape);
   m.def("sym_infer_type", &infer_type);
 

@@ -155,7 +155,9 @@ def test_hooks_of_operators():
     assert seen == [("n_dense0_fwd_output", "FullyConnected", (1, 2)), ("n_batchnorm0_fwd_output", "BatchNorm", (1, 2))]
     net.register_op_hook(lambda node, operator, array: seen.append((node, operator, array.shape)), monitor_all=True)
     net(nd.ones((1, 3)))
-    assert ("n_dense0_weight", "null", (2, 3)) in seen
+    assert seen[4:10] == [("n_dense0_fwd_data", "FullyConnected", (1, 3)), ("n_dense0_fwd_weight", "FullyConnected", (2, 3)),
+                          ("n_dense0_fwd_bias", "FullyConnected", (2,)), ("n_dense0_fwd_output", "FullyConnected", (1, 2)),
+                          ("n_batchnorm0_fwd_data", "BatchNorm", (1, 2)), ("n_batchnorm0_fwd_gamma", "BatchNorm", (2,))]
 
 
 def test_labels_of_data_sets_are_np_arrays_under_set_np():

@@ -1,4 +1,4 @@
 """Images: decoding, cropping, augmenting, iterators over them."""
-from . import detection, image  # noqa: F401
+from . import detection, detection as det, image  # noqa: F401
 from .image import *  # noqa: F401,F403
 from .detection import *  # noqa: F401,F403

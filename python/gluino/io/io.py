@@ -17,6 +17,9 @@ class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
         made.dtype, made.layout = dtype, layout
         return made
 
+    def __repr__(self):
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
     @staticmethod
     def get_batch_axis(layout):
         """The axis of the batch."""

@@ -132,6 +132,7 @@ class Module(BaseModule):
         if self.params_initialized and not force_init:
             return
         self._need(bind=True)
+        initializer = init_module.create(initializer)
         if self._preloaded and arg_params is None:
             arg_params, aux_params = self._preloaded
         attrs, group = self.symbol.attr_dict(), self._exec_group

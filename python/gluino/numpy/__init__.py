@@ -28,6 +28,14 @@ for _name, _op in _core.operator_names():
     # An operator of the same name as a NumPy function is that function, unless it is defined above.
     if hasattr(_numpy, _name) and _name not in globals():
         globals()[_name] = _core.make_operator(_op, _name, True, False)
+for _name in ("sum mean prod max min amax amin std var average argmax argmin argsort sort cumsum clip reshape transpose swapaxes moveaxis squeeze "
+              "expand_dims broadcast_to split array_split take repeat tile flip all any ravel tril triu diff shape ndim size append roll rot90 flipud "
+              "fliplr pad diag diagonal diagflat trace insert delete resize hsplit vsplit dsplit rollaxis permute_dims ediff1d histogram bincount nansum median "
+              "quantile percentile ptp nanmean nanvar nanstd nanmax nanmin cumprod nan_to_num sinc copy zeros_like ones_like full_like "
+              "empty_like").split():
+    globals()[_name] = _multiarray.taking_lists(globals()[_name])
+for _name in "dot matmul tensordot inner outer vdot kron cross polyval".split():
+    globals()[_name] = _multiarray.taking_lists(globals()[_name], 2)
 del _name, _function, _op
 
 
@@ -41,5 +49,7 @@ def __getattr__(name):
     function = getattr(_numpy, name, None)
     if name.startswith("_") or not callable(function):
         raise AttributeError(f"module 'mxnet.numpy' has no attribute {name!r}")
+    if isinstance(function, type) and issubclass(function, _numpy.generic):
+        return function  # a dtype
     function = by_numpy(function, name)
     return _whole_files(function, name) if name in _writers else function

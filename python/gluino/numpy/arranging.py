@@ -2,7 +2,7 @@
 import numpy as _np
 
 from .functions import concatenate, flip, moveaxis, split, sum as _sum, swapaxes, tile
-from .multiarray import _op, array
+from .multiarray import _op, array, asarray
 
 __all__ = ["roll", "rot90", "flipud", "fliplr", "pad", "meshgrid", "broadcast_arrays", "kron", "cross", "diag", "diagonal", "diagflat", "trace", "insert",
            "delete", "resize", "hsplit", "vsplit", "dsplit", "row_stack", "column_stack", "atleast_2d", "atleast_3d", "rollaxis", "permute_dims",
@@ -197,7 +197,7 @@ def insert(arr, obj, values, axis=None):
     if axis is None:
         arr, axis = arr.reshape(-1), 0
     places = _positions(obj, arr.shape[axis], "insert")
-    values = values if hasattr(values, "asnumpy") else array(values, dtype=arr.dtype)
+    values = values.astype(arr.dtype) if hasattr(values, "asnumpy") else array(values, dtype=arr.dtype)
     single = isinstance(obj, int)
     if values.ndim < arr.ndim:
         values = values.reshape((1,) * (arr.ndim - values.ndim) + tuple(values.shape))
@@ -264,7 +264,7 @@ def row_stack(arrays):
 
 
 def _at_least(arys, reshaped):
-    made = [reshaped(a) for a in arys]
+    made = [reshaped(a) for a in map(asarray, arys)]
     return made[0] if len(made) == 1 else made
 
 

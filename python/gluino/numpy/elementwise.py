@@ -5,10 +5,11 @@ import numpy as _np
 
 from .. import _core
 from ..util import check_ufunc_options
-from .multiarray import _op
+from .multiarray import _op, array
 
 _ARRAYS = (_core.Array, _core.SymbolBase)
 _NUMBERS = (int, float, _np.generic)
+_LISTS = (list, tuple)
 _binary = _core.binary_functions
 
 
@@ -58,6 +59,8 @@ def _unary(name, compute):
             return compute(x) if out is None else written(compute(x), out)
         if isinstance(x, _NUMBERS):
             return reference(x)
+        if isinstance(x, _LISTS):
+            return written(compute(array(x)), out)
         raise TypeError(f"{name}: an mx.np array or a number is needed, not {type(x).__name__}; convert it with mx.np.array")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (reference.__doc__ or "").strip().split("\n\n")[1 if reference.__doc__ and reference.__doc__.startswith(name + "(") else 0]
@@ -170,6 +173,8 @@ def _of_two(name, compute):
     def function(x1, x2, out=None, **kwargs):
         if kwargs:
             check_ufunc_options(name, kwargs)
+        if isinstance(x1, _LISTS) or isinstance(x2, _LISTS):
+            x1, x2 = (array(x) if isinstance(x, _LISTS) else x for x in (x1, x2))
         if isinstance(x1, _ARRAYS) or isinstance(x2, _ARRAYS):
             for x in (x1, x2):
                 if not isinstance(x, (*_ARRAYS, *_NUMBERS)):
@@ -191,7 +196,8 @@ _BINARY.update({
 })
 
 _BINARY.update({name: _of_whole_pair(name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")})
-_UNARY.update({name: lambda x: _op("_npi_bitwise_not")(_whole("bitwise_not", x)) for name in ("bitwise_not", "invert")})
+_UNARY["invert"] = lambda x: _op("_npi_bitwise_not")(_whole("invert", x))
 globals().update({name: _unary(name, compute) for name, compute in _UNARY.items()})
 globals().update({name: _of_two(name, compute) for name, compute in _BINARY.items()})
-__all__ = [*_UNARY, *_BINARY]
+bitwise_not = globals()["invert"]  # one function under two names, as NumPy has it
+__all__ = [*_UNARY, *_BINARY, "bitwise_not"]

@@ -8,7 +8,7 @@ from ..ndarray.ndarray import NDArray
 from ..util import check_ufunc_options
 from .elementwise import refuse, rint, written
 from .fallback import by_numpy
-from .multiarray import _op, array, full, zeros
+from .multiarray import _op, array, asarray, full, zeros
 
 __all__ = ["sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "argmax", "argmin", "argsort", "sort", "cumsum", "clip", "reshape",
            "transpose", "swapaxes", "moveaxis", "squeeze", "expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "dstack",
@@ -260,7 +260,7 @@ def stack(arrays, axis=0, out=None):
 
 def atleast_1d(*arys):
     """Arrays with at least one axis."""
-    made = [a.reshape(1) if a.ndim == 0 else a for a in arys]
+    made = [a.reshape(1) if a.ndim == 0 else a for a in map(asarray, arys)]
     return made[0] if len(made) == 1 else made
 
 
@@ -292,7 +292,8 @@ def split(ary, indices_or_sections, axis=0):
             raise ValueError("array split does not result in an equal division")
         result = _op("_split_v2")(ary, indices=(), axis=axis, sections=indices_or_sections)
     else:
-        result = _op("_split_v2")(ary, indices=(0, *indices_or_sections), axis=axis)
+        places = indices_or_sections.tolist() if isinstance(indices_or_sections, NDArray) else indices_or_sections
+        result = _op("_split_v2")(ary, indices=(0, *map(int, places)), axis=axis)
     return result if isinstance(result, list) else [result]
 
 

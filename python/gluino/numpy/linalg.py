@@ -15,6 +15,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     """The Euclidean norm, or that of another order: of vectors along one axis, of matrices along two."""
     if not _np.issubdtype(x.dtype, _np.floating):
         x = x.astype("float32")
+    ord = {"inf": _np.inf, "-inf": -_np.inf}.get(ord, ord)
     if ord == "fro" and (x.ndim != 2 if axis is None else isinstance(axis, int)):
         raise ValueError("Invalid norm order 'fro' for vectors")
     if ord is None or ord == "fro" or (ord == 2 and (x.ndim == 1 if axis is None else isinstance(axis, int))):

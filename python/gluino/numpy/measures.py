@@ -9,8 +9,8 @@ from .elementwise import refuse, square, written
 from .functions import _axes, concatenate, max as _max, mean, min as _min, moveaxis, sort, sum as _sum, where
 from .multiarray import _op, array
 
-__all__ = ["histogram", "nansum", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod", "polyval", "nan_to_num", "sinc",
-           "round_"]
+__all__ = ["histogram", "bincount", "nansum", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod",
+           "polyval", "nan_to_num", "sinc", "round_"]
 
 
 # ---- order
@@ -82,6 +82,14 @@ def histogram(a, bins=10, range=None, normed=None, weights=None, density=None):
         range = (float(a.min().item()), float(a.max().item())) if a.size else (0.0, 1.0)
         range = (range[0] - 0.5, range[1] + 0.5) if range[0] == range[1] else range
     return tuple(_op("_histogram")(a, bin_cnt=bins, range=tuple(float(x) for x in range)))
+
+
+def bincount(x, weights=None, minlength=0):
+    """How often each whole number occurs, or the sum of its weights."""
+    if _np.issubdtype(x.dtype, _np.floating) and bool((x != _op("floor")(x)).any()):
+        raise TypeError("bincount: whole numbers are counted, and there are fractions")
+    weighted = [] if weights is None else [weights if hasattr(weights, "asnumpy") else array(weights)]
+    return _op("_npi_bincount")(x, *weighted, minlength=minlength, has_weights=weights is not None)
 
 
 # ---- without what is not a number

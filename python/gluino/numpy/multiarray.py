@@ -1,8 +1,11 @@
 """mx.np.ndarray: arrays with NumPy's rules (zero axes, boolean comparisons), and the functions that make them."""
+import functools
+import re
+
 import numpy as _np
 
 from .. import _core, _register
-from ..base import dtype_name
+from ..base import as_dtype, dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
 from ..symbol.symbol import Symbol
@@ -11,6 +14,7 @@ __all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "lins
            "full_like", "empty_like", "asarray", "copy", "logspace", "hanning", "hamming", "blackman", "indices", "unravel_index"]
 
 _operators = {}
+_FLOAT32 = re.compile(r",\s*dtype=float32")  # on the next line where the values end close to the margin
 
 
 def _op(name):
@@ -31,6 +35,12 @@ class _Methods:
 
     def _like_self(self, other):
         return _core.as_flavour(other, True)
+
+    @property
+    def dtype(self):
+        """The element type, as NumPy's arrays have it."""
+        name = self._dtype_name
+        return as_dtype(name) if name == "bfloat16" else _np.dtype(name)
 
     def reshape(self, *args, **kwargs):
         """Another shape, one extent of which may be -1."""
@@ -88,7 +98,7 @@ class ndarray(_Methods, NDArray):
 
     def __repr__(self):
         text = repr(self.asnumpy())
-        text = text.replace(", dtype=float32", "")
+        text = _FLOAT32.sub("", text)
         if "dtype=" not in text and self._dtype_name in ("float64", "int64"):  # NumPy's defaults are not MXNet's
             text = f"{text[:-1]}, dtype={self._dtype_name})"
         return text if self._device_id == 0 else f"{text[:-1]}, ctx={self.context})"
@@ -161,6 +171,16 @@ class _Symbol(_Methods, Symbol):
 
     __str__ = __repr__
 
+    def __getitem__(self, key):
+        """One of several outputs; of a single one its values at numbers and slices."""
+        if _core.is_traced(self) or isinstance(key, str) or self._num_outputs > 1:
+            return Symbol.__getitem__(self, key)
+        from ..symbol.numpy_functions import part_of
+        return part_of(self, key)
+
+    def __iter__(self):
+        return Symbol.__iter__(self) if _core.is_traced(self) or self._num_outputs > 1 else iter((self,))
+
 
 def _symbol_method(name):
     of_arrays = getattr(_Methods, name)
@@ -200,7 +220,19 @@ def array(object, dtype=None, ctx=None, device=None):
 
 def asarray(a, dtype=None, ctx=None):
     """`a` itself when it is an array already."""
-    return a if isinstance(a, ndarray) and dtype is None else array(a, dtype, ctx)
+    return a if isinstance(a, (ndarray, _core.SymbolBase)) and dtype is None else array(a, dtype, ctx)
+
+
+def taking_lists(function, count=1):
+    """`function`, whose first arguments may also be what np.array makes arrays of."""
+    @functools.wraps(function)
+    def taking(*args, **kwargs):
+        for x in args[:count]:
+            if not isinstance(x, (_core.Array, _core.SymbolBase)):
+                args = (*(x if isinstance(x, (_core.Array, _core.SymbolBase)) else array(x) for x in args[:count]), *args[count:])
+                break
+        return function(*args, **kwargs)
+    return taking
 
 
 def copy(a):

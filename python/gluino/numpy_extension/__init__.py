@@ -74,9 +74,10 @@ def activation(data, act_type="relu", **kwargs):
 
 
 def reshape(a, newshape, reverse=False, order="C"):
-    """Another shape; -1 ... -6 as MXNet's npx.reshape has them where they match mx.nd's codes 0, -1, -2, -3, -4."""
-    codes = {-2: 0, -4: -2, -5: -3, -6: -4}
-    return _op("Reshape")(a, shape=tuple(codes.get(extent, extent) for extent in newshape), reverse=reverse)
+    """Another shape: -1 follows from the others, -2 copies an extent, -3 skips one of 1, -4 copies the rest, -5 joins two, -6 splits one in two."""
+    if order != "C":
+        raise NotImplementedError("reshape: only order='C' is supported")
+    return _op("_npx_reshape")(a, newshape=(newshape,) if isinstance(newshape, int) else tuple(newshape), reverse=reverse)
 
 
 def gelu(data):

@@ -2,12 +2,13 @@
 
 In a trace both are, and the functions of mx.np themselves serve. Here an operator does what NumPy's function does, whatever comes in.
 """
+import functools
 import inspect
 import types
 
 from .. import _core
-from .. import numpy as _np
-from . import _internal
+from .. import numpy as _np, numpy_extension as _npx
+from . import _internal, symbol as _symbol
 
 # Operators by functions, where the attributes are named as NumPy's arguments are; others are renamed.
 _OPERATORS = {
@@ -25,6 +26,7 @@ _BINARY = {"true_divide": "true_divide", "divide": "true_divide", "arctan2": "ar
 _SYMMETRIC = {"hypot", "bitwise_and", "bitwise_or", "bitwise_xor", "lcm"}  # a number on either side is the same operator
 _OF_ALL = {"sum", "prod", "max", "min", "amax", "amin", "all", "any", "mean", "argmax", "argmin"}  # without an axis they give one number
 _AXES = {"axis", "shift", "source", "destination"}  # which operators take as tuples
+_OF_ONE_AXIS = ("argmax", "argmin", "cumsum", "diff")  # whose axis is a number
 
 
 def _is_graph(x):
@@ -50,7 +52,7 @@ def _by_operator(name, given, signature):
         elif isinstance(value, tuple) and signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             inputs.extend(value)
         elif value is not None and value is not default:
-            attrs[key] = _tuple(value) if key in _AXES and name not in ("argmax", "argmin", "cumsum") else value
+            attrs[key] = _tuple(value) if key in _AXES and name not in _OF_ONE_AXIS else value
     for key in ("out", "where", "initial", "order", "subok"):
         if attrs.pop(key, None) is not None:
             raise NotImplementedError(f"sym.np.{name}: {key} is not supported")
@@ -163,6 +165,55 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
     return tuple(made) if return_index or return_inverse or return_counts else made
 
 
+def _where(condition, x=None, y=None):
+    if x is None or y is None:
+        raise NotImplementedError("sym.np.where: of a symbol how many elements hold is not known; use sym.np.nonzero")
+    if _is_graph(x) and _is_graph(y):
+        return _internal._npi_where(condition, x, y)
+    if _is_graph(x) or _is_graph(y):
+        operator = _internal._npi_where_rscalar if _is_graph(x) else _internal._npi_where_lscalar
+        return operator(condition, x if _is_graph(x) else y, scalar=float(y if _is_graph(x) else x))
+    return _internal._npi_where_scalar2(condition, x=float(x), y=float(y))
+
+
+def _ediff1d(ary, to_end=None, to_begin=None):
+    inputs, attrs = [ary], {}
+    for key, value in (("to_begin", to_begin), ("to_end", to_end)):
+        if _is_graph(value):
+            inputs.append(value)
+            attrs[f"{key}_arr_given"] = True
+        elif value is not None:
+            attrs[f"{key}_scalar"] = float(value)
+    return _internal._npi_ediff1d(*inputs, **attrs)
+
+
+def _unravel_index(indices, shape, order="C"):
+    if order != "C":
+        raise NotImplementedError("unravel_index: only order='C' is supported")
+    found = _internal._unravel_index(indices, shape=tuple(shape))
+    parts = _internal.SliceChannel(found, num_outputs=len(shape), axis=0, squeeze_axis=True)
+    return tuple(parts) if len(shape) > 1 else (parts,)
+
+
+def part_of(x, key):
+    """The values of a symbol at numbers and slices along its first axes."""
+    begin, end, step, shape = [], [], [], []
+    for one in key if isinstance(key, tuple) else (key,):
+        if isinstance(one, slice):
+            bounds = one.start, one.stop, one.step
+            shape.append(-2)  # stays
+        elif hasattr(one, "__index__"):
+            at = one.__index__()
+            bounds = at, at + 1 if at != -1 else None, None
+            shape.append(-3)  # goes
+        else:
+            raise TypeError(f"[] of a symbol of mx.np takes numbers and slices, not {type(one).__name__}")
+        for places, bound in zip((begin, end, step), bounds):
+            places.append(bound)
+    made = _internal._npi_slice(x, begin=tuple(begin), end=tuple(end), step=tuple(step)) if begin else x
+    return _internal._npx_reshape(made, newshape=(*shape, -4)) if -3 in shape else made
+
+
 def _norm(x, ord=None, axis=None, keepdims=False):
     of_matrices = isinstance(axis, (list, tuple)) and len(axis) == 2
     attrs = {"keepdims": keepdims, **({} if axis is None else {"axis": _tuple(axis)})}
@@ -195,6 +246,7 @@ _LINALG = {
 _FUNCTIONS = {
     "bincount": _bincount, "delete": _delete, "insert": _insert, "histogram": _histogram, "unique": _unique, "nonzero": lambda a: _internal._npx_nonzero(a),
     "flatnonzero": lambda a: _flat(_internal._npx_nonzero(_flat(a))), "median": lambda a, *args, **kwargs: _percentile(a, 50.0, *args, **kwargs),
+    "where": _where, "ediff1d": _ediff1d, "unravel_index": _unravel_index,
     "split": _split("_npi_split", 0), "array_split": _split("_npi_split", 0), "vsplit": _split("_npi_split", 0), "hsplit": _split("_npi_split", 1),
     "dsplit": _split("_npi_split", 2), "pad": _pad, "tensordot": _tensordot, "percentile": _percentile, "quantile": _quantile, "average": _average,
     "triu": lambda m, k=0: m - _internal._npi_tril(m, k=k - 1), "flip": _flip, "flipud": lambda m: _flip(m, 0),
@@ -203,10 +255,48 @@ _FUNCTIONS = {
 }
 
 
+# ---- of nothing
+
+def _creating(whole):
+    """A function of mx.np that makes arrays of numbers: here it makes symbols."""
+    @functools.wraps(whole)
+    def function(*args, **kwargs):
+        before = _core.set_makes_symbols(True)
+        try:
+            return whole(*args, **kwargs)
+        finally:
+            _core.set_makes_symbols(before)
+    return function
+
+
+def _created(name):
+    """The same where NumPy computes the values of mx.np's function, by the operator."""
+    whole = getattr(_np, name)
+    signature = inspect.signature(whole)
+
+    @functools.wraps(whole)
+    def function(*args, **kwargs):
+        if _core.is_tracing():
+            return whole(*args, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
+        if given.pop("axis", 0) != 0:
+            raise NotImplementedError(f"sym.np.{name}: only axis=0 is supported")
+        return getattr(_internal, f"_npi_{name}")(**{key: value for key, value in given.items() if value is not None and key != "ctx"}).as_np_ndarray()
+    return function
+
+
+_CREATORS = {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity"}
+_BY_OPERATORS = {"logspace", "indices", "hanning", "hamming", "blackman"}
+
+
 def _made(name, package=_np, functions=_FUNCTIONS):
     whole = getattr(package, name)
     if name == "linalg":
         return _Linalg("mxnet.symbol.numpy.linalg")
+    if package is _np and name in _CREATORS:
+        return _creating(whole)
+    if package is _np and name in _BY_OPERATORS:
+        return _created(name)
     if name not in _OPERATORS and name not in functions:
         return whole
     signature = inspect.signature(functions.get(name, whole))
@@ -233,14 +323,57 @@ class _Linalg(types.ModuleType):
         return dir(_np.linalg)
 
 
-_functions = {}  # by name; as attributes of the module they would hide Python's own from the code above
+class _Random(types.ModuleType):
+    """A namespace of random numbers, which are symbols here."""
+
+    def __init__(self, name, package):
+        super().__init__(name)
+        self._package = package
+
+    def __getattr__(self, name):
+        whole = getattr(self._package, name)
+        if name.startswith("__") or name == "seed":
+            return whole
+        function = _creating(whole)
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self):
+        return dir(self._package)
+
+
+_random = _Random("mxnet.symbol.numpy.random", _np.random)
+
+
+def _rayleigh(scale=0.0, size=None, ctx=None, out=None):
+    """The length of two normal numbers."""
+    return _creating(_np.random.rayleigh)(scale, size, ctx, out)
+
+
+_random.rayleigh = _rayleigh
+
+
+class _Extension(types.ModuleType):
+    """mx.npx, whose random numbers are symbols here."""
+
+    random = _Random("mxnet.symbol.numpy_extension.random", _npx.random)
+
+    def __getattr__(self, name):
+        return getattr(_npx, name)
+
+    def __dir__(self):
+        return dir(_npx)
+
+
+_extension = _Extension("mxnet.symbol.numpy_extension")
+_functions = {"random": _random}  # by name; as attributes of the module they would hide Python's own from the code above
 
 
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
     if name not in _functions:
-        _functions[name] = _made(name)
+        _functions[name] = getattr(_symbol, name) if name in ("load", "load_json") else _made(name)
     return _functions[name]
 
 

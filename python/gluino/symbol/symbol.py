@@ -87,13 +87,17 @@ class Symbol(Readable, _core.SymbolBase):
         return (self[i] for i in range(len(self)))
 
     def __call__(self, *args, **kwargs):
-        """The graph with variables replaced by other symbols."""
-        kwargs.pop("name", None)  # nodes keep theirs
+        """The graph with variables replaced by other symbols; `name` is the new one of its last node."""
+        name = kwargs.pop("name", None) or ""
         if args and kwargs:
             raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
         if args:
             kwargs = dict(zip(self.list_arguments(), args))
-        return _core.sym_compose(self, kwargs)
+        return _core.sym_compose(self, kwargs, name)
+
+    def _compose(self, *args, **kwargs):
+        """The same in place: this symbol becomes the graph."""
+        _core.sym_become(self, self(*args, **kwargs))
 
     def __bool__(self):
         if not _core.is_traced(self):

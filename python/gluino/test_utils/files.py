@@ -16,10 +16,12 @@ _MNIST = {"train": "train", "test": "t10k"}
 
 
 def _mnist_file(path, name):
-    for found in (os.path.join(path, name), os.path.join(path, name + ".gz")):
-        if os.path.exists(found):
-            return found
-    raise FileNotFoundError(f"{path} has no {name}, gzipped or not; MNIST is not downloaded")
+    kept = os.path.join(data_dir(), "datasets", "mnist")  # where Gluon's data set keeps the same files
+    for folder in (path, kept):
+        for found in (os.path.join(folder, name), os.path.join(folder, name + ".gz")):
+            if os.path.exists(found):
+                return found
+    raise FileNotFoundError(f"neither {path} nor {kept} has {name}, gzipped or not; MNIST is not downloaded")
 
 
 def get_mnist(path="data"):

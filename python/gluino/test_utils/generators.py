@@ -55,31 +55,45 @@ def shuffle_csr_column_indices(csr):
         np.random.shuffle(csr.indices[begin:end])
 
 
-def _stored(shape, stype, density, distribution):
-    """Which elements are stored."""
-    if distribution not in (None, "uniform", "powerlaw"):
-        raise AssertionError(f"Distribution not supported: {distribution}")
-    rows = shape if stype == "csr" else shape[:1]
-    density = np.random.rand() if density is None else density
-    if stype == "csr" and distribution == "powerlaw":  # every row has twice as many as the one before
-        counts = np.minimum(2 ** np.arange(shape[0]), shape[1])
-        return np.arange(shape[1]) < counts[:, None]
-    return np.random.rand(*rows) < density
+def _chosen(total, density):
+    """Numbers below `total`, each with this probability, in order. The time is that of the chosen ones, where they are few."""
+    count = np.random.binomial(total, density)
+    if 4 * count > total:
+        return np.sort(np.random.permutation(total)[:count])
+    found = np.empty(0, np.int64)
+    while found.size < count:
+        found = np.unique(np.concatenate([found, np.random.randint(0, total, count - found.size)]))
+    return found
+
+
+def _stored(shape, density, distribution):
+    """(rows, columns) of the elements that a matrix stores, in order."""
+    if distribution == "powerlaw":  # every row has twice as many as the one before
+        counts = [min(2 ** min(row, 62), shape[1]) for row in range(shape[0])]
+        return np.repeat(np.arange(shape[0]), counts), np.concatenate([np.arange(count) for count in counts] or [np.empty(0, np.int64)])
+    return np.divmod(_chosen(shape[0] * shape[1], density), max(shape[1], 1))
 
 
 def rand_sparse_ndarray(shape, stype, density=None, dtype=None, distribution=None, data_init=None, rsp_indices=None, modifier_func=None,
                         shuffle_csr_indices=False, ctx=None):
     """A random sparse array, and the arrays that it stores."""
+    if distribution not in (None, "uniform", "powerlaw"):
+        raise AssertionError(f"Distribution not supported: {distribution}")
     dtype = np.float32 if dtype is None else dtype
-    values = np.random.uniform(-1, 1, shape) if data_init is None else np.full(shape, data_init, "float64")
-    values = values if modifier_func is None else np.vectorize(modifier_func)(values) if values.size else values
+    density = np.random.rand() if density is None else density
+
+    def values(shape):
+        made = np.random.uniform(-1, 1, shape) if data_init is None else np.full(shape, data_init, "float64")
+        return (made if modifier_func is None or not made.size else np.vectorize(modifier_func)(made)).astype(dtype)
     if stype == "row_sparse":
-        rows = np.flatnonzero(_stored(shape, stype, density, distribution)) if rsp_indices is None else np.asarray(rsp_indices)
-        array = sparse.row_sparse_array((values[rows].astype(dtype), rows), shape=shape, ctx=ctx, dtype=dtype)
+        rows = _chosen(shape[0], density) if rsp_indices is None else np.asarray(rsp_indices)
+        array = sparse.row_sparse_array((values((len(rows), *shape[1:])), rows), shape=shape, ctx=ctx, dtype=dtype)
         return array, (array.data, array.indices)
     if stype != "csr":
         raise AssertionError(f"unknown storage type {stype}")
-    array = nd.array(values * _stored(shape, stype, density, distribution), ctx=ctx, dtype=dtype).tostype("csr")
+    rows, columns = _stored(shape, density, distribution)
+    begins = np.searchsorted(rows, np.arange(shape[0] + 1))
+    array = sparse.csr_matrix((values(len(rows)), columns, begins), shape=shape, ctx=ctx, dtype=dtype)
     return array, (array.indptr, array.indices, array.data)
 
 

@@ -60,25 +60,27 @@ GLUINO_OP(_npi_reshape, NewShapeAttrs) {
   op.sample({{2, 3, 4}}, {.newshape = {4, -1}}).sample({{1, 1}}, {.newshape = {}});
 }
 
-// -2 copies an extent, -3 skips one of 1, -4 copies the rest, -5 joins two, -6 splits one into the two extents behind it.
+// -2 copies an extent, -3 skips one of 1, -4 copies the rest, -5 joins two, -6 splits one into the two extents behind it. From behind
+// (`reverse`) it is all read backwards: -6 stands behind the two.
 Shape decode_extended(const NewShapeAttrs& a, const Shape& data) {
   Shape in = data, codes = a.newshape;
-  std::vector<std::array<int64_t, 3>> steps;
-  for (int i = 0; i < codes.ndim(); ++i) {
-    if (codes[i] < -6) raise<AttrError>("newshape {} has the unknown code {}", codes, codes[i]);
-    const bool splits = codes[i] == -6;
-    if (splits && i + 2 >= codes.ndim()) raise<AttrError>("newshape {}: -6 must be followed by two extents", codes);
-    steps.push_back({codes[i], splits ? codes[i + 1] : 0, splits ? codes[i + 2] : 0});
-    i += splits ? 2 : 0;
-  }
   if (a.reverse) {
     std::reverse(in.begin(), in.end());
-    std::reverse(steps.begin(), steps.end());
+    std::reverse(codes.begin(), codes.end());
+  }
+  std::vector<std::array<int64_t, 3>> steps;
+  for (int i = 0; i < codes.ndim(); ++i) {
+    if (codes[i] < -6) raise<AttrError>("newshape {} has the unknown code {}", a.newshape, codes[i]);
+    const bool splits = codes[i] == -6;
+    if (splits && i + 2 >= codes.ndim())
+      raise<AttrError>("newshape {}: two extents must stand {} -6", a.newshape, a.reverse ? "before" : "behind");
+    steps.push_back({codes[i], splits ? codes[i + 1] : 0, splits ? codes[i + 2] : 0});
+    i += splits ? 2 : 0;
   }
   int axis = 0;
   Shape out;
   const auto next = [&] {
-    if (axis >= in.ndim()) raise<ShapeError>("newshape {} asks for more axes than data of shape {} has", codes, data);
+    if (axis >= in.ndim()) raise<ShapeError>("newshape {} asks for more axes than data of shape {} has", a.newshape, data);
     return in[axis++];
   };
   for (auto [code, first, second] : steps) {
@@ -86,7 +88,7 @@ Shape decode_extended(const NewShapeAttrs& a, const Shape& data) {
       out.push_back(next());
     } else if (code == -3) {
       if (const int64_t extent = next(); extent != 1)
-        raise<ShapeError>("newshape {}: -3 skips an extent of 1, but it is {}", codes, extent);
+        raise<ShapeError>("newshape {}: -3 skips an extent of 1, but it is {}", a.newshape, extent);
     } else if (code == -4) {
       while (axis < in.ndim()) out.push_back(next());
     } else if (code == -5) {
@@ -94,13 +96,13 @@ Shape decode_extended(const NewShapeAttrs& a, const Shape& data) {
       out.push_back(saturated_product(extent, next()));
     } else if (code == -6) {
       const int64_t total = next();
-      if (first == -1 && second == -1) raise<AttrError>("newshape {}: only one of the extents after -6 can be -1", codes);
+      if (first == -1 && second == -1) raise<AttrError>("newshape {}: only one of the extents after -6 can be -1", a.newshape);
       if (first == -1) first = second > 0 ? total / second : 0;
       if (second == -1) second = first > 0 ? total / first : 0;
       if (first < 0 || second < 0 || saturated_product(first, second) != total)
-        raise<ShapeError>("newshape {} cannot split an extent of {}", codes, total);
-      out.push_back(a.reverse ? second : first);
-      out.push_back(a.reverse ? first : second);
+        raise<ShapeError>("newshape {} cannot split an extent of {}", a.newshape, total);
+      out.push_back(first);
+      out.push_back(second);
     } else {
       out.push_back(code);
       ++axis;
@@ -118,7 +120,8 @@ GLUINO_OP(_npx_reshape, NewShapeAttrs) {
       .sample({{2, 1, 4}}, {.newshape = {-2, -3, -6, 2, -1}})
       .sample({{2, 3, 4, 5}}, {.newshape = {-5, -4}})
       .sample({{8, 3, 2}}, {.newshape = {-6, 4, 2, -4}})
-      .sample({{2, 3, 4}}, {.newshape = {-1, -2}, .reverse = true});
+      .sample({{2, 3, 4}}, {.newshape = {-1, -2}, .reverse = true})
+      .sample({{3, 8}}, {.newshape = {-4, -1, 2, -6}, .reverse = true});
 }
 
 Tensor at_least(const Tensor& x, int axes) {

@@ -4,18 +4,30 @@ import os
 
 from ...base import FileError, data_dir
 
-__all__ = ["get_model_file", "purge"]
+__all__ = ["get_model_file", "purge", "short_hash"]
 
 
 def _folder(root):
     return os.path.expanduser(root or os.path.join(data_dir(), "models"))
 
 
+def _hashed(name, folder):
+    return sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(name)}-????????.params")))
+
+
+def short_hash(name):
+    """The eight characters behind a network's name in the name of its file of weights."""
+    found = _hashed(name, _folder(None))
+    if not found:
+        raise ValueError(f"Pretrained model for {name} is not available: {_folder(None)} has no {name}-XXXXXXXX.params")
+    return found[-1][-len("XXXXXXXX.params"):-len(".params")]
+
+
 def get_model_file(name, root=None):
     """The file with the weights of a network, in the folder where MXNet keeps them: NAME-HASH.params or NAME.params."""
     folder = _folder(root)
     exact = os.path.join(folder, f"{name}.params")
-    found = [exact] if os.path.exists(exact) else sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(name)}-????????.params")))
+    found = [exact] if os.path.exists(exact) else _hashed(name, folder)
     if not found:
         raise FileError(f"the weights of '{name}' are not downloaded: put MXNet's file {name}-XXXXXXXX.params, or one of your own as {name}.params, "
                         f"into {folder} (or say root=), or load any .params file with load_parameters")
