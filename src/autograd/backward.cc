@@ -8,6 +8,7 @@
 
 #include "autograd/row_gradient.h"
 #include "base/format.h"
+#include "dispatch/deferred_calls.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/own_gradient.h"
@@ -259,6 +260,16 @@ class Walk {
     return impl_of(g).dtype == m.dtype ? std::move(g) : g.astype(m.dtype);
   }
 
+  // What a gradient is made of is computed in one sweep where that saves more than it costs, and nobody differentiates it again. Bodies of
+  // loops and operators of users look at the tensors that they get.
+  bool is_worth_deferring(const TapeNode& node) const {
+    constexpr int64_t kLeastElements = 4096;
+    const OpDef& op = *node.op;
+    if (options_.create_graph || mode().recording || op.has_subgraphs() || op.other_attrs_of) return false;
+    const auto is_large = [](const TensorMeta& m) { return m.shape.elements() >= kLeastElements; };
+    return std::ranges::any_of(node.input_metas, is_large) || std::ranges::any_of(node.output_metas, is_large);
+  }
+
   Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted, std::vector<std::vector<PickedRows>>& rows) {
     const OpDef& op = *node.op;
     if (!op.gradient) return Tensors(node.inputs.size());  // not differentiable: nothing flows back
@@ -282,13 +293,22 @@ class Walk {
         impl_of(outs[i]).autograd = entry;
       }
     try {
-      const Gradient g(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
       if (const RowRule* rule = row_rule_of(op); rule && takes_rows(node.inputs[rule->table].get()))
-        if (auto picked = rule->rows(node.attrs.get(), g)) {
+        if (auto picked = rule->rows(node.attrs.get(), Gradient(op, ins, outs, heads, likes, wanted))) {
           rows[rule->table].push_back(std::move(*picked));
           return Tensors(node.inputs.size());
         }
-      return op.gradient(node.attrs.get(), g);
+      if (!is_worth_deferring(node))
+        return op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      const DeferredCalls scope;
+      for (Tensors* tensors : {&ins, &outs, &heads})
+        for (Tensor& t : *tensors)
+          if (t.defined()) t = DeferredCalls::deferred(t);
+      Tensors gradients =
+          op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      for (size_t i = 0; i < std::min(gradients.size(), wanted.size()); ++i)
+        if (!wanted[i]) gradients[i] = Tensor();
+      return DeferredCalls::values(std::move(gradients));
     } catch (const UserError&) {
       rethrow_located("gradient of " + op.name);
     }

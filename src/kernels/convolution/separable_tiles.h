@@ -30,9 +30,23 @@ struct DepthwiseRow {
   float limit;
 };
 
+// One row of outputs of one channel in the plain layout.
+struct PlaneRow {
+  int64_t columns;
+  int64_t taps;              // elements of the window that see data
+  const float* const* data;  // what output 0 sees under each of them; its neighbour's is the next number. kPlaneLanes more may be read
+  const float* weight;       // a number for each of them
+  float bias;
+  float* out;
+};
+inline constexpr int64_t kPlaneLanes = 8;
+
 struct SeparableTable {
   void (*pointwise)(const PointwiseCall& call);
   void (*depthwise)(const DepthwiseRow& row);
+  void (*plane_row)(const PlaneRow& row);
+  void (*add_row)(int64_t n, float factor, const float* from, float* to);        // to[i] += factor * from[i]
+  void (*multiply_row)(int64_t n, const float* a, const float* b, float* sums);  // sums[i % kPlaneLanes] += a[i] * b[i]
 };
 const SeparableTable& separable_table();
 

@@ -147,9 +147,57 @@ void depthwise(const DepthwiseRow& r) {
   for (; x < r.columns; ++x) depthwise_pixel(r, x);
 }
 
+// kBlocks vectors of neighbouring outputs.
+template <int kBlocks>
+__attribute__((always_inline)) inline void plane_tile(const PlaneRow& r, int64_t x, Lanes (&sum)[kBlocks]) {
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) sum[b] = spread(r.bias);
+  for (int64_t t = 0; t < r.taps; ++t) {
+    const Lanes w = spread(r.weight[t]);
+    const float* data = r.data[t] + x;
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) sum[b] += load(data + b * kLanes) * w;
+  }
+}
+void plane_row(const PlaneRow& r) {
+  constexpr int kBlocks = 4;
+  int64_t x = 0;
+  for (; x + kBlocks * kLanes <= r.columns; x += kBlocks * kLanes) {
+    Lanes sum[kBlocks];
+    plane_tile(r, x, sum);
+    for (int b = 0; b < kBlocks; ++b) store(r.out + x + b * kLanes, sum[b]);
+  }
+  for (; x < r.columns; x += kLanes) {
+    Lanes sum[1];
+    plane_tile(r, x, sum);
+    if (x + kLanes <= r.columns)
+      store(r.out + x, sum[0]);
+    else
+      memcpy(r.out + x, &sum[0], static_cast<size_t>(r.columns - x) * sizeof(float));
+  }
+}
+void add_row(int64_t n, float factor, const float* from, float* to) {
+  int64_t i = 0;
+  const Lanes w = spread(factor);
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(to + i) + w * load(from + i));
+  for (; i < n; ++i) to[i] += factor * from[i];
+}
+void multiply_row(int64_t n, const float* a, const float* b, float* sums) {
+  int64_t i = 0;
+  Lanes sum = load(sums);
+  for (; i + kLanes <= n; i += kLanes) sum += load(a + i) * load(b + i);
+  if (i < n) {  // what lies behind the row may be no number
+    float rest[2][kLanes] = {};
+    memcpy(rest[0], a + i, static_cast<size_t>(n - i) * sizeof(float));
+    memcpy(rest[1], b + i, static_cast<size_t>(n - i) * sizeof(float));
+    sum += load(rest[0]) * load(rest[1]);
+  }
+  store(sums, sum);
+}
+
 }  // namespace
 
 extern const SeparableTable kSeparableTable;
-const SeparableTable kSeparableTable = {pointwise, depthwise};
+const SeparableTable kSeparableTable = {pointwise, depthwise, plane_row, add_row, multiply_row};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -37,7 +37,7 @@ void run_near(const void* pa, const void*, const void*, void* po, int64_t n) {
   for (int64_t first = 0; first < n; first += kBlock) {
     const int64_t end = n - first < kBlock ? n : first + kBlock;
     int far = 0;
-    for (int64_t i = first; i < end; ++i) far |= math::is_far(a[i]);
+    for (int64_t i = first; i < end; ++i) far |= F::is_far(a[i]);
     if (far) {
       for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i], T(), T());
     } else {

@@ -70,14 +70,22 @@ UNARY(log1p, FloatOnly, math::log1p(x))
   struct F_##fn : FloatOnly { \
     template <class T> static inline T f(T x, T, T) { return math::fn(x); } \
     template <class T> static inline T near(T x) { return math::near_##fn(x); } \
+    template <class T> static inline bool is_far(T x) { return math::is_far(x); } \
   };
 NEAR(sin) NEAR(cos) NEAR(tan)
+#undef NEAR
+#define NEAR(fn, function) \
+  struct F_##fn : FloatOnly { \
+    template <class T> static inline T f(T x, T, T) { return math::function(x); } \
+    template <class T> static inline T near(T x) requires(sizeof(T) == 4) { return math::near_##function(x); } \
+    template <class T> static inline bool is_far(T x) { return math::has_far_gamma(x); } \
+  };
+NEAR(gamma, tgamma) NEAR(gammaln, lgamma) NEAR(digamma, digamma)
 #undef NEAR
 UNARY(arcsin, FloatOnly, math::asin(x)) UNARY(arccos, FloatOnly, math::acos(x))
 UNARY(arctan, FloatOnly, math::atan(x)) UNARY(sinh, FloatOnly, math::sinh(x)) UNARY(cosh, FloatOnly, math::cosh(x))
 UNARY(tanh, FloatOnly, math::tanh(x)) UNARY(arcsinh, FloatOnly, math::asinh(x)) UNARY(arccosh, FloatOnly, math::acosh(x))
 UNARY(arctanh, FloatOnly, math::atanh(x)) UNARY(erf, FloatOnly, math::erf(x)) UNARY(erfinv, FloatOnly, math::erfinv(x))
-UNARY(gamma, FloatOnly, math::tgamma(x)) UNARY(gammaln, FloatOnly, math::lgamma(x)) UNARY(digamma, FloatOnly, math::digamma(x))
 UNARY(isnan, FloatOnly, x != x) UNARY(isinf, FloatOnly, math::fabs(x) == static_cast<T>(HUGE_VAL))
 UNARY(widen, AnyType, x) UNARY(to_float16, SingleOnly, math::half_to_float(math::float_to_half(x)))
 UNARY(to_bfloat16, SingleOnly, math::bfloat_to_float(math::float_to_bfloat(x))) UNARY(to_bool, AnyType, x != T(0))
