@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "kernels/convolution/seen_outputs.h"
 #include "kernels/gemm/gemm.h"
 
 namespace gluino::kernels {
@@ -169,6 +170,81 @@ void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* dat
   const Sizes s(g);
   const float *windows = windows_of(g, data, scratch), *channels = channels_first(g, head, scratch);
   gemm<float>({g.out_channels, s.terms, s.positions}, {channels, s.positions}, {windows, s.terms}, {weight_grad, s.terms});
+}
+
+namespace {
+
+constexpr int64_t kLeastRun = 128;  // below, a product has too few columns
+
+// One product for each element of the window: outputs [first, last) see the data `offset` further.
+struct Runs {
+  int64_t taps, in, out, per_tap;
+  explicit Runs(const ConvGeometry& g)
+      : taps(g.kernel_area()), in(g.in_area()), out(g.out_area()), per_tap(g.out_channels * g.in_channels), g_(g) {}
+  SeenOutputs seen(int64_t tap) const { return taps == 1 && g_.pad[0] == 0 ? SeenOutputs{0, out, 0} : seen_outputs(g_, 0, tap); }
+  // The matrix of each element for itself.
+  const float* apart(const float* weight, const Scratch& scratch) const {
+    if (taps == 1) return weight;
+    float* to = floats(taps * per_tap, scratch);
+    for (int64_t i = 0; i < per_tap; ++i)
+      for (int64_t t = 0; t < taps; ++t) to[t * per_tap + i] = weight[i * taps + t];
+    return to;
+  }
+
+ private:
+  const ConvGeometry& g_;
+};
+
+}  // namespace
+
+bool can_run_runs(const ConvGeometry& g) {
+  if (g.channels_last || g.groups != 1 || g.out_area() < kLeastRun) return false;
+  const bool has_step = std::any_of(g.stride.begin(), g.stride.begin() + g.rank, [](int64_t s) { return s != 1; });
+  const bool is_padded = std::any_of(g.pad.begin(), g.pad.begin() + g.rank, [](int64_t p) { return p != 0; });
+  return !has_step && (g.rank == 1 || (g.kernel_area() == 1 && !is_padded));
+}
+
+void convolution_runs(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out,
+                      const Scratch& scratch) {
+  const Runs r(g);
+  const float* matrices = r.apart(weight, scratch);
+  const bool adds = bias || r.taps > 1;
+  for (int64_t n = 0; n < g.batch; ++n, data += g.in_channels * r.in, out += g.out_channels * r.out) {
+    for (int64_t o = 0; adds && o < g.out_channels; ++o) std::fill_n(out + o * r.out, r.out, bias ? bias[o] : 0.0f);
+    for (int64_t t = 0; t < r.taps; ++t) {
+      const SeenOutputs s = r.seen(t);
+      gemm<float>({g.out_channels, s.count(), g.in_channels}, {matrices + t * r.per_tap, g.in_channels}, {data + s.first + s.offset, r.in},
+                  {out + s.first, r.out}, {1, adds ? 1.0f : 0.0f});
+    }
+  }
+}
+
+void runs_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  const Runs r(g);
+  const float* matrices = r.apart(weight, scratch);
+  for (int64_t n = 0; n < g.batch; ++n, head += g.out_channels * r.out, data_grad += g.in_channels * r.in) {
+    if (r.taps > 1) std::fill_n(data_grad, g.in_channels * r.in, 0.0f);
+    for (int64_t t = 0; t < r.taps; ++t) {
+      const SeenOutputs s = r.seen(t);
+      gemm<float>({g.in_channels, s.count(), g.out_channels}, {matrices + t * r.per_tap, g.in_channels, true}, {head + s.first, r.out},
+                  {data_grad + s.first + s.offset, r.in}, {1, r.taps > 1 ? 1.0f : 0.0f});
+    }
+  }
+}
+
+void runs_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
+  const Runs r(g);
+  float* matrices = r.taps == 1 ? weight_grad : floats(r.taps * r.per_tap, scratch);
+  std::fill_n(matrices, r.taps * r.per_tap, 0.0f);
+  for (int64_t n = 0; n < g.batch; ++n, head += g.out_channels * r.out, data += g.in_channels * r.in)
+    for (int64_t t = 0; t < r.taps; ++t) {
+      const SeenOutputs s = r.seen(t);
+      gemm<float>({g.out_channels, g.in_channels, s.count()}, {head + s.first, r.out}, {data + s.first + s.offset, r.in, true},
+                  {matrices + t * r.per_tap, g.in_channels}, {1, 1});
+    }
+  if (r.taps == 1) return;
+  for (int64_t i = 0; i < r.per_tap; ++i)
+    for (int64_t t = 0; t < r.taps; ++t) weight_grad[i * r.taps + t] = matrices[t * r.per_tap + i];
 }
 
 }  // namespace gluino::kernels

@@ -35,10 +35,19 @@ class Rows {
   float* at(int64_t y, int64_t offset) { return values_.data() + (y * stride_ + offset % stride_) * phase_ + offset / stride_; }
   // Numbers outside of the plane stay 0.
   void take(const float* plane) {
-    visit([](float& inside, const float& outside) { inside = outside; }, plane);
+    visit(
+        [&](float* row, const float* from, int64_t n) {
+          if (stride_ == 1) return static_cast<void>(std::copy_n(from, n, row));
+          for (int64_t i = 0; i < n; ++i) row[i] = from[i * stride_];
+        },
+        plane);
   }
   void give(float* plane) {
-    visit([](float& inside, float& outside) { outside = inside; }, plane);
+    visit(
+        [&](const float* row, float* to, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) to[i * stride_] = row[i];
+        },
+        plane);
   }
   void clear() { std::ranges::fill(values_, 0.0f); }
 
@@ -51,7 +60,7 @@ class Rows {
         // Place i of the phase is column i * stride + p - pad.
         const int64_t first = std::max<int64_t>(0, (pad_ - p + stride_ - 1) / stride_);
         const int64_t last = std::min(phase_, (columns_ + pad_ - p + stride_ - 1) / stride_);
-        for (int64_t i = first; i < last; ++i) f(row[i], plane[i * stride_ + p - pad_]);
+        if (first < last) f(row + first, plane + first * stride_ + p - pad_, last - first);
       }
   }
   int64_t rows_, columns_, pad_, stride_, phase_;

@@ -170,6 +170,8 @@ inline double digamma(double x) {
 inline bool is_far(float x) { return fabs(x) > 0x1p47f; }
 inline bool is_far(double x) { return fabs(x) > 0x1p20; }
 // The same for the gamma functions: below 0 they have poles.
+// And for remainders, where the quotient has more digits than a double. All remainders are exact, far or near.
+inline bool has_far_fmod(float x, float y) { return !(fabs(x) < fabs(y) * 0x1p30f && fabs(y) < HUGE_VALF); }
 inline bool has_far_gamma(float x) { return !(x > 0 && x < HUGE_VALF); }
 
 #ifdef __FMA__
@@ -271,6 +273,12 @@ inline float erfinv(float x) {
   return static_cast<float>(fabs(d) == 1 ? d * HUGE_VAL : inside);
 }
 
+inline float near_fmod(float x, float y) {
+  const double a = fabs(x), b = fabs(y);
+  double r = mad(-__builtin_floor(a / b), b, a);  // the quotient may be rounded to the next whole number
+  r = r < 0 ? r + b : r;
+  return __builtin_copysignf(static_cast<float>(r), x);
+}
 inline float near_lgamma(float x) { return static_cast<float>(wide::log_gamma(static_cast<double>(x))); }
 inline float near_tgamma(float x) { return static_cast<float>(wide::exp<false>(wide::log_gamma(static_cast<double>(x)))); }
 inline float near_digamma(float x) { return static_cast<float>(wide::digamma(static_cast<double>(x))); }
@@ -291,6 +299,7 @@ inline float atan2(float y, float x) { return ::atan2f(y, x); }
 inline float hypot(float x, float y) { return ::hypotf(x, y); }
 inline float pow(float x, float y) { return ::powf(x, y); }
 inline float erfinv(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
+inline float near_fmod(float x, float y) { return ::fmodf(x, y); }
 inline float near_lgamma(float x) { return far_lgamma(x); }
 inline float near_tgamma(float x) { return ::tgammaf(x); }
 inline float near_digamma(float x) { return far_digamma(x); }

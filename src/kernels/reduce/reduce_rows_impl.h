@@ -91,6 +91,37 @@ void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* ac
   }
 }
 
+// Whole numbers of type T, computed unsigned where they might overflow.
+template <ReduceOp op, class T>
+GLUINO_INLINE int64_t combine_whole(int64_t total, T x) {
+  const auto v = static_cast<uint64_t>(static_cast<int64_t>(x)), a = static_cast<uint64_t>(total);
+  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod)
+    return static_cast<int64_t>(a * v);
+  else if constexpr (op == ReduceOp::max)
+    return x > total ? x : total;
+  else if constexpr (op == ReduceOp::min)
+    return x < total ? x : total;
+  else if constexpr (op == ReduceOp::sum_abs)
+    return static_cast<int64_t>(a + (x < 0 ? 0 - v : v));
+  else if constexpr (op == ReduceOp::sum_square)
+    return static_cast<int64_t>(a + v * v);
+  else
+    return static_cast<int64_t>(a + v);
+}
+template <ReduceOp op, class T>
+void each_whole_row(const T* x, int64_t n, int64_t rows, int64_t step, int64_t* totals) {
+  for (int64_t r = 0; r < rows; ++r, x += step) {
+    int64_t total = totals[r];
+    for (int64_t i = 0; i < n; ++i) total = combine_whole<op>(total, x[i]);
+    totals[r] = total;
+  }
+}
+template <ReduceOp op, class T>
+void whole_rows_together(const T* x, int64_t n, int64_t rows, int64_t step, int64_t* acc) {
+  for (int64_t r = 0; r < rows; ++r, x += step)
+    for (int64_t i = 0; i < n; ++i) acc[i] = combine_whole<op>(acc[i], x[i]);
+}
+
 }  // namespace
 
 extern const ReduceTable kReduceTable;
@@ -105,6 +136,18 @@ const ReduceTable kReduceTable = {
     {GLUINO_REDUCE_OPS(GLUINO_X)},
 #undef GLUINO_X
 #define GLUINO_X(name) rows_together<ReduceOp::name, double>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_whole_row<ReduceOp::name, int32_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_whole_row<ReduceOp::name, int64_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) whole_rows_together<ReduceOp::name, int32_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) whole_rows_together<ReduceOp::name, int64_t>,
     {GLUINO_REDUCE_OPS(GLUINO_X)}
 #undef GLUINO_X
 };
