@@ -1,10 +1,10 @@
 #include "kernels/convolution/depthwise_planes.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/convolution/seen_outputs.h"
 #include "kernels/convolution/separable_tiles.h"
 
 namespace gluino::kernels {
@@ -31,8 +31,10 @@ class Rows {
         stride_(stride),
         phase_(seen + last_offset / stride + kPlaneLanes),
         values_(static_cast<size_t>(rows * stride * phase_), 0.0f) {}
-  // What output 0 sees in row y under an element at this offset.
-  float* at(int64_t y, int64_t offset) { return values_.data() + (y * stride_ + offset % stride_) * phase_ + offset / stride_; }
+  float* at(int64_t y) { return values_.data() + y * stride_ * phase_; }
+  int64_t row_step() const { return stride_ * phase_; }
+  // Where what output 0 sees under an element at this offset stands in a row.
+  int64_t place(int64_t offset) const { return offset % stride_ * phase_ + offset / stride_; }
   // Numbers outside of the plane stay 0.
   void take(const float* plane) {
     visit(
@@ -69,21 +71,20 @@ class Rows {
 
 Rows rows_of(const ConvGeometry& g) { return Rows(g.in[0], g.in[1], g.pad[1], g.stride[1], g.out[1], (g.kernel[1] - 1) * g.dilate[1]); }
 
-// The elements of the window that see data from a row of outputs.
-struct Seen {
-  std::vector<const float*> data;
+// What each row of outputs sees.
+struct Windows {
+  const ConvGeometry& g;
   std::vector<int64_t> taps;
-  void find(const ConvGeometry& g, Rows& rows, int64_t y) {
-    data.clear();
-    taps.clear();
-    for (int64_t i = 0; i < g.kernel[0]; ++i) {
-      const int64_t row = y * g.stride[0] + i * g.dilate[0] - g.pad[0];
-      if (row < 0 || row >= g.in[0]) continue;
-      for (int64_t j = 0; j < g.kernel[1]; ++j) {
-        data.push_back(rows.at(row, j * g.dilate[1]));
-        taps.push_back(i * g.kernel[1] + j);
-      }
-    }
+  Windows(const ConvGeometry& geometry, const Rows& rows) : g(geometry) {
+    for (int64_t j = 0; j < g.kernel[1]; ++j) taps.push_back(rows.place(j * g.dilate[1]));
+  }
+  // With the number of rows of the window that lie in the padding before it.
+  std::pair<PlaneRow, int64_t> at(Rows& rows, int64_t y) const {
+    const int64_t top = y * g.stride[0] - g.pad[0], step = g.dilate[0];
+    const int64_t first = top < 0 ? std::min((-top + step - 1) / step, g.kernel[0]) : 0;
+    const int64_t last = top >= g.in[0] ? 0 : std::min((g.in[0] - 1 - top) / step + 1, g.kernel[0]);
+    const int64_t seen = std::max<int64_t>(0, last - first);
+    return {{g.out[1], seen, g.kernel[1], rows.at(seen ? top + first * step : 0), step * rows.row_step(), taps.data()}, first};
   }
 };
 
@@ -101,20 +102,16 @@ void run_forward(const ConvGeometry& g, const float* data, const float* weight, 
   const int64_t taps = g.kernel[0] * g.kernel[1], each = g.out_channels / g.in_channels;
   for_planes(g, g.batch * g.in_channels, [&](int64_t p, Rows& rows) {
     rows.take(data + p * g.in[0] * g.in[1]);
-    Seen seen;
-    std::vector<float> factors(static_cast<size_t>(taps));
-    for (int64_t y = 0; y < g.out[0]; ++y) {
-      seen.find(g, rows, y);
-      for (int64_t k = 0; k < each; ++k) {
-        const int64_t plane = p * each + k, channel = plane % g.out_channels;
-        for (size_t t = 0; t < seen.taps.size(); ++t)
-          factors[t] = weight[channel * taps + (is_turned ? taps - 1 - seen.taps[t] : seen.taps[t])];
-        separable_table().plane_row({.columns = g.out[1],
-                                     .taps = static_cast<int64_t>(seen.taps.size()),
-                                     .data = seen.data.data(),
-                                     .weight = factors.data(),
-                                     .bias = bias ? bias[channel] : 0.0f,
-                                     .out = out + (plane * g.out[0] + y) * g.out[1]});
+    const Windows windows(g, rows);
+    std::vector<float> window(static_cast<size_t>(taps));
+    for (int64_t k = 0; k < each; ++k) {
+      const int64_t plane = p * each + k, channel = plane % g.out_channels;
+      std::copy_n(weight + channel * taps, taps, window.begin());
+      if (is_turned) std::ranges::reverse(window);
+      for (int64_t y = 0; y < g.out[0]; ++y) {
+        const auto [row, first] = windows.at(rows, y);
+        separable_table().plane_row(row, window.data() + first * g.kernel[1], bias ? bias[channel] : 0.0f,
+                                    out + (plane * g.out[0] + y) * g.out[1]);
       }
     }
   });
@@ -144,17 +141,18 @@ void planes_data_grad(const ConvGeometry& geometry, const float* head, const flo
   // Every row of outputs is added to what it sees.
   for_planes(g, g.batch * g.in_channels, [&](int64_t p, Rows& rows) {
     rows.clear();
+    const Windows windows(g, rows);
     for (int64_t k = 0; k < each; ++k) {
       const int64_t plane = p * each + k;
       const float* factors = weight + plane % g.out_channels * taps;
-      for (int64_t y = 0; y < g.out[0]; ++y)
-        for (int64_t i = 0; i < g.kernel[0]; ++i) {
-          const int64_t row = y * g.stride[0] + i * g.dilate[0] - g.pad[0];
-          if (row < 0 || row >= g.in[0]) continue;
-          for (int64_t j = 0; j < g.kernel[1]; ++j)
-            separable_table().add_row(g.out[1], factors[i * g.kernel[1] + j], head + (plane * g.out[0] + y) * g.out[1],
-                                      rows.at(row, j * g.dilate[1]));
-        }
+      for (int64_t y = 0; y < g.out[0]; ++y) {
+        const auto [row, first] = windows.at(rows, y);
+        float* seen = rows.at(0) + (row.data - rows.at(0));
+        for (int64_t i = 0; i < row.rows; ++i)
+          for (int64_t j = 0; j < row.width; ++j)
+            separable_table().add_row(g.out[1], factors[(first + i) * row.width + j], head + (plane * g.out[0] + y) * g.out[1],
+                                      seen + i * row.row_step + row.taps[j]);
+      }
     }
     std::fill_n(data_grad + p * g.in[0] * g.in[1], g.in[0] * g.in[1], 0.0f);  // what no window sees
     rows.give(data_grad + p * g.in[0] * g.in[1]);
@@ -167,7 +165,7 @@ void planes_weight_grad(const ConvGeometry& geometry, const float* head, const f
   for_planes(g, g.in_channels, [&](int64_t c, Rows& rows) {
     std::vector<double> totals(static_cast<size_t>(each * taps), 0.0);
     std::vector<float> sums(static_cast<size_t>(taps * kPlaneLanes));
-    Seen seen;
+    const Windows windows(g, rows);
     for (int64_t n = 0; n < g.batch; ++n) {
       rows.take(data + (n * g.in_channels + c) * g.in[0] * g.in[1]);
       for (int64_t k = 0; k < each; ++k) {
@@ -175,9 +173,8 @@ void planes_weight_grad(const ConvGeometry& geometry, const float* head, const f
         // Sums of one image, row by row, so that long sums lose little.
         std::ranges::fill(sums, 0.0f);
         for (int64_t y = 0; y < g.out[0]; ++y) {
-          seen.find(g, rows, y);
-          for (size_t t = 0; t < seen.taps.size(); ++t)
-            separable_table().multiply_row(g.out[1], plane + y * g.out[1], seen.data[t], sums.data() + seen.taps[t] * kPlaneLanes);
+          const auto [row, first] = windows.at(rows, y);
+          separable_table().plane_grad(row, plane + y * g.out[1], sums.data() + first * row.width * kPlaneLanes);
         }
         for (int64_t t = 0; t < taps; ++t)
           for (int64_t l = 0; l < kPlaneLanes; ++l) totals[k * taps + t] += sums[t * kPlaneLanes + l];

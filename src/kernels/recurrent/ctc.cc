@@ -51,25 +51,23 @@ struct Path {
 class Ways {
  public:
   Ways(const Path& path, int64_t time)
-      : path_(path), n_(path.length()), cells_(time * n_, kImpossible), before_(n_ + 2, kImpossible), parts_(3 * n_), most_(n_) {}
+      : path_(path), n_(path.length()), cells_(time * n_, kImpossible), before_(n_ + 2, kImpossible), parts_(2 * n_), most_(n_) {}
   double* at(int64_t t) { return cells_.data() + t * n_; }
   // From the row of `from` to that of `t`, where the symbols have these probabilities.
   void step(int64_t from, int64_t t, const double* log_probs) {
     std::copy_n(at(from), n_, before_.data() + 2);
-    double *stay = parts_.data(), *next = stay + n_, *past = next + n_;
+    // Of the three summands the largest becomes 1, and only the others are computed.
+    double *less = parts_.data(), *least = less + n_, *to = at(t);
     for (int64_t s = 0; s < n_; ++s) {
-      stay[s] = before_[s + 2];
-      next[s] = before_[s + 1];
-      past[s] = before_[s] + path_.skip[s];
-      const double most = std::max(std::max(stay[s], next[s]), past[s]);
+      const double stay = before_[s + 2], next = before_[s + 1], past = before_[s] + path_.skip[s];
+      const double high = std::max(stay, next), low = std::min(stay, next), most = std::max(high, past);
       most_[s] = most == kImpossible ? 0 : most;  // what is subtracted from it stays impossible
-      stay[s] -= most_[s];
-      next[s] -= most_[s];
-      past[s] -= most_[s];
+      less[s] = std::max(low, std::min(high, past)) - most_[s];
+      least[s] = std::min(low, past) - most_[s];
+      to[s] = most == kImpossible ? 0 : 1;
     }
-    apply_to(ScalarFn::exp, stay, 3 * n_);
-    double* to = at(t);
-    for (int64_t s = 0; s < n_; ++s) to[s] = stay[s] + next[s] + past[s];
+    apply_to(ScalarFn::exp, less, 2 * n_);
+    for (int64_t s = 0; s < n_; ++s) to[s] += less[s] + least[s];
     apply_to(ScalarFn::log, to, n_);
     for (int64_t s = 0; s < n_; ++s) to[s] += most_[s] + log_probs[path_.symbols[s]];
   }
