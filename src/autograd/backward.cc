@@ -300,6 +300,10 @@ class Walk {
         }
       if (!is_worth_deferring(node))
         return op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      Tensors destinations = destinations_for(node);
+      // Where somebody else has the handle, a call that is yet to come may have kept it.
+      for (Tensor& d : destinations)
+        if (d.defined() && impl_of(d).use_count() > 2) d = Tensor();
       const DeferredCalls scope;
       for (Tensors* tensors : {&ins, &outs, &heads})
         for (Tensor& t : *tensors)
@@ -308,7 +312,7 @@ class Walk {
           op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
       for (size_t i = 0; i < std::min(gradients.size(), wanted.size()); ++i)
         if (!wanted[i]) gradients[i] = Tensor();
-      return DeferredCalls::values(std::move(gradients));
+      return DeferredCalls::values(std::move(gradients), destinations);
     } catch (const UserError&) {
       rethrow_located("gradient of " + op.name);
     }

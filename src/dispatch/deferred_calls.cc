@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "dispatch/composition.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "kernels/elementwise/elementwise.h"
@@ -30,13 +31,15 @@ class Waiting final : public SymbolicValue {
   Shape shape;
   DType dtype;
   Device device;
-  Tensor value;  // once it is there; then the call is forgotten
+  Tensor value;        // once it is there; then the call is forgotten
+  Tensor destination;  // where it shall be written; null: anywhere
   const OpDef* op = nullptr;
   Attrs attrs;
   Tensors inputs;
-  ComputeType type = ComputeType::f32;
-  int instructions = 0;  // at most, with those of what it reads
+  std::optional<ComputeType> type;  // null: no function of single elements, so that it runs by itself
+  int instructions = 0;             // at most, with those of what it reads
 };
+Tensor place_for(const Waiting& w) { return w.destination.defined() ? w.destination : make_tensor(w.shape, w.dtype, w.device); }
 
 Waiting* waiting(const Tensor& t) { return static_cast<Waiting*>(impl_of(t).symbolic.get()); }
 bool is_there(const Tensor& t) { return !impl_of(t).symbolic || waiting(t)->value.defined(); }
@@ -76,7 +79,7 @@ Program condensed(const Program& p, std::span<const int> results) {
 // Computes values of one shape and type in one sweep.
 class Sweep {
  public:
-  explicit Sweep(const Waiting& like) : shape_(like.shape), program_(like.type) {}
+  explicit Sweep(const Waiting& like) : shape_(like.shape), program_(*like.type) {}
 
   void run(std::span<Waiting* const> targets) {
     std::vector<int> positions;
@@ -86,7 +89,7 @@ class Sweep {
     for (const Tensor& t : read_) operands.push_back({bytes_of(t), impl_of(t).dtype, &impl_of(t).shape});
     std::vector<kernels::Result> results;
     for (Waiting* w : targets) {
-      w->value = make_tensor(shape_, w->dtype, w->device);
+      w->value = place_for(*w);
       w->inputs.clear();
       results.push_back({bytes_of(w->value), w->dtype});
     }
@@ -120,18 +123,19 @@ class Sweep {
   std::map<const Waiting*, Expr> known_;
 };
 
-Tensors run_alone(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
-  Tensors concrete;
+Tensors concrete(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  Tensors result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const detail::TensorImpl& t = impl_of(inputs[i]);
     const bool is_needed = is_there(inputs[i]) || !op.input_spec(attrs, i).shape_only;
-    concrete.push_back(is_needed ? value_of(inputs[i]) : make_shape_only(t.shape, t.dtype, t.device));
+    result.push_back(is_needed ? value_of(inputs[i]) : make_shape_only(t.shape, t.dtype, t.device));
   }
-  return apply(op, concrete, attrs);
+  return result;
 }
 
 // A call whose inputs are all there has a way of its own, perhaps with a kernel.
 bool stands_alone(const Waiting& w) {
+  if (!w.type) return true;
   for (size_t i = 0; i < w.inputs.size(); ++i)
     if (is_read(w, i) && !is_there(w.inputs[i])) return false;
   return true;
@@ -140,7 +144,10 @@ bool stands_alone(const Waiting& w) {
 const Tensor& value_of(Waiting& w) {
   if (w.value.defined()) return w.value;
   if (stands_alone(w)) {
-    w.value = run_alone(*w.op, w.attrs, w.inputs)[0];
+    const Tensors inputs = concrete(*w.op, w.attrs, w.inputs);
+    Tensor out = place_for(w);
+    apply_into(*w.op, inputs, w.attrs, {&out, 1});
+    w.value = out;
     w.inputs.clear();
   } else {
     Waiting* const one = &w;
@@ -149,28 +156,36 @@ const Tensor& value_of(Waiting& w) {
   return w.value;
 }
 
-// The call as one that waits; null where it cannot, because its result is more than a function of one element of each input.
+// The type in which an elementwise call computes its elements; null for other calls, and where a program cannot.
+std::optional<ComputeType> type_of(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<const DType> types,
+                                   DType result) {
+  if (!op.is_elementwise()) return {};
+  const auto has_first_rank = [&](const Tensor& t) { return impl_of(t).shape.ndim() == impl_of(inputs[0]).shape.ndim(); };
+  if (op.kernel && !std::ranges::all_of(inputs, has_first_rank)) return {};  // it may have a way of its own with other ranks
+  const ComputeType type = kernels::compute_type(promote_inputs(op, attrs, types));
+  const bool is_real = type == ComputeType::f32 || type == ComputeType::f64;
+  return is_real && holds(type, result) ? std::optional(type) : std::nullopt;
+}
+
+// The call as one that waits; null where it must be made at once, because its result is not one new tensor of a known shape.
 Ref<Waiting> defer(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
-  if (!op.is_elementwise() || op.num_outputs(attrs) != 1 || inputs.empty()) return {};
+  if (op.is_view || op.is_dynamic_shape || is_composed(op) || op.has_states || op.draws_random(attrs) || inputs.empty()) return {};
   std::vector<DType> types, dtypes;
   std::vector<Shape> shapes, result;
-  bool have_one_rank = true;
   for (const Tensor& t : inputs) {
     types.push_back(impl_of(t).dtype);
     shapes.push_back(impl_of(t).shape);
-    have_one_rank &= impl_of(t).shape.ndim() == impl_of(inputs[0]).shape.ndim();
   }
-  if (op.kernel && !have_one_rank) return {};  // it may have a way of its own with other ranks
-  const ComputeType type = kernels::compute_type(promote_inputs(op, attrs, types));
   infer_dtypes(op, attrs, types, dtypes);
-  if ((type != ComputeType::f32 && type != ComputeType::f64) || !holds(type, dtypes[0])) return {};
+  if (dtypes.size() != 1) return {};
   infer_shapes(op, attrs, shapes, result);
   auto w = make_ref<Waiting>(result[0], dtypes[0], impl_of(inputs[0]).device);
-  w->type = type;
   w->op = &op;
   w->attrs = attrs;
   w->inputs.assign(inputs.begin(), inputs.end());
-  Program program(type);
+  w->type = type_of(op, attrs, inputs, types, dtypes[0]);
+  if (!w->type) return w;
+  Program program(*w->type);
   std::vector<Expr> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back(Expr::input(program, static_cast<int>(i)));
@@ -214,7 +229,13 @@ Tensor DeferredCalls::deferred(const Tensor& concrete) {
   return handle_of(std::move(w));
 }
 
-Tensors DeferredCalls::values(Tensors tensors) {
+Tensors DeferredCalls::values(Tensors tensors, std::span<const Tensor> destinations) {
+  for (size_t i = 0; i < std::min(tensors.size(), destinations.size()); ++i) {
+    if (!destinations[i].defined() || !tensors[i].defined() || is_there(tensors[i])) continue;
+    Waiting& w = *waiting(tensors[i]);
+    const detail::TensorImpl& d = impl_of(destinations[i]);
+    if (!w.destination.defined() && d.shape == w.shape && d.dtype == w.dtype) w.destination = make_view(destinations[i], d.shape, 0);
+  }
   std::vector<Waiting*> open;
   for (const Tensor& t : tensors)
     if (t.defined() && !is_there(t) && !stands_alone(*waiting(t)) && std::ranges::find(open, waiting(t)) == open.end())
@@ -240,9 +261,9 @@ Tensors DeferredCalls::values(Tensors tensors) {
 
 Tensors DeferredCalls::call(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   check_input_count(op, attrs, static_cast<int>(inputs.size()));
-  if (Ref<Waiting> one = defer(op, attrs, inputs)) return {handle_of(std::move(one))};
   if (hands_on(op, attrs, inputs)) return {inputs[0]};
-  Tensors outputs = run_alone(op, attrs, inputs);
+  if (Ref<Waiting> one = defer(op, attrs, inputs)) return {handle_of(std::move(one))};
+  Tensors outputs = apply(op, concrete(op, attrs, inputs), attrs);
   for (Tensor& t : outputs) t = deferred(t);
   return outputs;
 }
