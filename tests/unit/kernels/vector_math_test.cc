@@ -162,6 +162,24 @@ TEST(VectorMath, GammaFunctionsOfPositiveNumbersAreWithinOneUnit) {
     }
 }
 
+// Remainders are exact, so that all ways to compute them give the same.
+TEST(VectorMath, RemaindersAreExactAndHaveTheSignOfTheDivisor) {
+  std::vector<float> a = all_magnitudes(), b = a;
+  std::shuffle(b.begin(), b.end(), std::mt19937(5));
+  std::uniform_real_distribution<float> near(-4, 4);
+  std::mt19937 engine(3);
+  for (size_t i = 0; i < a.size() / 2; ++i) b[i] = a[i] * near(engine);  // so that blocks without far quotients are among them
+  for (const PrimitiveTable* table : tables()) {
+    const std::vector<float> y = run(*table, ScalarFn::mod, a, b);
+    for (size_t i = 0; i < a.size(); ++i) {
+      float want = std::fmod(a[i], b[i]);
+      if (want != 0 && (want < 0) != (b[i] < 0)) want += b[i];
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i]) : std::bit_cast<uint32_t>(want) == std::bit_cast<uint32_t>(y[i]))
+          << table->name << ": " << a[i] << " mod " << b[i] << " is " << y[i] << " instead of " << want;
+    }
+  }
+}
+
 TEST(VectorMath, IsWithinOneUnitForTwoOperands) {
   std::vector<float> a = all_magnitudes(), b = a;
   std::shuffle(b.begin(), b.end(), std::mt19937(5));
