@@ -241,13 +241,19 @@ class Walk {
   // A leaf whose gradient is overwritten anyway, and that nobody else holds, can take it in its final place.
   Tensors destinations_for(const TapeNode& node) const {
     Tensors out(node.inputs.size());
-    std::unordered_map<const TapeEntry*, int> uses;
-    for (const Ref<TapeEntry>& e : node.inputs) ++uses[e.get()];
+    if (!wanted_.empty() || options_.create_graph) return out;
+    std::vector<const TapeEntry*> in_order;
+    in_order.reserve(out.size());
+    for (const Ref<TapeEntry>& e : node.inputs) in_order.push_back(e.get());
+    std::ranges::sort(in_order);
+    const auto is_used_once = [&](const TapeEntry* e) {
+      const auto first = std::ranges::lower_bound(in_order, e);
+      return first + 1 == in_order.end() || first[1] != e;
+    };
     for (size_t i = 0; i < out.size(); ++i) {
       const TapeEntry* e = node.inputs[i].get();
-      if (!e || !e->is_leaf() || e->req != GradReq::write || !wanted_.empty() || options_.create_graph) continue;
-      if (e->keeps_rows) continue;
-      if (!leaf_places_.contains(e) && uses[e] == 1 && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
+      if (!e || !e->is_leaf() || e->req != GradReq::write || e->keeps_rows) continue;
+      if (!leaf_places_.contains(e) && is_used_once(e) && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
     }
     return out;
   }
