@@ -73,13 +73,28 @@ void each_row(const T* x, int64_t n, int64_t rows, int64_t step, double* totals)
   for (; r < rows; ++r) totals[r] = row<op>(x + r * step, n, totals[r]);
 }
 
+constexpr bool is_extremum(ReduceOp op) { return op == ReduceOp::max || op == ReduceOp::min; }
+
 template <ReduceOp op, class T>
 void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* acc) {
   constexpr int64_t width = kWidth<double>, vectors = 4, most = 16;
   int64_t i = 0;
   for (int64_t r = 0; r < rows; r += most) {
     const int64_t end = rows - r < most ? rows : r + most;
-    for (i = 0; i + vectors * width <= n; i += vectors * width) {
+    i = 0;
+    if constexpr (is_extremum(op) && sizeof(T) < sizeof(double)) {  // that of some rows is one of their elements
+      constexpr int64_t lanes = kWidth<T>, wide = 2;
+      for (; i + wide * lanes <= n; i += wide * lanes) {
+        Vector<T> best[wide];
+        for (int v = 0; v < wide; ++v) best[v] = load<Vector<T>>(x + r * step + i + v * lanes);
+        for (int64_t k = r + 1; k < end; ++k)
+          for (int v = 0; v < wide; ++v) best[v] = combine<op>(best[v], load<Vector<T>>(x + k * step + i + v * lanes));
+        T each[wide * lanes];
+        for (int v = 0; v < wide; ++v) __builtin_memcpy(each + v * lanes, &best[v], sizeof(best[v]));
+        for (int64_t j = 0; j < wide * lanes; ++j) acc[i + j] = combine<op>(acc[i + j], static_cast<double>(each[j]));
+      }
+    }
+    for (; i + vectors * width <= n; i += vectors * width) {
       Vector<double> sums[vectors];
       for (int v = 0; v < vectors; ++v) sums[v] = load<Vector<double>>(acc + i + v * width);
       for (int64_t k = r; k < end; ++k)
