@@ -36,8 +36,9 @@ except ImportError:
 SHAPES = {"a": (1024, 1024), "b": (1024, 1024), "p": (1024, 1024), "row": (1, 1024), "col": (1024, 1), "v": (1024,),
           "x": (8, 32, 56, 56), "ch": (1, 32, 1, 1), "pl": (1, 1, 56, 56), "m": (512, 512), "n": (512, 512), "t": (16, 64, 1024),
           "s": (1024, 16, 16), "w3": (32, 32, 3, 3), "w1": (64, 32, 1, 1), "wd": (32, 1, 3, 3), "wg": (32, 8, 3, 3), "bias": (32,), "c1": (8, 32, 3136),
-          "w1d": (32, 32, 3), "vol": (2, 16, 12, 28, 28), "w3d": (16, 16, 3, 3, 3), "em": (4096, 256), "spd": (256, 256)}
-WHOLE = {"i": (4096,)}  # indices below 1024
+          "w5": (32, 32, 5, 5), "w1d": (32, 32, 3), "vol": (2, 16, 12, 28, 28), "w3d": (16, 16, 3, 3, 3), "em": (4096, 256), "spd": (256, 256),
+          "sl": (64, 16, 96), "big": (16, 128, 128)}
+WHOLE = {"i": (4096,), "j": (1024,), "y": (16, 20)}  # indices below 1024, in y below 96 and not 0
 POSITIVE = {"p"}
 
 
@@ -74,6 +75,19 @@ CASES = {
         ("erf", "erf", "a"), ("erfinv", "erfinv", "u"), ("gammaln", "lgamma", "p"), ("gamma", None, "p"), ("sigmoid", "sigmoid", "a"),
         ("relu", "relu", "a"), ("softsign", "nn.functional.softsign", "a"), ("square", "square", "a"), ("abs", "abs", "a"),
         ("reciprocal", "reciprocal", "p")]},
+    **{name: (f"nd.broadcast_{name}(a, b)", f"torch.{other}(a, b)", 0, has_gradient) for name, other, has_gradient in [
+        ("maximum", "maximum", True), ("minimum", "minimum", True), ("greater", "gt", False), ("mod", "remainder", True)]},
+    **{name: (f"nd.{name}(a)", f"torch.{name}(a)", 0, False) for name in ["floor", "ceil", "trunc", "sign"]},
+    "digamma": ("nd.digamma(p)", "torch.digamma(p)", 0, False),
+    "add_n": ("nd.add_n(a, b, p)", "a + b + p", 0, True),
+    "axpy": ("a + 0.5 * b", "torch.add(a, b, alpha=0.5)", 0, True),
+    "silu": ("nd.silu(a)", "torch.nn.functional.silu(a)", 0, True),
+    "hard sigmoid": ("nd.hard_sigmoid(a, alpha=1 / 6)", "torch.nn.functional.hardsigmoid(a)", 0, True),
+    "log sigmoid": ("nd.Activation(a, act_type='log_sigmoid')", "torch.nn.functional.logsigmoid(a)", 0, True),
+    "leaky relu": ("nd.LeakyReLU(a, slope=0.1)", "torch.nn.functional.leaky_relu(a, 0.1)", 0, True),
+    "prelu": ("nd.LeakyReLU(x, bias, act_type='prelu')", "torch.nn.functional.prelu(x, bias)", 0, True),
+    "selu": ("nd.LeakyReLU(a, act_type='selu')", "torch.nn.functional.selu(a)", 0, True),
+    "smooth_l1": ("nd.smooth_l1(a, scalar=1)", "torch.nn.functional.smooth_l1_loss(a, torch.zeros_like(a), reduction='none')", 0, True),
     "softrelu": ("nd.Activation(a, act_type='softrelu')", "torch.nn.functional.softplus(a)", 0, True),
     "gelu": ("nd.LeakyReLU(a, act_type='gelu')", "torch.nn.functional.gelu(a)", 0, True),
     "elu": ("nd.LeakyReLU(a, act_type='elu')", "torch.nn.functional.elu(a)", 0, True),
@@ -84,6 +98,15 @@ CASES = {
                                        ("argmax", "argmax", False), ("cumsum", "cumsum", True), ("sort", "sort", False)] for axis in (0, 1)},
     "sum axes 0 2 3": ("nd.sum(x, axis=(0, 2, 3))", "x.sum((0, 2, 3))", 0, True),
     "sum axis 1 of 4": ("nd.sum(x, axis=1)", "x.sum(1)", 0, True),
+    "mean": ("nd.mean(a)", "a.mean()", 0, True),
+    "mean float16": ("nd.mean(h, axis=1)", "h.mean(1)", 0, True),
+    "sum int32": ("nd.sum(k, axis=1)", "k.sum(1, dtype=torch.int32)", 0, False),
+    "min axis 0": ("nd.min(a, axis=0)", "a.amin(0)", 0, True),
+    "logsumexp": ("nd.logsumexp(a, axis=1)", "torch.logsumexp(a, 1)", 0, True),
+    "variance": ("mx.np.var(a.as_np_ndarray(), axis=1)", "a.var(1, unbiased=False)", 0, True),
+    "argsort": ("nd.argsort(a)", "a.argsort()", 0, False),
+    "unique": ("mx.np.unique(k.as_np_ndarray())", "torch.unique(k)", 0, False),
+    "norm": ("nd.norm(a)", "a.norm()", 0, True),
     "norm axis 1": ("nd.norm(a, axis=1)", "a.norm(dim=1)", 0, True),
     "topk": ("nd.topk(a, k=10, ret_typ='value')", "a.topk(10)[0]", 0, True),
     "softmax": ("nd.softmax(a)", "torch.softmax(a, -1)", 0, True),
@@ -92,6 +115,11 @@ CASES = {
     "log_softmax": ("nd.log_softmax(a)", "torch.log_softmax(a, -1)", 0, True),
     "L2 normalize": ("nd.L2Normalization(a)", "torch.nn.functional.normalize(a)", 0, True),
     "L2 normalize channels": ("nd.L2Normalization(x, mode='channel')", "torch.nn.functional.normalize(x)", 0, True),
+    "softmin": ("nd.softmin(a)", "torch.nn.functional.softmin(a, -1)", 0, True),
+    "softmax cross entropy": ("nd.softmax_cross_entropy(a, j)", "torch.nn.functional.cross_entropy(a, j, reduction='sum')", 0, True),
+    "CTC": ("nd.CTCLoss(sl, y)", "torch.nn.functional.ctc_loss(torch.log_softmax(sl, -1), y, (64,) * 16, (20,) * 16, reduction='none')", 0, True),
+    "batch norm": ("nd.BatchNorm(x, bias, bias, zero, one, fix_gamma=False)",
+                   "torch.nn.functional.batch_norm(x, torch.zeros(32), torch.ones(32), bias, bias, torch.is_grad_enabled())", 0, True),
     "layer norm": ("nd.LayerNorm(a, v, v)", "torch.nn.functional.layer_norm(a, (1024,), v, v)", 0, True),
     "instance norm": ("nd.InstanceNorm(x, bias, bias)", "torch.nn.functional.instance_norm(x, weight=bias, bias=bias)", 0, True),
     "group norm": ("nd.GroupNorm(x, bias, bias, num_groups=4)", "torch.nn.functional.group_norm(x, 4, bias, bias)", 0, True),
@@ -114,6 +142,13 @@ CASES = {
     "slice with step": ("nd.slice(a, begin=(None, None), end=(None, None), step=(1, 2))", "a[:, ::2].contiguous()", 0, True),
     "take": ("nd.take(a, i)", "a[i]", 0, True),
     "take axis 1": ("nd.take(a, i, axis=1)", "a[:, i]", 0, True),
+    "pick": ("nd.pick(a, j)", "a.gather(1, j[:, None])[:, 0]", 0, True),
+    "gather_nd": ("nd.gather_nd(a, nd.stack(j, j))", "a[j, j]", 0, True),
+    "roll": ("mx.np.roll(a.as_np_ndarray(), 3, axis=1)", "a.roll(3, 1)", 0, True),
+    "triangle": ("mx.np.tril(a.as_np_ndarray())", "a.tril()", 0, True),
+    "diagonal": ("nd.diag(v)", "torch.diag(v)", 0, True),
+    "depth to space": ("nd.depth_to_space(x, 2)", "torch.nn.functional.pixel_shuffle(x, 2)", 0, True),
+    "space to depth": ("nd.space_to_depth(x, 2)", "torch.nn.functional.pixel_unshuffle(x, 2)", 0, True),
     "embedding": ("nd.Embedding(i, em, input_dim=4096, output_dim=256)", "torch.nn.functional.embedding(i, em)", 0, True),
     "one_hot": ("nd.one_hot(i, 1024)", "torch.nn.functional.one_hot(i, 1024).float()", 0, False),
     "astype float64": ("a.astype('float64')", "a.double()", 0, True),
@@ -122,6 +157,11 @@ CASES = {
     "matrix times vector": ("nd.dot(a, v)", "a @ v", 0, True),
     "vector times matrix": ("nd.dot(v, a)", "v @ a", 0, True),
     "batch_dot small": ("nd.batch_dot(s, s)", "torch.bmm(s, s)", 0, True),
+    "batch_dot": ("nd.batch_dot(big, big)", "torch.bmm(big, big)", 16 * 128 ** 3, True),
+    "batch_dot transposed": ("nd.batch_dot(big, big, transpose_b=True)", "torch.bmm(big, big.transpose(1, 2))", 16 * 128 ** 3, True),
+    "einsum": ("mx.np.einsum('bij,bkj->bik', big.as_np_ndarray(), big.as_np_ndarray())", "torch.einsum('bij,bkj->bik', big, big)", 16 * 128 ** 3, True),
+    "dot of few rows": ("nd.dot(few, a)", "few @ a", 8 * 1024 ** 2, True),
+    "convolution 5x5": (conv("x", "w5", (5, 5), 32, pad=(2, 2)), "torch.nn.functional.conv2d(x, w5, padding=2)", 8 * 56 * 56 * 32 * 32 * 25, True),
     "convolution 3x3": (conv("x", "w3", (3, 3), 32, pad=(1, 1)), "torch.nn.functional.conv2d(x, w3, padding=1)", 8 * 56 * 56 * 32 * 32 * 9, True),
     "convolution 3x3 stride 2": (conv("x", "w3", (3, 3), 32, pad=(1, 1), stride=(2, 2)), "torch.nn.functional.conv2d(x, w3, padding=1, stride=2)",
                                  8 * 28 * 28 * 32 * 32 * 9, True),
@@ -136,16 +176,26 @@ CASES = {
                         2 * 12 * 28 * 28 * 16 * 16 * 27, True),
     "deconvolution": ("nd.Deconvolution(x, w3, kernel=(3, 3), pad=(1, 1), num_filter=32, no_bias=True)",
                       "torch.nn.functional.conv_transpose2d(x, w3, padding=1)", 8 * 56 * 56 * 32 * 32 * 9, True),
+    "deconvolution stride 2": ("nd.Deconvolution(x, w3, kernel=(3, 3), stride=(2, 2), pad=(1, 1), adj=(1, 1), num_filter=32, no_bias=True)",
+                               "torch.nn.functional.conv_transpose2d(x, w3, stride=2, padding=1, output_padding=1)", 8 * 56 * 56 * 32 * 32 * 9, True),
     "convolution float64": (conv("x64", "w64", (3, 3), 32, pad=(1, 1)), "torch.nn.functional.conv2d(x64, w64, padding=1)",
                             2 * 8 * 56 * 56 * 32 * 32 * 9, True),
     "dot float64": ("nd.dot(m64, m64)", "m64 @ m64", 2 * 512 ** 3, True),
     "sin float64": ("nd.sin(a64)", "torch.sin(a64)", 0, True),
     "exp float64": ("nd.exp(a64)", "torch.exp(a64)", 0, True),
     "add float16": ("h + h", "h + h", 0, True),
+    "add bfloat16": ("nd.cast(a, dtype='bfloat16') + 1", "a.bfloat16() + 1", 0, True),
+    "exp float16": ("nd.exp(h)", "torch.exp(h.float()).half()", 0, True),
+    "softmax float16": ("nd.softmax(h)", "torch.softmax(h.float(), -1).half()", 0, True),
+    "layer norm float64": ("nd.LayerNorm(a64, v64, v64)", "torch.nn.functional.layer_norm(a64, (1024,), v64, v64)", 0, True),
+    "multiply int64": ("l * l", "l * l", 0, False),
     "add int32": ("k + k", "k + k", 0, False),
     "max pooling": ("nd.Pooling(x, kernel=(2, 2), stride=(2, 2))", "torch.nn.functional.max_pool2d(x, 2)", 0, True),
     "average pooling": ("nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type='avg')", "torch.nn.functional.avg_pool2d(x, 2)", 0, True),
     "max pooling 3x3": ("nd.Pooling(x, kernel=(3, 3), stride=(1, 1), pad=(1, 1))", "torch.nn.functional.max_pool2d(x, 3, 1, 1)", 0, True),
+    "average pooling 3x3": ("nd.Pooling(x, kernel=(3, 3), stride=(1, 1), pad=(1, 1), pool_type='avg')", "torch.nn.functional.avg_pool2d(x, 3, 1, 1)", 0, True),
+    "max pooling 1-D": ("nd.Pooling(c1, kernel=(3,), stride=(2,))", "torch.nn.functional.max_pool1d(c1, 3, 2)", 0, True),
+    "max pooling 3-D": ("nd.Pooling(vol, kernel=(2, 2, 2), stride=(2, 2, 2))", "torch.nn.functional.max_pool3d(vol, 2)", 0, True),
     "global average pooling": ("nd.Pooling(x, global_pool=True, pool_type='avg')", "torch.nn.functional.adaptive_avg_pool2d(x, 1)", 0, True),
     "global max pooling": ("nd.Pooling(x, global_pool=True)", "torch.nn.functional.adaptive_max_pool2d(x, 1)", 0, True),
     "adaptive pooling": ("nd.contrib.AdaptiveAvgPooling2D(x, output_size=7)", "torch.nn.functional.adaptive_avg_pool2d(x, 7)", 0, True),
@@ -156,9 +206,20 @@ CASES = {
     "uniform": ("nd.random.uniform(shape=(1024, 1024))", "torch.rand(1024, 1024)", 0, False),
     "normal": ("nd.random.normal(shape=(1024, 1024))", "torch.randn(1024, 1024)", 0, False),
     "exponential": ("nd.random.exponential(shape=(1024, 1024))", "torch.empty(1024, 1024).exponential_()", 0, False),
+    "bernoulli": ("nd.random.uniform(shape=(1024, 1024)) < 0.3", "torch.empty(1024, 1024).bernoulli_(0.3)", 0, False),
+    "randint": ("nd.random.randint(0, 100, shape=(1024, 1024))", "torch.randint(0, 100, (1024, 1024), dtype=torch.int32)", 0, False),
+    "poisson": ("nd.random.poisson(4.0, shape=(512, 512))", "torch.poisson(torch.full((512, 512), 4.0))", 0, False),
+    "gamma numbers": ("nd.random.gamma(2.0, 1.0, shape=(512, 512))", "torch._standard_gamma(torch.full((512, 512), 2.0))", 0, False),
+    "shuffle": ("nd.random.shuffle(col)", "col[torch.randperm(1024)]", 0, False),
+    "eye": ("nd.eye(1024)", "torch.eye(1024)", 0, False),
+    "linspace": ("nd.linspace(0, 1, 1048576)", "torch.linspace(0, 1, 1048576)", 0, False),
     "zeros": ("nd.zeros((1024, 1024))", "torch.zeros(1024, 1024)", 0, False),
     "arange": ("nd.arange(0, 1048576)", "torch.arange(0, 1048576, dtype=torch.float32)", 0, False),
     "cholesky": ("nd.linalg.potrf(spd)", "torch.linalg.cholesky(spd)", 256 ** 3 // 3, True),
+    "triangular solve": ("nd.linalg.trsm(spd, m256)", "torch.linalg.solve_triangular(spd, m256, upper=False)", 256 ** 3 // 2, True),
+    "determinant": ("nd.linalg.det(s)", "torch.linalg.det(s)", 0, True),
+    "eigh": ("mx.np.linalg.eigh(spd.as_np_ndarray())[1]", "torch.linalg.eigh(spd)[1]", 0, False),
+    "svd": ("mx.np.linalg.svd(spd.as_np_ndarray())[1]", "torch.linalg.svd(spd, full_matrices=False)[1]", 0, False),
     "inverse": ("nd.linalg.inverse(spd)", "torch.linalg.inv(spd)", 2 * 256 ** 3, True),
     "solve": ("mx.np.linalg.solve(spd.as_np_ndarray(), m256.as_np_ndarray())", "torch.linalg.solve(spd, m256)", 4 * 256 ** 3 // 3, True),
 }
@@ -173,10 +234,15 @@ def make_values():
     values["u"] = rng.uniform(-0.95, 0.95, (1024, 1024)).astype(np.float32)
     values["spd"] = (values["spd"] @ values["spd"].T + 256 * np.eye(256)).astype(np.float32)
     values["m256"] = values["m"][:256, :256].copy()
-    for name, of in {"x64": "x", "w64": "w3", "m64": "m", "a64": "a"}.items():
+    values["few"] = values["a"][:8].copy()
+    values["zero"], values["one"] = np.zeros(32, np.float32), np.ones(32, np.float32)
+    for name, of in {"x64": "x", "w64": "w3", "m64": "m", "a64": "a", "v64": "v"}.items():
         values[name] = values[of].astype(np.float64)
     values["h"], values["k"] = values["a"].astype(np.float16), rng.integers(0, 1000, (1024, 1024)).astype(np.int32)
-    values["i"] = rng.integers(0, 1024, WHOLE["i"])
+    values["l"] = values["k"].astype(np.int64)
+    for name in ("i", "j"):
+        values[name] = rng.integers(0, 1024, WHOLE[name])
+    values["y"] = rng.integers(1, 96, WHOLE["y"])
     return values
 
 
@@ -242,7 +308,7 @@ class Gluino:
         return call
 
     def bytes(self):
-        return sum(a.size * np.dtype(a.dtype).itemsize for a in [*self.inputs.values(), *self.eager()])
+        return sum(a.size * (2 if str(a.dtype) == "bfloat16" else np.dtype(a.dtype).itemsize) for a in [*self.inputs.values(), *self.eager()])
 
     def ways(self, quick):
         ways = {"eager": self.waited(self.eager)}

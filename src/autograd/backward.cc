@@ -8,6 +8,7 @@
 
 #include "autograd/row_gradient.h"
 #include "base/format.h"
+#include "dispatch/deferred_calls.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/own_gradient.h"
@@ -240,13 +241,19 @@ class Walk {
   // A leaf whose gradient is overwritten anyway, and that nobody else holds, can take it in its final place.
   Tensors destinations_for(const TapeNode& node) const {
     Tensors out(node.inputs.size());
-    std::unordered_map<const TapeEntry*, int> uses;
-    for (const Ref<TapeEntry>& e : node.inputs) ++uses[e.get()];
+    if (!wanted_.empty() || options_.create_graph) return out;
+    std::vector<const TapeEntry*> in_order;
+    in_order.reserve(out.size());
+    for (const Ref<TapeEntry>& e : node.inputs) in_order.push_back(e.get());
+    std::ranges::sort(in_order);
+    const auto is_used_once = [&](const TapeEntry* e) {
+      const auto first = std::ranges::lower_bound(in_order, e);
+      return first + 1 == in_order.end() || first[1] != e;
+    };
     for (size_t i = 0; i < out.size(); ++i) {
       const TapeEntry* e = node.inputs[i].get();
-      if (!e || !e->is_leaf() || e->req != GradReq::write || !wanted_.empty() || options_.create_graph) continue;
-      if (e->keeps_rows) continue;
-      if (!leaf_places_.contains(e) && uses[e] == 1 && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
+      if (!e || !e->is_leaf() || e->req != GradReq::write || e->keeps_rows) continue;
+      if (!leaf_places_.contains(e) && is_used_once(e) && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
     }
     return out;
   }
@@ -257,6 +264,16 @@ class Walk {
       throw InternalError(fmt::format("the gradient of {} for input {} has shape {} instead of {}", node.op ? node.op->name : node.name, i,
                                       impl_of(g).shape, m.shape));
     return impl_of(g).dtype == m.dtype ? std::move(g) : g.astype(m.dtype);
+  }
+
+  // What a gradient is made of is computed in one sweep where that saves more than it costs, and nobody differentiates it again. Bodies of
+  // loops and operators of users look at the tensors that they get.
+  bool is_worth_deferring(const TapeNode& node) const {
+    constexpr int64_t kLeastElements = 4096;
+    const OpDef& op = *node.op;
+    if (options_.create_graph || mode().recording || op.has_subgraphs() || op.other_attrs_of) return false;
+    const auto is_large = [](const TensorMeta& m) { return m.shape.elements() >= kLeastElements; };
+    return std::ranges::any_of(node.input_metas, is_large) || std::ranges::any_of(node.output_metas, is_large);
   }
 
   Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted, std::vector<std::vector<PickedRows>>& rows) {
@@ -282,13 +299,26 @@ class Walk {
         impl_of(outs[i]).autograd = entry;
       }
     try {
-      const Gradient g(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
       if (const RowRule* rule = row_rule_of(op); rule && takes_rows(node.inputs[rule->table].get()))
-        if (auto picked = rule->rows(node.attrs.get(), g)) {
+        if (auto picked = rule->rows(node.attrs.get(), Gradient(op, ins, outs, heads, likes, wanted))) {
           rows[rule->table].push_back(std::move(*picked));
           return Tensors(node.inputs.size());
         }
-      return op.gradient(node.attrs.get(), g);
+      if (!is_worth_deferring(node))
+        return op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      Tensors destinations = destinations_for(node);
+      // Where somebody else has the handle, a call that is yet to come may have kept it.
+      for (Tensor& d : destinations)
+        if (d.defined() && impl_of(d).use_count() > 2) d = Tensor();
+      const DeferredCalls scope;
+      for (Tensors* tensors : {&ins, &outs, &heads})
+        for (Tensor& t : *tensors)
+          if (t.defined()) t = DeferredCalls::deferred(t);
+      Tensors gradients =
+          op.gradient(node.attrs.get(), Gradient(op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted));
+      for (size_t i = 0; i < std::min(gradients.size(), wanted.size()); ++i)
+        if (!wanted[i]) gradients[i] = Tensor();
+      return DeferredCalls::values(std::move(gradients), destinations);
     } catch (const UserError&) {
       rethrow_located("gradient of " + op.name);
     }

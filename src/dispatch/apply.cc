@@ -1,5 +1,6 @@
 #include "base/format.h"
 #include "dispatch/composition.h"
+#include "dispatch/deferred_calls.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/recording_as.h"
@@ -297,6 +298,11 @@ void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inpu
   }
 }
 
+// A call on symbolic tensors: one that waits, or a node of a graph.
+Tensors record_call(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  return DeferredCalls::are_on() ? DeferredCalls::call(op, attrs, inputs) : installed_trace_hook->record(op, attrs, inputs);
+}
+
 bool should_record(std::span<const Tensor> inputs) { return tls_mode.recording && tape_hook->needs_record(inputs); }
 
 }  // namespace
@@ -318,7 +324,7 @@ Tensor apply_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
   if (!op.is_elementwise() || op.kernel || inputs.size() > kMaxFastInputs || inputs.empty() || inputs.size() != op.inputs.size())
     return apply(op, inputs, attrs)[0];
   try {
-    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) return installed_trace_hook->record(op, attrs, inputs)[0];
+    if (any_symbolic(op, attrs, inputs) || tls_mode.tracing) return record_call(op, attrs, inputs)[0];
     Tensor out = run_elementwise_eager(op, inputs, attrs);
     if (should_record(inputs)) tape_hook->record(op, attrs, inputs, {&out, 1});
     return out;
@@ -333,8 +339,8 @@ Tensors apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attr
     if (is_composed(op) && knows_shapes(inputs)) return run_composition(op, inputs, attrs);
     Tensors outputs;
     if (recorded) {
-      outputs = installed_trace_hook->record(op, attrs, inputs);
-      link_view(op, attrs, inputs, outputs);
+      outputs = record_call(op, attrs, inputs);
+      if (!DeferredCalls::are_on()) link_view(op, attrs, inputs, outputs);
       return outputs;
     }
     run_eager(op, inputs, attrs, outputs);

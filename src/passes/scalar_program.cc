@@ -21,11 +21,6 @@ bool is_conversion(const Graph::Node& node) {
 
 }  // namespace
 
-bool holds(ComputeType type, DType dtype) {
-  return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
-         (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
-}
-
 // The type that an elementwise node computes in, whether or not a program can hold its result.
 static std::optional<ComputeType> computed_type(const Graph& graph, const Graph::Node& node) {
   if (!node.op || !node.op->is_elementwise() || node.outputs.size() != 1 || has_effect(node)) return std::nullopt;
@@ -119,15 +114,6 @@ bool has_shape_of_inputs(const Graph& graph, const Graph::Node& node) {
   std::vector<const Shape*> shapes;
   for (ValueId v : node.inputs) shapes.push_back(&graph.shape(v));
   return broadcast_to_exactly(shapes, *node.outputs[0].shape);
-}
-
-Expr rounded(Expr x, DType dtype) {
-  switch (dtype) {
-    case DType::float16: return to_float16(x);
-    case DType::bfloat16: return to_bfloat16(x);
-    case DType::boolean: return to_bool(x);
-    default: return x;
-  }
 }
 
 Program program_of(const Graph::Node& node, ComputeType type) {

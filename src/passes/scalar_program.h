@@ -1,6 +1,7 @@
 // What an elementwise node does to one element, as a Program.
 #pragma once
 #include "graph/graph.h"
+#include "program/rounded.h"
 
 namespace gluino {
 
@@ -10,10 +11,6 @@ std::optional<ComputeType> scalar_type(const Graph& graph, const Graph::Node& no
 // Whether an elementwise node that compares whole numbers gives the same truth values, 0 or 1, when it reads them as numbers of this
 // floating type.
 bool compares_alike(const Graph& graph, const Graph::Node& node, ComputeType type);
-// Whether a program in this type can hold values of the dtype.
-bool holds(ComputeType type, DType dtype);
-// x as a value of this dtype.
-Expr rounded(Expr x, DType dtype);
 // Whether these shapes broadcast to exactly `whole`.
 bool broadcast_to_exactly(const std::vector<const Shape*>& shapes, const Shape& whole);
 // The same of all inputs of a node and its output: what a program over them would take as its shape.

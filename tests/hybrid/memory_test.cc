@@ -33,6 +33,7 @@ nn::HybridSequential& conv_net(nn::HybridSequential& net) {
 
 // On one thread: kernels take memory of their own for each, the same in both modes but not at the same time as the peak. The arena is made
 // for both passes at once and has gaps; eager code frees each gradient where it was last read. (2.66 and 2.54 MB when this was written.)
+// Somebody holds the gradients: else eager code writes them where the old ones are, and takes 5 % less than the bound was made for.
 TEST(Memory, OfATrainingStepIsThatOfTheEagerOne) {
   const int threads = num_threads();
   set_num_threads(1);
@@ -49,6 +50,9 @@ TEST(Memory, OfATrainingStepIsThatOfTheEagerOne) {
     loss.backward();
   };
   step();
+  Tensors held;
+  for (const auto& [name, p] : net.collect_params())
+    if (p->grad_req() != GradReq::null) held.push_back(p->grad());
   const int64_t eager = peak_of(step);
   net.hybridize();
   step();

@@ -175,6 +175,47 @@ TEST_P(Operator, GradientIsTheNumericOne) {
   });
 }
 
+// What large gradients are made of is computed in one sweep, and written in its place, unless it shall be differentiated again.
+TEST_P(Operator, LargeGradientsHaveTheBitsOfTheirParts) {
+  if (!op().gradient || op().is_dynamic_shape) return;
+  for_samples([&](const Sample& sample, uint64_t seed) {
+    if (op().draws_random(sample.attrs)) return;
+    Sample large = sample;
+    int64_t longest = 0, elements = 1;
+    for (const SampleInput& s : sample.inputs) {
+      longest = std::max(longest, s.shape.empty() ? 0 : s.shape.back());
+      elements = std::max(elements, s.shape.elements());
+    }
+    for (SampleInput& s : large.inputs)
+      if (!s.shape.empty() && s.shape.back() == longest && longest > 1) s.shape[s.shape.ndim() - 1] = (4096 / elements + 1) * longest;
+    for (DType dtype : {DType::float32, DType::float64, DType::float16}) {
+      if (!accepts(op(), dtype)) continue;
+      SCOPED_TRACE(dtype_name(dtype));
+      Tensors inputs = sample_inputs(op(), large, dtype, seed), leaves, outputs;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (is_floating(inputs[i].dtype()) && !op().is_state_input(sample.attrs, i)) {
+          inputs[i].attach_grad();
+          leaves.push_back(inputs[i]);
+        }
+      if (leaves.empty()) return;
+      try {
+        const auto record = autograd::record();
+        outputs = apply(op(), inputs, sample.attrs);
+      } catch (const UserError&) {
+        return;  // the attributes ask for the sample's own extents
+      }
+      outputs.resize(static_cast<size_t>(op().num_visible_outputs(sample.attrs)));
+      std::erase_if(outputs, [](const Tensor& t) { return !is_floating(t.dtype()); });
+      if (outputs.empty()) return;
+      Tensors heads;
+      for (size_t i = 0; i < outputs.size(); ++i) heads.push_back(random_tensor(outputs[i].shape(), outputs[i].dtype(), seed + i));
+      const Tensors apart = autograd::grad(outputs, leaves, heads, {.retain_graph = true, .create_graph = true});
+      autograd::backward(outputs, heads);
+      for (size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(same_bits(leaves[i].grad(), apart[i])) << "input " << i;
+    }
+  });
+}
+
 TEST_P(Operator, TakesZeroSizeInputs) {
   for_samples([&](const Sample& sample, uint64_t seed) {
     if (sample.inputs.empty() || sample.inputs[0].shape.empty()) return;

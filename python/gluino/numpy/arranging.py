@@ -19,14 +19,11 @@ def _listed(x, count):
 
 def roll(a, shift, axis=None):
     """Elements moved along, those at the end to the front."""
+    shifts = _listed(shift, 1)
     if axis is None:
-        return _op("reshape_like")(roll(a.reshape(-1), shift, 0), a)
-    axes = _listed(axis, 1 if isinstance(shift, int) else len(shift))
-    for amount, along in zip(_listed(shift, len(axes)), axes):
-        amount %= max(a.shape[along], 1)
-        if amount:
-            a = concatenate([_part(a, along, -amount, None), _part(a, along, 0, -amount)], along)
-    return a
+        return _op("_np_roll")(a, shift=(sum(shifts),))
+    axes = _listed(axis, len(shifts))
+    return _op("_np_roll")(a, shift=tuple(shifts), axis=tuple(axes))
 
 
 def rot90(m, k=1, axes=(0, 1)):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "kernels/convolution/seen_outputs.h"
 #include "kernels/gemm/gemm.h"
 
 namespace gluino::kernels {
@@ -169,6 +170,100 @@ void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* dat
   const Sizes s(g);
   const float *windows = windows_of(g, data, scratch), *channels = channels_first(g, head, scratch);
   gemm<float>({g.out_channels, s.terms, s.positions}, {channels, s.positions}, {windows, s.terms}, {weight_grad, s.terms});
+}
+
+namespace {
+
+constexpr int64_t kLeastRun = 128;  // below, a product has too few columns
+
+bool is_one_place(const ConvGeometry& g) {
+  return g.kernel_area() == 1 && std::all_of(g.pad.begin(), g.pad.begin() + g.rank, [](int64_t p) { return p == 0; });
+}
+
+// What runs of outputs see, as the second factor of a product: the data as they lie, or (terms, outputs) where windows have more than
+// one place.
+class SeenRuns {
+ public:
+  SeenRuns(const ConvGeometry& g, const Scratch& scratch)
+      : g_(g), terms_(g.in_channels * g.kernel_area()), length_(g.out_area()), lies_(is_one_place(g)) {
+    constexpr int64_t kElements = 1 << 16;  // stay in the second-level cache
+    if (lies_) return;
+    length_ = std::min(length_, std::max(kElements / terms_, kLeastRun));
+    windows_ = floats(terms_ * length_, scratch);
+  }
+  // f(first output, how many, factor) for one image.
+  template <class F>
+  void visit(const float* image, F&& f) const {
+    for (int64_t first = 0; first < g_.out_area(); first += length_) {
+      const int64_t count = std::min(length_, g_.out_area() - first);
+      if (!lies_) fill(image, first, count);
+      f(first, count, lies_ ? Factor<float>{image, g_.in_area()} : Factor<float>{windows_, length_});
+    }
+  }
+
+ private:
+  void fill(const float* image, int64_t first, int64_t count) const {
+    for (int64_t i = 0; i < terms_; ++i) {
+      const int64_t tap = i % g_.kernel_area();
+      const SeenOutputs seen = seen_outputs(g_, 0, tap);
+      const int64_t begin = std::clamp(seen.first, first, first + count), end = std::clamp(seen.last, begin, first + count);
+      float* to = windows_ + i * length_;
+      std::fill(to, to + (begin - first), 0.0f);
+      std::copy_n(image + i / g_.kernel_area() * g_.in_area() + begin + seen.offset, end - begin, to + (begin - first));
+      std::fill(to + (end - first), to + count, 0.0f);
+    }
+  }
+  const ConvGeometry& g_;
+  int64_t terms_, length_;
+  bool lies_;
+  float* windows_ = nullptr;
+};
+
+}  // namespace
+
+bool can_run_runs(const ConvGeometry& g) {
+  if (g.channels_last || g.groups != 1 || g.out_area() < kLeastRun) return false;
+  const bool has_step = std::any_of(g.stride.begin(), g.stride.begin() + g.rank, [](int64_t s) { return s != 1; });
+  return !has_step && (is_one_place(g) || (g.rank == 1 && g.pad[0] <= (g.kernel[0] - 1) * g.dilate[0]));
+}
+
+void convolution_runs(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out,
+                      const Scratch& scratch) {
+  const SeenRuns seen(g, scratch);
+  const int64_t terms = g.in_channels * g.kernel_area(), area = g.out_area();
+  for (int64_t n = 0; n < g.batch; ++n, data += g.in_channels * g.in_area(), out += g.out_channels * area) {
+    for (int64_t o = 0; bias && o < g.out_channels; ++o) std::fill_n(out + o * area, area, bias[o]);
+    seen.visit(data, [&](int64_t first, int64_t count, const Factor<float>& factor) {
+      gemm<float>({g.out_channels, count, terms}, {weight, terms}, factor, {out + first, area}, {1, bias ? 1.0f : 0.0f});
+    });
+  }
+}
+
+// The head under the windows turned round.
+void runs_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch) {
+  const int64_t taps = g.kernel_area();
+  ConvGeometry t = g;
+  std::swap(t.in, t.out);
+  std::swap(t.in_channels, t.out_channels);
+  t.pad[0] = (g.kernel[0] - 1) * g.dilate[0] - g.pad[0];
+  float* turned = floats(g.out_channels * g.in_channels * taps, scratch);
+  for (int64_t o = 0; o < g.out_channels; ++o)
+    for (int64_t c = 0; c < g.in_channels; ++c) {
+      const float* window = weight + (o * g.in_channels + c) * taps;
+      std::reverse_copy(window, window + taps, turned + (c * g.out_channels + o) * taps);
+    }
+  convolution_runs(t, head, turned, nullptr, data_grad, scratch);
+}
+
+void runs_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch) {
+  const SeenRuns seen(g, scratch);
+  const int64_t terms = g.in_channels * g.kernel_area(), area = g.out_area();
+  std::fill_n(weight_grad, g.out_channels * terms, 0.0f);
+  for (int64_t n = 0; n < g.batch; ++n, data += g.in_channels * g.in_area(), head += g.out_channels * area)
+    seen.visit(data, [&](int64_t first, int64_t count, Factor<float> factor) {
+      factor.is_transposed = true;
+      gemm<float>({g.out_channels, terms, count}, {head + first, area}, factor, {weight_grad, terms}, {1, 1});
+    });
 }
 
 }  // namespace gluino::kernels

@@ -12,4 +12,11 @@ void gemm_data_grad(const ConvGeometry& g, const float* head, const float* weigh
 void gemm_data_grad_in_bands(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
 void gemm_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch);
 
+// Windows of one place, or along a single axis in steps of one: what neighbouring outputs see under an element of the window are
+// neighbours, so that the data are a factor of a product as they lie, or after a copy of runs of them.
+bool can_run_runs(const ConvGeometry& g);
+void convolution_runs(const ConvGeometry& g, const float* data, const float* weight, const float* bias, float* out, const Scratch& scratch);
+void runs_data_grad(const ConvGeometry& g, const float* head, const float* weight, float* data_grad, const Scratch& scratch);
+void runs_weight_grad(const ConvGeometry& g, const float* head, const float* data, float* weight_grad, const Scratch& scratch);
+
 }  // namespace gluino::kernels

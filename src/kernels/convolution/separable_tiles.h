@@ -30,9 +30,23 @@ struct DepthwiseRow {
   float limit;
 };
 
+// One row of outputs of one channel in the plain layout: what their neighbours see are neighbours, too.
+struct PlaneRow {
+  int64_t columns;
+  int64_t rows, width;  // of the window, without rows that lie in the padding
+  const float* data;    // what output 0 sees under the first of them; kPlaneLanes numbers behind the last may be read
+  int64_t row_step;     // to the next row of the window,
+  const int64_t* taps;  // and to the elements of one
+};
+inline constexpr int64_t kPlaneLanes = 8;
+
 struct SeparableTable {
   void (*pointwise)(const PointwiseCall& call);
   void (*depthwise)(const DepthwiseRow& row);
+  void (*plane_row)(const PlaneRow& row, const float* weight, float bias, float* out);
+  void (*add_row)(int64_t n, float factor, const float* from, float* to);  // to[i] += factor * from[i]
+  // sums[element of the window][i % kPlaneLanes] += head[i] * what output i sees
+  void (*plane_grad)(const PlaneRow& row, const float* head, float* sums);
 };
 const SeparableTable& separable_table();
 

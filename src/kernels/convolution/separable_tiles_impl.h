@@ -147,9 +147,83 @@ void depthwise(const DepthwiseRow& r) {
   for (; x < r.columns; ++x) depthwise_pixel(r, x);
 }
 
+// kBlocks vectors of neighbouring outputs, of which `columns` are there.
+template <int kBlocks>
+__attribute__((always_inline)) inline void plane_tile(const PlaneRow& r, const float* weight, float bias, int64_t columns,
+                                                      const float* data, float* out) {
+  Lanes sum[kBlocks];
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) sum[b] = spread(bias);
+  for (int64_t i = 0; i < r.rows; ++i, data += r.row_step)
+    for (int64_t j = 0; j < r.width; ++j) {
+      const Lanes w = spread(*weight++);
+#pragma GCC unroll 4
+      for (int b = 0; b < kBlocks; ++b) sum[b] += load(data + r.taps[j] + b * kLanes) * w;
+    }
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks - 1; ++b) store(out + b * kLanes, sum[b]);
+  memcpy(out + (kBlocks - 1) * kLanes, &sum[kBlocks - 1], static_cast<size_t>(columns - (kBlocks - 1) * kLanes) * sizeof(float));
+}
+void plane_row(const PlaneRow& r, const float* weight, float bias, float* out) {
+  constexpr int64_t kMost = 4 * kLanes;
+  int64_t x = 0;
+  for (; x + kMost <= r.columns; x += kMost) plane_tile<4>(r, weight, bias, kMost, r.data + x, out + x);
+  const int64_t left = r.columns - x;
+  if (left > 3 * kLanes)
+    plane_tile<4>(r, weight, bias, left, r.data + x, out + x);
+  else if (left > 2 * kLanes)
+    plane_tile<3>(r, weight, bias, left, r.data + x, out + x);
+  else if (left > kLanes)
+    plane_tile<2>(r, weight, bias, left, r.data + x, out + x);
+  else if (left > 0)
+    plane_tile<1>(r, weight, bias, left, r.data + x, out + x);
+}
+void add_row(int64_t n, float factor, const float* from, float* to) {
+  int64_t i = 0;
+  const Lanes w = spread(factor);
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(to + i) + w * load(from + i));
+  for (; i < n; ++i) to[i] += factor * from[i];
+}
+// kTaps elements of the window at once: one sum waits for itself.
+template <int kTaps>
+__attribute__((always_inline)) inline void plane_products(const float* head, int64_t n, const float* const* data, float* sums) {
+  Lanes sum[kTaps];
+  for (int t = 0; t < kTaps; ++t) sum[t] = load(sums + t * kLanes);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Lanes h = load(head + i);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTaps; ++t) sum[t] += h * load(data[t] + i);
+  }
+  if (i < n) {  // what lies behind the row may be no number
+    const auto rest = [&](const float* from) {
+      float part[kLanes] = {};
+      memcpy(part, from + i, static_cast<size_t>(n - i) * sizeof(float));
+      return load(part);
+    };
+    const Lanes h = rest(head);
+    for (int t = 0; t < kTaps; ++t) sum[t] += h * rest(data[t]);
+  }
+  for (int t = 0; t < kTaps; ++t) store(sums + t * kLanes, sum[t]);
+}
+void plane_grad(const PlaneRow& r, const float* head, float* sums) {
+  constexpr int kTaps = 4;
+  const float* data[kTaps];
+  int waiting = 0;
+  for (int64_t i = 0; i < r.rows; ++i)
+    for (int64_t j = 0; j < r.width; ++j) {
+      data[waiting++] = r.data + i * r.row_step + r.taps[j];
+      if (waiting < kTaps) continue;
+      plane_products<kTaps>(head, r.columns, data, sums);
+      sums += kTaps * kLanes;
+      waiting = 0;
+    }
+  for (int t = 0; t < waiting; ++t) plane_products<1>(head, r.columns, data + t, sums + t * kLanes);
+}
+
 }  // namespace
 
 extern const SeparableTable kSeparableTable;
-const SeparableTable kSeparableTable = {pointwise, depthwise};
+const SeparableTable kSeparableTable = {pointwise, depthwise, plane_row, add_row, plane_grad};
 
 }  // namespace gluino::kernels::GLUINO_ISA

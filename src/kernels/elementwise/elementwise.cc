@@ -79,12 +79,12 @@ int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
   if (a.kind == Access::same) return at;
   if (a.kind == Access::scalar) return 0;
   int64_t offset = 0;
-  for (int i = loop.axes - 1; i >= 0; --i) {
+  for (int i = loop.axes - 1; i > 0; --i) {
     const auto k = static_cast<size_t>(i);
     offset += at % loop.extents[k] * a.strides[k];
     at /= loop.extents[k];
   }
-  return offset;
+  return offset + at * a.strides[0];
 }
 const char* address_of(const Loop& loop, size_t operand, int64_t at) {
   const Operand& o = loop.operands[operand];

@@ -50,12 +50,17 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   return l;
 }
 
-// Long runs are copied from a short one: the C library's copy has wider stores than this file may be compiled to.
+// Long runs are copied from a short one, which grows up to kPattern: the C library's copy has wider stores than this file may be compiled
+// to, and so has its fill, where all bytes are the same.
 template <class T>
 void fill_run(T* out, int64_t n, T value) {
-  constexpr int64_t kPattern = 4096 / sizeof(T);
-  std::fill_n(out, std::min(n, kPattern), value);
-  for (int64_t i = kPattern; i < n; i += kPattern) std::memcpy(out + i, out, std::min(kPattern, n - i) * sizeof(T));
+  constexpr int64_t kShort = 256 / sizeof(T), kPattern = 4096 / sizeof(T);
+  if (value == T(0)) return static_cast<void>(std::memset(out, 0, n * sizeof(T)));
+  std::fill_n(out, std::min(n, kShort), value);
+  for (int64_t done = kShort, more; done < n; done += more) {
+    more = std::min({done, kPattern, n - done});
+    std::memcpy(out + done, out, more * sizeof(T));
+  }
 }
 
 // Rows along b, one after the other along a.

@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fork.h"
 #include "base/format.h"
@@ -76,6 +77,10 @@ void multiply(const Factors& f, const Panels& b, TileStart start, float* c, int6
 void pack_panel(bool trans_b, int64_t panel, int64_t k, int64_t n, const float* b, int64_t ldb, float* to) {
   const int64_t column = panel * kTileColumns, columns = std::min(kTileColumns, n - column);
   if (trans_b) return gemm_table().pack_transposed(k, columns, b + column * ldb, ldb, to);
+  if (columns == kTileColumns) {  // copies of a fixed size need no call
+    for (int64_t p = 0; p < k; ++p) std::memcpy(to + p * kTileColumns, b + p * ldb + column, kTileColumns * sizeof(float));
+    return;
+  }
   for (int64_t p = 0; p < k; ++p) {
     std::copy_n(b + p * ldb + column, columns, to + p * kTileColumns);
     std::fill(to + p * kTileColumns + columns, to + (p + 1) * kTileColumns, 0.0f);

@@ -37,7 +37,7 @@ void run_near(const void* pa, const void*, const void*, void* po, int64_t n) {
   for (int64_t first = 0; first < n; first += kBlock) {
     const int64_t end = n - first < kBlock ? n : first + kBlock;
     int far = 0;
-    for (int64_t i = first; i < end; ++i) far |= math::is_far(a[i]);
+    for (int64_t i = first; i < end; ++i) far |= F::is_far(a[i]);
     if (far) {
       for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i], T(), T());
     } else {
@@ -58,12 +58,33 @@ void run_with_one(const void* pa, const void* pb, const void*, void* po, int64_t
 }
 
 enum class Operands { all, one_first, one_second };
+// Of two operands, of which one may be a single number.
+template <class F, class T, Operands kOperands>
+void run_near_of_two(const void* pa, const void* pb, const void*, void* po, int64_t n) {
+  constexpr int64_t kBlock = 256, a_step = kOperands == Operands::one_first ? 0 : 1, b_step = kOperands == Operands::one_second ? 0 : 1;
+  const T* a = static_cast<const T*>(pa);
+  const T* b = static_cast<const T*>(pb);
+  T* o = static_cast<T*>(po);
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = n - first < kBlock ? n : first + kBlock;
+    int far = 0;
+    for (int64_t i = first; i < end; ++i) far |= F::is_far(a[i * a_step], b[i * b_step]);
+    if (far) {
+      for (int64_t i = first; i < end; ++i) o[i] = F::template f<T>(a[i * a_step], b[i * b_step], T());
+    } else {
+      GLUINO_INDEPENDENT_STEPS
+      for (int64_t i = first; i < end; ++i) o[i] = F::near(a[i * a_step], b[i * b_step]);
+    }
+  }
+}
 template <class F, class T, int kArity, Operands kOperands>
 constexpr ScalarKernel kernel_of() {
   if constexpr (!F::template has<T> || (kArity != 2 && kOperands != Operands::all))
     return nullptr;
   else if constexpr (requires { F::near(T()); })
     return run_near<F, T>;
+  else if constexpr (requires { F::near(T(), T()); })
+    return run_near_of_two<F, T, kOperands>;
   else if constexpr (kOperands == Operands::all)
     return run<F, T, kArity>;
   else

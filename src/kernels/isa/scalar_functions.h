@@ -35,10 +35,10 @@ template <class T> inline T safe_div(T x, T y) {
   else return y == 0 ? T(0) : y == T(-1) ? wrap_sub(T(0), x) : static_cast<T>(x / y);
 }
 // The sign of the result is that of the divisor, as in Python; mod by zero gives 0 for integers.
+template <class T> inline T with_sign_of(T y, T r) { return r != 0 && ((r < 0) != (y < 0)) ? r + y : r; }
 template <class T> inline T floor_mod(T x, T y) {
   if constexpr (kFloat<T>) {
-    const T r = math::fmod(x, y);
-    return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
+    return with_sign_of(y, math::fmod(x, y));
   } else {
     if (y == 0 || y == T(-1)) return 0;
     const T r = static_cast<T>(x % y);
@@ -70,19 +70,32 @@ UNARY(log1p, FloatOnly, math::log1p(x))
   struct F_##fn : FloatOnly { \
     template <class T> static inline T f(T x, T, T) { return math::fn(x); } \
     template <class T> static inline T near(T x) { return math::near_##fn(x); } \
+    template <class T> static inline bool is_far(T x) { return math::is_far(x); } \
   };
 NEAR(sin) NEAR(cos) NEAR(tan)
+#undef NEAR
+#define NEAR(fn, function) \
+  struct F_##fn : FloatOnly { \
+    template <class T> static inline T f(T x, T, T) { return math::function(x); } \
+    template <class T> static inline T near(T x) requires(sizeof(T) == 4) { return math::near_##function(x); } \
+    template <class T> static inline bool is_far(T x) { return math::has_far_gamma(x); } \
+  };
+NEAR(gamma, tgamma) NEAR(gammaln, lgamma) NEAR(digamma, digamma)
 #undef NEAR
 UNARY(arcsin, FloatOnly, math::asin(x)) UNARY(arccos, FloatOnly, math::acos(x))
 UNARY(arctan, FloatOnly, math::atan(x)) UNARY(sinh, FloatOnly, math::sinh(x)) UNARY(cosh, FloatOnly, math::cosh(x))
 UNARY(tanh, FloatOnly, math::tanh(x)) UNARY(arcsinh, FloatOnly, math::asinh(x)) UNARY(arccosh, FloatOnly, math::acosh(x))
 UNARY(arctanh, FloatOnly, math::atanh(x)) UNARY(erf, FloatOnly, math::erf(x)) UNARY(erfinv, FloatOnly, math::erfinv(x))
-UNARY(gamma, FloatOnly, math::tgamma(x)) UNARY(gammaln, FloatOnly, math::lgamma(x)) UNARY(digamma, FloatOnly, math::digamma(x))
 UNARY(isnan, FloatOnly, x != x) UNARY(isinf, FloatOnly, math::fabs(x) == static_cast<T>(HUGE_VAL))
 UNARY(widen, AnyType, x) UNARY(to_float16, SingleOnly, math::half_to_float(math::float_to_half(x)))
 UNARY(to_bfloat16, SingleOnly, math::bfloat_to_float(math::float_to_bfloat(x))) UNARY(to_bool, AnyType, x != T(0))
 BINARY(add, AnyType, wrap_add(x, y)) BINARY(subtract, AnyType, wrap_sub(x, y)) BINARY(multiply, AnyType, wrap_mul(x, y))
-BINARY(divide, AnyType, safe_div(x, y)) BINARY(mod, AnyType, floor_mod(x, y)) BINARY(power, AnyType, power_of(x, y))
+struct F_mod : AnyType {
+  template <class T> static inline T f(T x, T y, T) { return floor_mod(x, y); }
+  template <class T> static inline T near(T x, T y) requires(kFloat<T> && sizeof(T) == 4) { return with_sign_of(y, math::near_fmod(x, y)); }
+  template <class T> static inline bool is_far(T x, T y) { return math::has_far_fmod(x, y); }
+};
+BINARY(divide, AnyType, safe_div(x, y)) BINARY(power, AnyType, power_of(x, y))
 // NaN in either operand gives NaN, as in NumPy.
 BINARY(maximum, AnyType, x != x || x > y ? x : y) BINARY(minimum, AnyType, x != x || x < y ? x : y)
 BINARY(hypot, FloatOnly, math::hypot(x, y)) BINARY(arctan2, FloatOnly, math::atan2(x, y))

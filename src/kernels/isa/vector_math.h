@@ -1,7 +1,7 @@
 // Scalar mathematics that compilers turn into vector code: branch-free, no calls on the common paths.
 // Bounds on the error in units in the last place (ulp), checked by tests/unit/kernels/vector_math_test.cc over all
-// exponents: exp 2, expm1 3, log 2, log1p 3, tanh 7, erf 7 (float32); 1 for those of wide_math.h in float32 (erfinv 2), and 2 for exp,
-// log, sin and cos in float64. Everything else is libm.
+// exponents: exp 2, expm1 3, log 2, log1p 3, tanh 7, erf 7 (float32); 1 for those of wide_math.h in float32 (erfinv 2; the gamma
+// functions of positive numbers), and 2 for exp, log, sin and cos in float64. Everything else is libm.
 // Included only from scalar_functions.h, inside one translation unit per instruction set.
 #pragma once
 #include <math.h>
@@ -24,14 +24,14 @@ inline float from_bits(uint32_t u) { return __builtin_bit_cast(float, u); }
 #define LIBM(fn) \
   inline float fn(float x) { return ::fn##f(x); } \
   inline double fn(double x) { return ::fn(x); }
-LIBM(round) LIBM(ceil) LIBM(floor) LIBM(trunc) LIBM(tgamma)
+LIBM(round) LIBM(ceil) LIBM(floor) LIBM(trunc)
 #undef LIBM
 inline float fmod(float x, float y) { return ::fmodf(x, y); }
 inline double fmod(double x, double y) { return ::fmod(x, y); }
 // Their float32 forms, and all of sin, cos, tan, are in wide_math.h.
 #define LIBM(fn) \
   inline double fn(double x) { return ::fn(x); }
-LIBM(cbrt) LIBM(log2) LIBM(log10) LIBM(asin) LIBM(acos) LIBM(atan) LIBM(sinh) LIBM(cosh) LIBM(asinh) LIBM(acosh) LIBM(atanh)
+LIBM(cbrt) LIBM(log2) LIBM(log10) LIBM(asin) LIBM(acos) LIBM(atan) LIBM(sinh) LIBM(cosh) LIBM(asinh) LIBM(acosh) LIBM(atanh) LIBM(tgamma)
 #undef LIBM
 #define LIBM2(fn) \
   inline double fn(double x, double y) { return ::fn(x, y); }
@@ -46,7 +46,7 @@ inline double fabs(double x) { return __builtin_fabs(x); }
 inline float sqrt(float x) { return __builtin_sqrtf(x); }
 inline double sqrt(double x) { return __builtin_sqrt(x); }
 // The reentrant form: lgamma itself writes a global.
-inline float lgamma(float x) {
+inline float far_lgamma(float x) {
   int sign;
   return ::lgammaf_r(x, &sign);
 }
@@ -184,7 +184,7 @@ inline double digamma(double x) {
   return result + ::log(x) - 0.5 / x -
          z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
 }
-inline float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
+inline float far_digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
 inline float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, magnitude = h & 0x7fffu;

@@ -137,11 +137,42 @@ inline double asin_ratio(double z) {
                     0.07499939642410808, 0.1666666739918316, 0.9999999999854746);
 }
 
+// log(gamma(x)) of a positive number: a polynomial around its zeros, 1 and 2, and Stirling's series from 8 on; what lies between is brought
+// there by gamma(x + 1) = x gamma(x).
+inline double log_gamma(double x) {
+  const double u = (x < 1 ? x + 1 : x) - 2;
+  const double middle =
+      (u + 1) * u *
+      polynomial(u, -9.674235134298214e-06, 1.9308493281187112e-05, -7.292816535482421e-06, 2.025008364398672e-05, -9.172134436056467e-05,
+                 0.00019579875191112707, -0.000401990131890031, 0.000910506645384146, -0.0021089394679178145, 0.004999480443059534,
+                 -0.01238411538141386, 0.03296494688058068, -0.10031730377216187, 0.42278433565702417);
+  const double z = x < 8 ? x + 5 : x, w = 1 / z;
+  const double far =
+      mad(z - 0.5, log<false>(z), 0.91893853320467274178 - z) + w * polynomial(w * w, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
+  const double steps = x * (x + 1) * (x + 2) * (x + 3) * (x + 4), between = x < 3 || x >= 8 ? 1 : steps;
+  return (x < 3 ? middle : far) - log<false>(x < 1 ? x : between);
+}
+// Its derivative, of a positive number.
+inline double digamma(double x) {
+  double over = 1, under = x;  // 1 / x + 1 / (x + 1) + ...
+  for (int i = 1; i < 8; ++i) {
+    over = mad(over, x + i, under);
+    under *= x + i;
+  }
+  const double z = x < 8 ? x + 8 : x, w = 1 / z, v = w * w;
+  const double series = polynomial(v, -1.0 / 12, 691.0 / 32760, -1.0 / 132, 1.0 / 240, -1.0 / 252, 1.0 / 120, -1.0 / 12);
+  return mad(v, series, mad(-0.5, w, log<false>(z))) - (x < 8 ? over / under : 0);
+}
+
 }  // namespace wide
 
 // Where sin, cos and tan are left to libm: the reduction above would not be exact.
 inline bool is_far(float x) { return fabs(x) > 0x1p47f; }
 inline bool is_far(double x) { return fabs(x) > 0x1p20; }
+// The same for the gamma functions: below 0 they have poles.
+// And for remainders, where the quotient has more digits than a double. All remainders are exact, far or near.
+inline bool has_far_fmod(float x, float y) { return !(fabs(x) < fabs(y) * 0x1p30f && fabs(y) < HUGE_VALF); }
+inline bool has_far_gamma(float x) { return !(x > 0 && x < HUGE_VALF); }
 
 #ifdef __FMA__
 inline float near_sin(float x) { return static_cast<float>(wide::sin_ahead<false>(wide::reduced(x), 0)); }
@@ -241,6 +272,16 @@ inline float erfinv(float x) {
   const double inside = d * (w < 6.25 ? near : far);
   return static_cast<float>(fabs(d) == 1 ? d * HUGE_VAL : inside);
 }
+
+inline float near_fmod(float x, float y) {
+  const double a = fabs(x), b = fabs(y);
+  double r = mad(-__builtin_floor(a / b), b, a);  // the quotient may be rounded to the next whole number
+  r = r < 0 ? r + b : r;
+  return __builtin_copysignf(static_cast<float>(r), x);
+}
+inline float near_lgamma(float x) { return static_cast<float>(wide::log_gamma(static_cast<double>(x))); }
+inline float near_tgamma(float x) { return static_cast<float>(wide::exp<false>(wide::log_gamma(static_cast<double>(x)))); }
+inline float near_digamma(float x) { return static_cast<float>(wide::digamma(static_cast<double>(x))); }
 #else
 // clang-format off
 #define NEAR(fn) \
@@ -258,6 +299,10 @@ inline float atan2(float y, float x) { return ::atan2f(y, x); }
 inline float hypot(float x, float y) { return ::hypotf(x, y); }
 inline float pow(float x, float y) { return ::powf(x, y); }
 inline float erfinv(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
+inline float near_fmod(float x, float y) { return ::fmodf(x, y); }
+inline float near_lgamma(float x) { return far_lgamma(x); }
+inline float near_tgamma(float x) { return ::tgammaf(x); }
+inline float near_digamma(float x) { return far_digamma(x); }
 // clang-format on
 #endif
 
@@ -267,7 +312,12 @@ inline float erfinv(float x) { return static_cast<float>(erfinv(static_cast<doub
   inline double fn(double x) { return is_far(x) ? ::fn(x) : near_##fn(x); }
 ANY(sin) ANY(cos) ANY(tan)
 #undef ANY
-// clang-format on
+    // clang-format on
+    inline float lgamma(float x) {
+  return has_far_gamma(x) ? far_lgamma(x) : near_lgamma(x);
+}
+inline float tgamma(float x) { return has_far_gamma(x) ? ::tgammaf(x) : near_tgamma(x); }
+inline float digamma(float x) { return has_far_gamma(x) ? far_digamma(x) : near_digamma(x); }
 
 }  // namespace math
 }  // namespace

@@ -42,20 +42,14 @@ A combine(ReduceOp op, A a, A x) {
   }
 }
 
+// What there are no loops for is widened block by block: 16-bit floats, and whole numbers of fewer than 32 bits.
 template <class T, class F>
-void for_each_integer(ReduceOp op, const T* x, int64_t n, F&& f) {
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t v = x[i];
-    f(i, op == ReduceOp::sum_abs ? std::abs(v) : op == ReduceOp::sum_square ? v * v : v);
-  }
-}
-// The 16-bit floats are widened block by block.
-template <class T, class F>
-void for_float_blocks(const T* x, int64_t n, F&& f) {
-  alignas(64) float block[kWidenedBlock];
+void for_wide_blocks(const T* x, int64_t n, F&& f) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+  alignas(64) Wide block[kWidenedBlock];
   for (int64_t i = 0; i < n; i += kWidenedBlock) {
     const int64_t count = std::min(kWidenedBlock, n - i);
-    convert(x + i, dtype_of<T>, block, DType::float32, count);
+    convert(x + i, dtype_of<T>, block, dtype_of<Wide>, count);
     f(block, i, count);
   }
 }
@@ -67,14 +61,13 @@ void reduce_each_row(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t s
     reduce_table().each_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
     reduce_table().each_f64[f](x, n, rows, step, acc);
+  else if constexpr (std::is_same_v<T, int32_t>)
+    reduce_table().each_i32[f](x, n, rows, step, acc);
+  else if constexpr (std::is_same_v<T, int64_t>)
+    reduce_table().each_i64[f](x, n, rows, step, acc);
   else
-    for (int64_t r = 0; r < rows; ++r) {
-      if constexpr (std::is_integral_v<T>)
-        for_each_integer(op, x + r * step, n, [&](int64_t, int64_t v) { acc[r] = combine(op, acc[r], v); });
-      else
-        for_float_blocks(x + r * step, n,
-                         [&](const float* b, int64_t, int64_t count) { reduce_table().each_f32[f](b, count, 1, 0, acc + r); });
-    }
+    for (int64_t r = 0; r < rows; ++r)
+      for_wide_blocks(x + r * step, n, [&](const auto* b, int64_t, int64_t count) { reduce_each_row(op, b, count, 1, 0, acc + r); });
 }
 template <class T>
 Accumulator<T> reduce_row(ReduceOp op, const T* x, int64_t n, Accumulator<T> acc) {
@@ -89,14 +82,13 @@ void reduce_rows(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t step,
     reduce_table().together_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
     reduce_table().together_f64[f](x, n, rows, step, acc);
+  else if constexpr (std::is_same_v<T, int32_t>)
+    reduce_table().together_i32[f](x, n, rows, step, acc);
+  else if constexpr (std::is_same_v<T, int64_t>)
+    reduce_table().together_i64[f](x, n, rows, step, acc);
   else
-    for (int64_t r = 0; r < rows; ++r) {
-      if constexpr (std::is_integral_v<T>)
-        for_each_integer(op, x + r * step, n, [&](int64_t i, int64_t v) { acc[i] = combine(op, acc[i], v); });
-      else
-        for_float_blocks(x + r * step, n,
-                         [&](const float* b, int64_t at, int64_t count) { reduce_table().together_f32[f](b, count, 1, 0, acc + at); });
-    }
+    for (int64_t r = 0; r < rows; ++r)
+      for_wide_blocks(x + r * step, n, [&](const auto* b, int64_t at, int64_t count) { reduce_rows(op, b, count, 1, 0, acc + at); });
 }
 
 // Neighbouring axes of the same kind are one group; kinds alternate.

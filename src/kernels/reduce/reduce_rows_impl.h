@@ -73,13 +73,28 @@ void each_row(const T* x, int64_t n, int64_t rows, int64_t step, double* totals)
   for (; r < rows; ++r) totals[r] = row<op>(x + r * step, n, totals[r]);
 }
 
+constexpr bool is_extremum(ReduceOp op) { return op == ReduceOp::max || op == ReduceOp::min; }
+
 template <ReduceOp op, class T>
 void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* acc) {
   constexpr int64_t width = kWidth<double>, vectors = 4, most = 16;
   int64_t i = 0;
   for (int64_t r = 0; r < rows; r += most) {
     const int64_t end = rows - r < most ? rows : r + most;
-    for (i = 0; i + vectors * width <= n; i += vectors * width) {
+    i = 0;
+    if constexpr (is_extremum(op) && sizeof(T) < sizeof(double)) {  // that of some rows is one of their elements
+      constexpr int64_t lanes = kWidth<T>, wide = 2;
+      for (; i + wide * lanes <= n; i += wide * lanes) {
+        Vector<T> best[wide];
+        for (int v = 0; v < wide; ++v) best[v] = load<Vector<T>>(x + r * step + i + v * lanes);
+        for (int64_t k = r + 1; k < end; ++k)
+          for (int v = 0; v < wide; ++v) best[v] = combine<op>(best[v], load<Vector<T>>(x + k * step + i + v * lanes));
+        T each[wide * lanes];
+        for (int v = 0; v < wide; ++v) __builtin_memcpy(each + v * lanes, &best[v], sizeof(best[v]));
+        for (int64_t j = 0; j < wide * lanes; ++j) acc[i + j] = combine<op>(acc[i + j], static_cast<double>(each[j]));
+      }
+    }
+    for (; i + vectors * width <= n; i += vectors * width) {
       Vector<double> sums[vectors];
       for (int v = 0; v < vectors; ++v) sums[v] = load<Vector<double>>(acc + i + v * width);
       for (int64_t k = r; k < end; ++k)
@@ -89,6 +104,37 @@ void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* ac
     for (; i < n; ++i)
       for (int64_t k = r; k < end; ++k) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[k * step + i])));
   }
+}
+
+// Whole numbers of type T, computed unsigned where they might overflow.
+template <ReduceOp op, class T>
+GLUINO_INLINE int64_t combine_whole(int64_t total, T x) {
+  const auto v = static_cast<uint64_t>(static_cast<int64_t>(x)), a = static_cast<uint64_t>(total);
+  if constexpr (op == ReduceOp::prod || op == ReduceOp::nanprod)
+    return static_cast<int64_t>(a * v);
+  else if constexpr (op == ReduceOp::max)
+    return x > total ? x : total;
+  else if constexpr (op == ReduceOp::min)
+    return x < total ? x : total;
+  else if constexpr (op == ReduceOp::sum_abs)
+    return static_cast<int64_t>(a + (x < 0 ? 0 - v : v));
+  else if constexpr (op == ReduceOp::sum_square)
+    return static_cast<int64_t>(a + v * v);
+  else
+    return static_cast<int64_t>(a + v);
+}
+template <ReduceOp op, class T>
+void each_whole_row(const T* x, int64_t n, int64_t rows, int64_t step, int64_t* totals) {
+  for (int64_t r = 0; r < rows; ++r, x += step) {
+    int64_t total = totals[r];
+    for (int64_t i = 0; i < n; ++i) total = combine_whole<op>(total, x[i]);
+    totals[r] = total;
+  }
+}
+template <ReduceOp op, class T>
+void whole_rows_together(const T* x, int64_t n, int64_t rows, int64_t step, int64_t* acc) {
+  for (int64_t r = 0; r < rows; ++r, x += step)
+    for (int64_t i = 0; i < n; ++i) acc[i] = combine_whole<op>(acc[i], x[i]);
 }
 
 }  // namespace
@@ -105,6 +151,18 @@ const ReduceTable kReduceTable = {
     {GLUINO_REDUCE_OPS(GLUINO_X)},
 #undef GLUINO_X
 #define GLUINO_X(name) rows_together<ReduceOp::name, double>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_whole_row<ReduceOp::name, int32_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_whole_row<ReduceOp::name, int64_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) whole_rows_together<ReduceOp::name, int32_t>,
+    {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) whole_rows_together<ReduceOp::name, int64_t>,
     {GLUINO_REDUCE_OPS(GLUINO_X)}
 #undef GLUINO_X
 };

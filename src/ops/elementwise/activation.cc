@@ -81,7 +81,7 @@ static Expr leaky_expression(const LeakyReLUAttrs& a, std::span<const Expr> in) 
   const Expr x = in[0];
   switch (a.act_type) {
     case LeakyType::rrelu:
-    case LeakyType::leaky: return select(x > 0, x, x * a.slope);
+    case LeakyType::leaky: return a.slope > 0 && a.slope <= 1 ? maximum(x, x * a.slope) : select(x > 0, x, x * a.slope);  // the same bits
     case LeakyType::prelu: return select(x > 0, x, x * in[1]);
     case LeakyType::elu: return select(x > 0, x, a.slope * expm1(x));
     case LeakyType::selu: return kSeluScale * select(x > 0, x, kSeluAlpha * expm1(x));

@@ -152,8 +152,10 @@ GLUINO_OP(_linspace, LinspaceAttrs) {
         const double step = parts > 0 ? (a.stop - a.start) / parts : 0;
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           T* out = k.out_data<T>();
-          for (int64_t i = 0; i < a.num; ++i)
-            out[i] = static_cast<T>(a.endpoint && i == a.num - 1 && i > 0 ? a.stop : a.start + static_cast<double>(i) * step);
+          const auto few = static_cast<int32_t>(std::min<int64_t>(a.num, std::numeric_limits<int32_t>::max()));  // become vectors
+          for (int32_t i = 0; i < few; ++i) out[i] = static_cast<T>(a.start + i * step);
+          for (int64_t i = few; i < a.num; ++i) out[i] = static_cast<T>(a.start + static_cast<double>(i) * step);
+          if (a.endpoint && a.num > 1) out[a.num - 1] = static_cast<T>(a.stop);
         });
       })
       .not_differentiable(kConstant)

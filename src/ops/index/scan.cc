@@ -1,5 +1,7 @@
 // Where extrema are, running sums, checks for infinities and NaN, histograms.
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/parallel.h"
 #include "kernels/reduce/reduce.h"
@@ -31,32 +33,83 @@ static bool is_better(T v, T best, bool largest) {
     if (v != v || best != best) return best == best;
   return largest ? v > best : v < best;
 }
+// Elements that are compared at once, without a branch for each.
+constexpr int64_t kCompared = 32;
+// The first place of the best element of a row. Where none of a block comes before the best so far, nothing else is asked of it.
+template <bool largest, class T>
+static int64_t best_of_row(const T* row, int64_t n) {
+  int64_t best = 0, i = 1;
+  T value = row[0];
+  const auto look_at = [&](int64_t end) {
+    for (; i < end; ++i)
+      if (is_better(row[i], value, largest)) {
+        value = row[i];
+        best = i;
+      }
+  };
+  while (n - i >= kCompared) {
+    int any = 0;
+    for (int64_t j = 0; j < kCompared; ++j) any |= largest ? !(row[i + j] <= value) : !(row[i + j] >= value);
+    if (any)
+      look_at(i + kCompared);
+    else
+      i += kCompared;
+  }
+  look_at(n);
+  return best;
+}
+// The same for rows that lie across the memory, side by side: places[r] for row r.
+template <bool largest, class T>
+static void best_of_columns(const T* first, int64_t rows, int64_t n, int64_t step, int64_t* places) {
+  T values[kCompared];
+  int32_t best[kCompared] = {};
+  std::copy_n(first, rows, values);
+  for (int64_t i = 1; i < n; ++i) {
+    const T* here = first + i * step;
+    for (int64_t r = 0; r < rows; ++r) {
+      // As is_better, but chosen without branches.
+      const bool is_first = (largest ? !(here[r] <= values[r]) : !(here[r] >= values[r])) & (values[r] == values[r]);
+      values[r] = is_first ? here[r] : values[r];
+      best[r] = is_first ? static_cast<int32_t>(i) : best[r];
+    }
+  }
+  std::copy_n(best, rows, places);
+}
+template <bool largest, class T, class F>
+static void visit_best(const T* in, const AxisSplit& s, F&& put) {
+  const bool across = s.inner > 1 && s.extent <= std::numeric_limits<int32_t>::max();
+  const int64_t together = across ? std::min(s.inner, kCompared) : 1, groups = (s.inner + together - 1) / together;
+  parallel_for(s.outer * groups, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent * together)),
+               [&](int64_t begin, int64_t end) {
+                 std::array<int64_t, kCompared> places;
+                 for (int64_t g = begin; g < end; ++g) {
+                   const int64_t outer = g / groups, first = g % groups * together, rows = std::min(together, s.inner - first);
+                   const T* from = in + outer * s.extent * s.inner + first;
+                   if (across)
+                     best_of_columns<largest>(from, rows, s.extent, s.inner, places.data());
+                   else
+                     places[0] = best_of_row<largest>(from, s.extent);
+                   for (int64_t r = 0; r < rows; ++r) put(outer * s.inner + first + r, places[r]);
+                 }
+               });
+}
 // The first place of the largest (or smallest) element: as int64, or as float32, as MXNet has it.
 static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor& out) {
   const Shape shape = a.axis ? data.shape() : Shape{data.size()};
   const AxisSplit s(shape, normalize_axis(a.axis.value_or(0), shape));
   int64_t* whole = out.dtype() == DType::int64 ? out.mutable_data<int64_t>() : nullptr;
   float* rounded = whole ? nullptr : out.mutable_data<float>();
+  const auto put = [&](int64_t row, int64_t place) {
+    if (whole)
+      whole[row] = place;
+    else
+      rounded[row] = static_cast<float>(place);
+  };
   visit_dtype(data.dtype(), [&]<class T>(T*) {
-    const T* in = data.data<T>();
-    parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent)), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* row = in + r / s.inner * s.extent * s.inner + r % s.inner;
-        int64_t best = 0;
-        T value = row[0];
-        for (int64_t i = 1; i < s.extent; ++i) {
-          const T v = row[i * s.inner];
-          if (is_better(v, value, largest)) {
-            value = v;
-            best = i;
-          }
-        }
-        if (whole)
-          whole[r] = best;
-        else
-          rounded[r] = static_cast<float>(best);
-      }
-    });
+    if (largest)
+      visit_best<true>(data.data<T>(), s, put);
+    else
+      visit_best<false>(data.data<T>(), s, put);
   });
 }
 static void define_arg(OpBuilder<ArgAttrs>& op, bool largest, DType index) {
@@ -94,25 +147,36 @@ struct CumsumAttrs {
         .field("dtype", &CumsumAttrs::dtype, "dtype of the result; None for that of data");
   }
 };
+// One row along the memory, or several across it, side by side.
+template <class T>
+static void run_sums(const T* in, T* out, int64_t rows, int64_t extent, int64_t step) {
+  using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+  Sum sums[kCompared] = {};
+  if (rows == 1) {
+    Sum sum = 0;
+    for (int64_t i = 0; i < extent; ++i) out[i * step] = static_cast<T>(sum += static_cast<Sum>(in[i * step]));
+    return;
+  }
+  for (int64_t i = 0; i < extent; ++i)
+    for (int64_t r = 0; r < rows; ++r) out[i * step + r] = static_cast<T>(sums[r] += static_cast<Sum>(in[i * step + r]));
+}
 static void run_cumsum(const CumsumAttrs& a, bool backward, KernelContext& k) {
   const Tensor data = with_dtype(k.in(0), k.out().dtype());
   const Shape shape = a.axis ? data.shape() : Shape{data.size()};
   const AxisSplit s(shape, normalize_axis(a.axis.value_or(0), shape));
+  const int64_t together = std::min(s.inner, kCompared), groups = (s.inner + together - 1) / std::max<int64_t>(1, together);
   visit_dtype(k.out().dtype(), [&]<class T>(T*) {
-    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     const T* in = data.data<T>();
     T* out = k.out_data<T>();
-    parallel_for(s.outer * s.inner, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent)), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t base = r / s.inner * s.extent * s.inner + r % s.inner;
-        Sum sum = 0;
-        for (int64_t i = 0; i < s.extent; ++i) {
-          const int64_t at = base + (backward ? s.extent - 1 - i : i) * s.inner;
-          sum += static_cast<Sum>(in[at]);
-          out[at] = static_cast<T>(sum);
-        }
-      }
-    });
+    parallel_for(s.outer * groups, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent * together)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t g = begin; g < end; ++g) {
+                     const int64_t column = g % groups * together, rows = std::min(together, s.inner - column);
+                     const int64_t first = g / groups * s.extent * s.inner + column, last = first + (s.extent - 1) * s.inner;
+                     run_sums(in + (backward ? last : first), out + (backward ? last : first), rows, s.extent,
+                              backward ? -s.inner : s.inner);
+                   }
+                 });
   });
 }
 static void define_cumsum(OpBuilder<CumsumAttrs>& op, bool backward) {

@@ -296,15 +296,22 @@ static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape&
   const Shape strides = kernels::row_major_strides(data);
   const int last = data.ndim() - 1;
   const int64_t rows = padded.elements(0, last);
+  // Where the rows of a plane lie follows from that of the plane.
+  const int64_t plane = last > 0 ? padded[last - 1] : 1;
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      int64_t rest = row, from = 0;
-      for (int i = last - 1; i >= 0 && from >= 0; --i) {
-        const int64_t at = maps[i][rest % padded[i]];
-        from = at < 0 ? -1 : from + at * strides[i];
-        rest /= padded[i];
+    for (int64_t row = begin, base = 0; row < end; ++row) {
+      const int64_t y = row % plane;
+      if (row == begin || y == 0) {
+        base = 0;
+        int64_t rest = row / plane;
+        for (int i = last - 2; i >= 0 && base >= 0; --i) {
+          const int64_t at = maps[i][rest % padded[i]];
+          base = at < 0 ? -1 : base + at * strides[i];
+          rest /= padded[i];
+        }
       }
-      f(row, from, maps.back());
+      const int64_t at = last > 0 ? maps[last - 1][y] : 0;
+      f(row, base < 0 || at < 0 ? -1 : base + (last > 0 ? at * strides[last - 1] : 0), maps.back());
     }
   };
   if (in_parallel)

@@ -1,4 +1,6 @@
 // np.linalg's decompositions of batches of matrices, through LAPACK. Gradients are written with operators.
+#include <cblas.h>
+
 #include <cmath>
 
 #include "ops/linear/lapack.h"
@@ -87,40 +89,128 @@ GLUINO_OP(_npi_svd, NoAttrs) {
       .sample_without_gradient({{4, 3}});
 }
 
+// ---- systems of equations
+// Row-major A is column-major A^T = P L U, so that X^T (P L U) = B^T is solved from the right and nothing is transposed. `pivots` are
+// LAPACK's.
 template <class T>
-void solve(KernelContext& k) {
-  const Matrices a = square_matrices(k.in(0).shape()), b(k.in(1).shape());
-  std::vector<T> copy(a.size());
-  std::vector<lapack_int> pivots(a.rows);
-  std::copy_n(k.data<T>(1), b.batch * b.size(), k.out_data<T>());
-  for (int64_t i = 0; i < a.batch; ++i) {
-    std::copy_n(k.data<T>(0) + i * a.size(), a.size(), copy.data());
-    const lapack_int info = LAPACK(gesv, LAPACK_ROW_MAJOR, as_int(a.rows), as_int(b.columns), copy.data(), as_int(a.columns), pivots.data(),
-                                   k.out_data<T>() + i * b.size(), as_int(b.columns));
-    if (info > 0) raise<UserError>("matrix {} is singular: the equations have no single solution", i);
-    if (info != 0) failed("solving the equations", info);
+void factorise(const T* a, int64_t n, int64_t number, T* factors, lapack_int* pivots) {
+  std::copy_n(a, n * n, factors);
+  const lapack_int info = LAPACK(getrf, LAPACK_COL_MAJOR, as_int(n), as_int(n), factors, as_int(n), pivots);
+  if (info > 0) raise<UserError>("matrix {} is singular: the equations have no single solution", number);
+  if (info != 0) failed("solving the equations", info);
+}
+// B of n x m becomes X with A * X = B, or A^T * X = B.
+template <class T>
+void solve_factored(const T* factors, const lapack_int* pivots, bool transpose, int64_t n, int64_t m, T* b) {
+  const auto divide_by = [&](CBLAS_UPLO triangle) {
+    const NoForkScope no_fork;
+    const auto run = [&](auto function) {
+      function(CblasColMajor, CblasRight, triangle, transpose ? CblasTrans : CblasNoTrans,
+               triangle == CblasUpper ? CblasNonUnit : CblasUnit, as_int(m), as_int(n), T(1), factors, as_int(n), b, as_int(m));
+    };
+    if constexpr (std::is_same_v<T, float>)
+      run(cblas_strsm);
+    else
+      run(cblas_dtrsm);
+  };
+  const auto swap_rows = [&](int64_t i) {
+    if (pivots[i] != i + 1) std::swap_ranges(b + i * m, b + (i + 1) * m, b + (pivots[i] - 1) * m);
+  };
+  if (transpose) {
+    for (int64_t i = 0; i < n; ++i) swap_rows(i);
+    divide_by(CblasLower);
+    divide_by(CblasUpper);
+  } else {
+    divide_by(CblasUpper);
+    divide_by(CblasLower);
+    for (int64_t i = n; i-- > 0;) swap_rows(i);
   }
+}
+
+Shape solution_shape(const Shape& a, const Shape& b) {
+  const Matrices left = square_matrices(a), right(b);
+  check_same_batch(a, b);
+  if (left.rows != right.rows) raise<ShapeError>("shapes {} and {}: A has {} rows and B has {}", a, b, left.rows, right.rows);
+  return b;
+}
+
+struct TransposeAttrs {
+  bool transpose = false;
+  static void fields(AttrFields<TransposeAttrs>& f) { f.field("transpose", &TransposeAttrs::transpose, "solve A^T * X = B instead"); }
+};
+// dB = A^-T dX, dA = -dB X^T; for A^T on the left A^-1 dX, -X dB^T.
+Tensors solution_gradient(bool transpose, const Tensor& a, const Tensor& factors, const Tensor& pivots, const Tensor& x,
+                          const Tensor& head) {
+  const Tensor b = call("_solve_factored", {a, factors, pivots, head}, {{"transpose", !transpose}});
+  return {-(transpose ? product(x, b, false, true) : product(b, x, false, true)), b};
+}
+GLUINO_OP(_solve_factored, TransposeAttrs) {
+  op.doc("X with A * X = B, from the factors of A that _npi_solve found.")
+      .input("A")
+      .shape_only()
+      .input("factors")
+      .own_dtype()
+      .input("pivots")
+      .own_dtype()
+      .input("B")
+      .outputs({"X"})
+      .kernel_dtypes(float_dtypes())
+      .shape([](const TransposeAttrs&, std::span<const Shape> in) {
+        if (!(in[1] == in[0])) raise<ShapeError>("factors of shape {} are not those of matrices of shape {}", in[1], in[0]);
+        check_same_shape("pivots", in[2], vectors_of(in[0], square_matrices(in[0]).rows));
+        return solution_shape(in[0], in[3]);
+      })
+      .kernel([](const TransposeAttrs& a, KernelContext& k) {
+        const Matrices m(k.in(1).shape()), b(k.out().shape());
+        const Tensor factors = with_dtype(k.in(1), k.out().dtype()), pivots = with_dtype(k.in(2), DType::int32);
+        for (int64_t i = 0; i < pivots.size(); ++i)
+          if (const int32_t p = pivots.data<int32_t>()[i]; p < 1 || p > m.rows) raise<IndexError>("{} is not a row of {}", p, m.rows);
+        visit_float(k.out().dtype(), [&]<class T>(T*) {
+          std::copy_n(k.data<T>(3), k.out().size(), k.out_data<T>());
+          for (int64_t i = 0; i < m.batch && b.size(); ++i)
+            solve_factored(factors.data<T>() + i * m.size(), pivots.data<int32_t>() + i * m.rows, a.transpose, m.rows, b.columns,
+                           k.out_data<T>() + i * b.size());
+        });
+      })
+      .refuses_values()
+      .gradient({.inputs = {0, 1, 2}, .outputs = {0}},
+                [](const TransposeAttrs& a, const Gradient& g) -> Tensors {
+                  const Tensors found = solution_gradient(a.transpose, g.in(0), g.in(1), g.in(2), g.out(0), g.head());
+                  return {found[0], Tensor(), Tensor(), found[1]};
+                })
+      // The factors are given as if they did not depend on A.
+      .sample_without_gradient({{2, 1, 1}, uniform_sample({2, 1, 1}, 0.5, 2), SampleInput({2, 1}, 1, 2, true), {2, 1, 3}})
+      .sample_without_gradient({{1, 1}, uniform_sample({1, 1}, 0.5, 2), SampleInput({1}, 1, 2, true), {1, 2}}, {.transpose = true});
 }
 
 GLUINO_OP(_npi_solve, NoAttrs) {
   op.doc("X with A * X = B.")
       .input("A")
       .input("B")
-      .outputs({"X"})
+      .outputs({"X", "factors", "pivots"})
+      .hidden_outputs(2)
       .kernel_dtypes(float_dtypes())
-      .shape([](const NoAttrs&, std::span<const Shape> in) -> Shape {
-        const Matrices a = square_matrices(in[0]), b(in[1]);
-        check_same_batch(in[0], in[1]);
-        if (a.rows != b.rows) raise<ShapeError>("shapes {} and {}: A has {} rows and B has {}", in[0], in[1], a.rows, b.rows);
-        return in[1];
+      .shape([](const NoAttrs&, std::span<const Shape> in) -> std::vector<Shape> {
+        return {solution_shape(in[0], in[1]), in[0], vectors_of(in[0], square_matrices(in[0]).rows)};
+      })
+      .dtype([](const NoAttrs&, std::span<const DType>, DType promoted) {
+        return std::vector<DType>{promoted, promoted == DType::float64 ? promoted : DType::float32, DType::int32};
       })
       .refuses_values()
-      .kernel([](const NoAttrs&, KernelContext& k) { visit_float(k.in(0).dtype(), [&]<class T>(T*) { solve<T>(k); }); })
-      .gradient({.inputs = {0}, .outputs = {0}},
-                [](const Gradient& g) -> Tensors {
-                  const Tensor b = call("_npi_solve", {swapped(g.in(0)), g.head()});
-                  return {-product(b, g.out(0), false, true), b};
-                })
+      .kernel([](const NoAttrs&, KernelContext& k) {
+        const Matrices a(k.in(0).shape()), b(k.in(1).shape());
+        visit_float(k.in(0).dtype(), [&]<class T>(T*) {
+          std::copy_n(k.data<T>(1), k.out().size(), k.out_data<T>());
+          for (int64_t i = 0; i < a.batch && a.size(); ++i) {
+            T* factors = k.out_data<T>(1) + i * a.size();
+            int32_t* pivots = k.out_data<int32_t>(2) + i * a.rows;
+            factorise(k.data<T>(0) + i * a.size(), a.rows, i, factors, pivots);
+            if (b.size()) solve_factored(factors, pivots, false, a.rows, b.columns, k.out_data<T>() + i * b.size());
+          }
+        });
+      })
+      .gradient({.inputs = {0}, .outputs = {0, 1, 2}},
+                [](const Gradient& g) { return solution_gradient(false, g.in(0), g.out(1), g.out(2), g.out(0), g.head()); })
       .sample({uniform_sample({2, 3, 3}, 0.1, 1), {2, 3, 2}});
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/parallel.h"
 #include "ops/linear/lapack.h"
 #include "ops/linear/matrices.h"
 #include "tensor/impl.h"
@@ -39,11 +40,19 @@ GLUINO_OP(_triangle, TriangleAttrs) {
       .kernel([](const TriangleAttrs& a, KernelContext& k) {
         const Matrices m(k.out().shape());
         visit_float(k.out().dtype(), [&]<class T>(T*) {
-          for (int64_t i = 0; i < m.batch * m.rows; ++i)
-            for (int64_t j = 0; j < m.columns; ++j) {
-              const int64_t diagonal = j - i % m.rows;
-              k.out_data<T>()[i * m.columns + j] = (a.lower ? diagonal <= a.k : diagonal >= a.k) ? k.data<T>(0)[i * m.columns + j] : T(0);
-            }
+          const T* from = k.data<T>(0);
+          T* to = k.out_data<T>();
+          parallel_for(m.batch * m.rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, m.columns)),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; ++i) {
+                           const T* row = from + i * m.columns;
+                           T* out = to + i * m.columns;
+                           // Columns before `edge` are kept of the lower triangle, those from it on of the upper one.
+                           const int64_t edge = std::clamp<int64_t>(i % m.rows + a.k + (a.lower ? 1 : 0), 0, m.columns);
+                           std::copy(row + (a.lower ? 0 : edge), row + (a.lower ? edge : m.columns), out + (a.lower ? 0 : edge));
+                           std::fill(out + (a.lower ? edge : 0), out + (a.lower ? m.columns : edge), T(0));
+                         }
+                       });
         });
       })
       .gradient({}, [](const TriangleAttrs& a, const Gradient& g) -> Tensors { return {triangle(g.head(), a.lower, a.k)}; })

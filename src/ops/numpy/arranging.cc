@@ -1,7 +1,11 @@
 // Names of mx.np that put elements elsewhere: reshapes, stacks, splits, diagonals, insertion and deletion.
+#include <cstring>
+
 #include "base/extents.h"
+#include "base/parallel.h"
 #include "gluino/functions.h"
 #include "ops/numpy/composed.h"
+#include "tensor/impl.h"
 
 namespace gluino::ops {
 namespace {
@@ -174,26 +178,52 @@ struct RollAttrs {
         .field("axis", &RollAttrs::axis, "along which axes; None rolls the elements in their order");
   }
 };
-Tensor rolled(const Tensor& x, int64_t shift, int64_t axis) {
-  const int64_t extent = x.extent(axis);
-  if (extent == 0 || shift % extent == 0) return x;
-  const int64_t split = extent - ((shift % extent) + extent) % extent;
-  return joined({slice_of(x, axis, split, {}), slice_of(x, axis, 0, split)}, axis);
+// Two runs of each block along the axis change places.
+void roll_axis(int bytes, const AxisSplit& s, int64_t shift, const char* from, char* to) {
+  if (s.extent == 0) return;
+  const int64_t block = s.extent * s.inner * bytes, moved = ((shift % s.extent) + s.extent) % s.extent * s.inner * bytes;
+  parallel_for(s.outer, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, block)), [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      std::memcpy(to + o * block, from + (o + 1) * block - moved, moved);
+      std::memcpy(to + o * block + moved, from + o * block, block - moved);
+    }
+  });
 }
 GLUINO_OP(_np_roll, RollAttrs) {
-  composed(op.doc("Rolls elements along axes; what leaves at the end comes back at the beginning.").input("data").dtypes(DTypeSet::any),
-           [](const RollAttrs& a, std::span<const Tensor> in) {
-             if (!a.shift || a.shift->empty()) throw AttrError("attribute 'shift' is needed");
-             if (a.shift->ndim() != 1 && (!a.axis || a.shift->ndim() != a.axis->ndim()))
-               raise<AttrError>("shift {} has {} numbers for {} axes", *a.shift, a.shift->ndim(), a.axis ? a.axis->ndim() : 1);
-             if (!a.axis) return reshaped(rolled(reshaped(in[0], {-1}), (*a.shift)[0], 0), in[0].shape());
-             Tensor x = in[0];
-             for (int i = 0; i < a.axis->ndim(); ++i)
-               x = rolled(x, (*a.shift)[a.shift->ndim() == 1 ? 0 : i], normalize_axis((*a.axis)[i], x.shape()));
-             return x;
-           })
+  op.doc("Rolls elements along axes; what leaves at the end comes back at the beginning.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .same_shape()
+      .shape([](const RollAttrs& a, std::span<const Shape> in) {
+        if (!a.shift || a.shift->empty()) throw AttrError("attribute 'shift' is needed");
+        if (a.shift->ndim() != 1 && (!a.axis || a.shift->ndim() != a.axis->ndim()))
+          raise<AttrError>("shift {} has {} numbers for {} axes", *a.shift, a.shift->ndim(), a.axis ? a.axis->ndim() : 1);
+        for (int i = 0; a.axis && i < a.axis->ndim(); ++i) normalize_axis((*a.axis)[i], in[0]);
+        return in[0];
+      })
+      .kernel([](const RollAttrs& a, KernelContext& k) {
+        const Shape shape = a.axis ? k.out().shape() : Shape{k.out().size()};
+        const Shape axes = a.axis ? *a.axis : Shape{0};
+        const int bytes = dtype_bytes(k.out().dtype());
+        if (axes.empty()) return static_cast<void>(std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes()));
+        Tensor between = axes.ndim() > 1 ? make_tensor(k.out().shape(), k.out().dtype(), k.out().device()) : Tensor();
+        // The last one ends in the result.
+        const char* from = bytes_of(k.in(0));
+        for (int i = 0; i < axes.ndim(); ++i) {
+          char* to = bytes_of((axes.ndim() - i) % 2 ? k.out() : between);
+          roll_axis(bytes, AxisSplit(shape, normalize_axis(axes[i], shape)), (*a.shift)[a.shift->ndim() == 1 ? 0 : i], from, to);
+          from = to;
+        }
+      })
+      .gradient({},
+                [](const RollAttrs& a, const Gradient& g) -> Tensors {
+                  Shape back = *a.shift;
+                  for (int64_t& s : back) s = -s;
+                  return {call("_np_roll", {g.head()}, {{"shift", back}, {"axis", a.axis ? AttrValue(*a.axis) : AttrValue()}})};
+                })
       .sample({{2, 5}}, {.shift = Shape{2}})
-      .sample({{2, 5}}, {.shift = Shape{1, -2}, .axis = Shape{0, 1}});
+      .sample({{2, 5}}, {.shift = Shape{1, -2}, .axis = Shape{0, 1}})
+      .sample({{2, 3, 4}}, {.shift = Shape{1}, .axis = Shape{0, 1, -1}});
 }
 
 struct Rot90Attrs {

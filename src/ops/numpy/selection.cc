@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/index/row_order.h"
 #include "ops/numpy/composed.h"
 #include "tensor/impl.h"
 
@@ -266,24 +267,44 @@ std::vector<std::vector<T>> rows_along(const Tensor& x, int axis) {
     }
   return rows;
 }
-template <class T>
-void find_unique(const UniqueAttrs& a, const Tensor& x, int axis, KernelContext& k) {
+// The slices in order, as places: single elements by their keys, rows by comparing them. As NumPy: NaN comes last. is_new(p, q) tells
+// whether the slice at p is another one than that before it, at q.
+template <class T, class F>
+void visit_in_order(const Tensor& x, int axis, F&& f) {
+  const AxisSplit split(x.shape(), axis);
+  if (split.outer * split.inner == 1 && split.extent <= RowOrder<T>::kLongest) {
+    const T* value = x.data<T>();
+    RowOrder<T> order;
+    const auto sorted = order.sort(value, split.extent, split.extent, true);
+    f(
+        split.extent, [&](int64_t i) { return place_of(sorted[i]); }, [&](int64_t p, int64_t q) { return value[p] != value[q]; });
+    return;
+  }
   const std::vector<std::vector<T>> rows = rows_along<T>(x, axis);
-  const auto count = static_cast<int64_t>(rows.size());
-  std::vector<int64_t> order(count), first, inverse(count), counts;
+  std::vector<int64_t> order(rows.size());
   std::iota(order.begin(), order.end(), 0);
-  // As NumPy: NaN comes last.
   const auto before = [](T p, T q) { return p < q || (q != q && p == p); };
   std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
     return std::lexicographical_compare(rows[p].begin(), rows[p].end(), rows[q].begin(), rows[q].end(), before);
   });
-  for (int64_t i = 0; i < count; ++i) {
-    const bool is_new = i == 0 || rows[order[i]] != rows[order[i - 1]];
-    if (is_new) first.push_back(order[i]);
-    if (is_new) counts.push_back(0);
-    ++counts.back();
-    inverse[order[i]] = static_cast<int64_t>(first.size()) - 1;
-  }
+  f(
+      split.extent, [&](int64_t i) { return order[i]; }, [&](int64_t p, int64_t q) { return rows[p] != rows[q]; });
+}
+template <class T>
+void find_unique(const UniqueAttrs& a, const Tensor& x, int axis, KernelContext& k) {
+  std::vector<int64_t> first, inverse, counts;
+  visit_in_order<T>(x, axis, [&](int64_t count, const auto& place, const auto& is_new) {
+    inverse.resize(a.return_inverse ? count : 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = place(i);
+      if (i == 0 || is_new(at, place(i - 1))) {
+        first.push_back(at);
+        counts.push_back(0);
+      }
+      ++counts.back();
+      if (a.return_inverse) inverse[at] = static_cast<int64_t>(first.size()) - 1;
+    }
+  });
   int output = 0;
   k.set_out(output++, taken(x, from_vector(first), axis));
   if (a.return_index) k.set_out(output++, from_vector(first));

@@ -297,6 +297,10 @@ struct FlatTaps {
     }
   }
   size_t outputs() const { return first.size(); }
+  bool are_same(size_t i, size_t j) const {
+    const auto of = [&](size_t o) { return std::span(weights).subspan(begin[o], begin[o + 1] - begin[o]); };
+    return first[i] == first[j] && std::ranges::equal(of(i), of(j));
+  }
   // f(input, weight) for every tap of output i.
   template <class F>
   void visit(size_t i, F&& f) const {
@@ -307,6 +311,10 @@ struct FlatTaps {
 template <class T>
 static void resample_plane(const FlatTaps<T>& rows, const FlatTaps<T>& columns, const T* in, int64_t in_width, T* combined, T* out) {
   for (size_t i = 0; i < rows.outputs(); ++i, out += columns.outputs()) {
+    if (i > 0 && rows.are_same(i, i - 1)) {  // as where a mean is spread over its window
+      std::copy_n(out - columns.outputs(), columns.outputs(), out);
+      continue;
+    }
     std::fill_n(combined, in_width, T(0));
     rows.visit(i, [&](int64_t y, T weight) {
       for (int64_t x = 0; x < in_width; ++x) combined[x] += weight * in[y * in_width + x];

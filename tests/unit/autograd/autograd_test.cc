@@ -435,5 +435,52 @@ TEST(LongTape, DoesNotOverflowTheStack) {
   }
 }
 
+// A leaf's gradient is written in its place only where nobody will read what stood there.
+TEST(Autograd, AGradientThatACallHasKeptIsNotOverwrittenBeforeItIsRead) {
+  Tensor x = test::random_tensor({5000}, DType::float32, 1), w = test::random_tensor({5000}, DType::float32, 2);
+  x.attach_grad();
+  w.attach_grad();
+  for (int times = 0; times < 2; ++times) {
+    Tensor y;
+    {
+      const auto record = autograd::record();
+      y = x * 2;
+    }
+    y.backward();
+    {
+      const auto record = autograd::record();
+      y = w * x.grad() * x;
+    }
+    y.backward();
+    EXPECT_TRUE(test::same_bits(w.grad(), x * 2));
+    EXPECT_TRUE(test::same_bits(x.grad(), w * 2));
+  }
+}
+
+// The solution's gradient comes from the factors that the solution left, and so does the gradient of that one.
+TEST(Autograd, SolutionsOfEquationsAreDifferentiatedTwice) {
+  const auto slope = [](const Tensor& a, const Tensor& b, const Tensor& weight, bool keep) {
+    const auto record = autograd::record();
+    const Tensor x = call("_npi_solve", {a, b});
+    return autograd::grad({x}, {a}, {weight}, {.retain_graph = keep, .create_graph = keep})[0];
+  };
+  Tensor a = test::random_tensor({3, 3}, DType::float64, 1) + 3 * call("_eye", {}, {{"N", int64_t{3}}, {"dtype", std::string("float64")}});
+  const Tensor b = test::random_tensor({3, 2}, DType::float64, 2), weight = test::random_tensor({3, 2}, DType::float64, 3);
+  const Tensor direction = test::random_tensor({3, 3}, DType::float64, 4);
+  a.attach_grad();
+  {
+    const auto record = autograd::record();
+    slope(a, b, weight, true).backward(direction);
+  }
+  // The second derivative is symmetric: what flows back is how the slope changes along the direction.
+  const double step = 1e-5;
+  const auto at = [&](double distance) {
+    Tensor moved = (a + direction * distance).copy();
+    moved.attach_grad();
+    return slope(moved, b, weight, false);
+  };
+  EXPECT_TRUE(test::close(a.grad(), (at(step) - at(-step)) / (2 * step), 1e-6, 1e-8));
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -52,6 +52,64 @@ TEST(Reduce, OfComputedElementsHasTheBitsOfTheReductionOfAnArray) {
   }
 }
 
+// A row of `data` of shape (2, n, m) along axis 1, and its place in a result of shape (2, m).
+template <class F>
+void for_rows(int64_t n, int64_t m, F&& f) {
+  for (int64_t o = 0; o < 2; ++o)
+    for (int64_t c = 0; c < m; ++c) f(o * m + c, [=](int64_t i) { return (o * n + i) * m + c; });
+}
+
+TEST(Reduce, OfWholeNumbersIsExactAlongEveryAxis) {
+  for (const DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64})
+    for (const auto& [n, m] : {std::pair<int64_t, int64_t>{700, 1}, {70, 45}, {3, 1000}}) {
+      const Tensor x = random_tensor({2, n, m}, DType::float64, 1, 0, 100).astype(dtype);
+      const auto v = x.to_vector<int64_t>(), sum = x.astype(DType::int64).sum({1}).to_vector<int64_t>();
+      const auto most = x.max({1}).to_vector<int64_t>(), least = x.min({1}).to_vector<int64_t>(), narrow = x.sum({1}).to_vector<int64_t>();
+      for_rows(n, m, [&, n = n](int64_t r, const auto& at) {
+        int64_t total = 0, high = INT64_MIN, low = INT64_MAX;
+        for (int64_t i = 0; i < n; ++i) {
+          total += v[at(i)];
+          high = std::max(high, v[at(i)]);
+          low = std::min(low, v[at(i)]);
+        }
+        EXPECT_EQ(sum[r], total);
+        EXPECT_EQ(narrow[r], total);
+        EXPECT_EQ(most[r], high);
+        EXPECT_EQ(least[r], low);
+      });
+    }
+}
+
+// NaN before all numbers, and of equal elements the first.
+TEST(Reduce, PlacesOfExtremaAndRunningSumsAlongEveryAxis) {
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{700, 1}, {70, 45}, {3, 1000}, {33, 31}}) {
+    Tensor x = (random_tensor({2, n, m}, DType::float32, 1) * 40).astype(DType::int32).astype(DType::float32);
+    for (int64_t i = 5; i < x.size(); i += 991) x.mutable_data<float>()[i] = NAN;
+    const auto v = x.to_vector<float>();
+    const auto most = call("_npi_argmax", {x}, {{"axis", int64_t{1}}}).to_vector<int64_t>();
+    const auto least = call("argmin", {x}, {{"axis", int64_t{1}}}).to_vector<int64_t>();
+    const auto sums = call("cumsum", {x}, {{"axis", int64_t{1}}}).to_vector<float>();
+    const auto back = call("_cumsum_backward", {x}, {{"axis", int64_t{1}}}).to_vector<float>();
+    for_rows(n, m, [&, n = n](int64_t r, const auto& at) {
+      int64_t high = 0, low = 0;
+      const auto is_before = [&](int64_t i, int64_t j, bool largest) {
+        if (std::isnan(v[at(j)])) return false;
+        return std::isnan(v[at(i)]) || (largest ? v[at(i)] > v[at(j)] : v[at(i)] < v[at(j)]);
+      };
+      double sum = 0, rest = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        if (is_before(i, high, true)) high = i;
+        if (is_before(i, low, false)) low = i;
+        const auto is_near = [](float got, double want) { return std::isnan(want) ? std::isnan(got) : got == static_cast<float>(want); };
+        ASSERT_TRUE(is_near(sums[at(i)], sum += v[at(i)]));
+        ASSERT_TRUE(is_near(back[at(n - 1 - i)], rest += v[at(n - 1 - i)]));
+      }
+      EXPECT_EQ(most[r], high);
+      EXPECT_EQ(least[r], low);
+    });
+  }
+}
+
 TEST(Reduce, AccumulatesHalfPrecisionInMore) {
   const Tensor x = full({100000}, 0.25, {.dtype = DType::float16});
   EXPECT_EQ(x.sum().item<float>(), 24992.0f);  // 25000 as float16

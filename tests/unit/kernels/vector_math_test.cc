@@ -140,6 +140,46 @@ TEST(VectorMath, IsWithinItsBounds) {
     }
 }
 
+TEST(VectorMath, GammaFunctionsOfPositiveNumbersAreWithinOneUnit) {
+  std::vector<float> x;
+  for (float v : all_magnitudes())
+    if (v > 0) x.push_back(v);
+  for (int around : {1, 2, 3, 8})
+    for (int i = -300; i < 300; ++i) x.push_back(static_cast<float>(around) + static_cast<float>(i) * 1e-7f);
+  const std::vector<double> wide(x.begin(), x.end());
+  for (const PrimitiveTable* table : tables())
+    for (ScalarFn fn : {ScalarFn::gamma, ScalarFn::gammaln, ScalarFn::digamma}) {
+      const std::vector<float> y = run(*table, fn, x, x);
+      std::vector<double> exact(x.size());
+      table->scalar[static_cast<int>(fn)][static_cast<int>(ComputeType::f64)](wide.data(), nullptr, nullptr, exact.data(),
+                                                                              static_cast<int64_t>(x.size()));
+      double worst = 0;
+      float where = 0;
+      for (size_t i = 0; i < x.size(); ++i)
+        if (const double u = ulps(y[i], exact[i]); u > worst) worst = u, where = x[i];
+      const bool is_libm = table == &kernels::baseline::kTable;
+      EXPECT_LE(worst, is_libm ? 5 : 1) << table->name << " " << name(fn) << " at " << where;
+    }
+}
+
+// Remainders are exact, so that all ways to compute them give the same.
+TEST(VectorMath, RemaindersAreExactAndHaveTheSignOfTheDivisor) {
+  std::vector<float> a = all_magnitudes(), b = a;
+  std::shuffle(b.begin(), b.end(), std::mt19937(5));
+  std::uniform_real_distribution<float> near(-4, 4);
+  std::mt19937 engine(3);
+  for (size_t i = 0; i < a.size() / 2; ++i) b[i] = a[i] * near(engine);  // so that blocks without far quotients are among them
+  for (const PrimitiveTable* table : tables()) {
+    const std::vector<float> y = run(*table, ScalarFn::mod, a, b);
+    for (size_t i = 0; i < a.size(); ++i) {
+      float want = std::fmod(a[i], b[i]);
+      if (want != 0 && (want < 0) != (b[i] < 0)) want += b[i];
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i]) : std::bit_cast<uint32_t>(want) == std::bit_cast<uint32_t>(y[i]))
+          << table->name << ": " << a[i] << " mod " << b[i] << " is " << y[i] << " instead of " << want;
+    }
+  }
+}
+
 TEST(VectorMath, IsWithinOneUnitForTwoOperands) {
   std::vector<float> a = all_magnitudes(), b = a;
   std::shuffle(b.begin(), b.end(), std::mt19937(5));
