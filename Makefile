@@ -21,20 +21,20 @@ configure: deps
 build: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
-# The library and the command alone, with the packages that these need; a folder that is configured already stays as it is.
+# The library and the demonstration alone, with the packages that these need; a folder that is configured already stays as it is.
 .PHONY: demo
 demo:
 	@tools/setup.sh build
 	@[ -f $(BUILD)/build.ninja ] || cmake --preset release -DGLUINO_TESTS=OFF -DGLUINO_PYTHON=OFF $(CMAKE_FLAGS) > build/configure.log 2>&1 \
 	  || { cat build/configure.log; exit 1; }
-	@cmake --build $(BUILD) -j $(JOBS) --target gluino_cli
-	@$(BUILD)/src/gluino demo --folder $(BUILD)/demo
+	@cmake --build $(BUILD) -j $(JOBS) --target gluino_demo
+	@$(BUILD)/src/gluino_demo $(BUILD)/demo
 
 .PHONY: test test-release
 test: test-release
 
 test-release: build lint-includes
-	@cd $(BUILD) && ctest --output-on-failure || { $(call say_what_failed) >&2; exit 1; }
+	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure || { $(call say_what_failed) >&2; exit 1; }
 
 # The last lines of a long log should be the ones that matter.
 say_what_failed = echo "failed:" $$(cut -d: -f2 Testing/Temporary/LastTestsFailed.log); \

@@ -16,10 +16,23 @@ __all__ = ["Collector", "snapshot"]
 
 # Modules whose functions give something else at every call.
 _UNREPEATABLE = {"random", "secrets", "time", "uuid", "datetime", "numpy.random", "numpy.random.mtrand"}
+# Modules of Python's whose functions give the same for the same arguments, or do nothing but tell somebody something. What functions of
+# the others give may depend on files, threads, processes or settings that nothing here sees.
+_PURE = set("""math cmath operator _operator itertools functools _functools collections _collections types typing dataclasses enum abc _abc copy
+copyreg re string numbers fractions statistics bisect _bisect heapq _heapq struct _struct textwrap builtins warnings _warnings logging contextlib
+json json.encoder json.decoder inspect posixpath unicodedata html base64 binascii zlib hashlib _hashlib colorsys pprint reprlib traceback
+importlib pickle _pickle""".split())
+_SEEN = {"getenv"}  # functions of other modules that read what is watched
+_READERS = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "memmap"}  # of NumPy and of this package: they read files
 # Functions whose results, or effects, nothing in the code tells.
 _UNSEEN = {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "__import__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _STORED = {"STORE_ATTR", "DELETE_ATTR"}
+
+
+_PLAIN = (int, float, complex, str, bytes, type(None))
+_ABSENT = object()
+_NAMESPACES = (types.SimpleNamespace, collections.UserDict, collections.UserList, collections.ChainMap)
 
 
 class _Names:
@@ -27,12 +40,12 @@ class _Names:
 
     def __init__(self, code):
         self.globals, self.attributes, self.stored, self.imported, self.taken = set(), set(), set(), set(), set()
-        self.parts = set()  # (variable, attribute) where one is taken from the other
+        self.parts = set()  # (variable, attribute, ...) where one is taken from the other
         self.sees_all = self.asks_types = False
         self._read(code)
 
     def _read(self, code):
-        previous, root = None, None  # of a chain of attributes: the argument that it begins with
+        chain, root = (), None  # attributes that are taken one from the other, behind a variable or an argument
         arguments = code.co_varnames[:code.co_argcount]
         for instruction in dis.get_instructions(code):
             name, operation = instruction.argval, instruction.opname
@@ -49,15 +62,19 @@ class _Names:
             elif operation in _ATTRIBUTES:
                 self.attributes.add(name)
                 self.sees_all |= name == "__dict__"
-                if previous:
-                    self.parts.add((previous, name))
+                if chain:
+                    chain += (name,)
+                    self.parts.add(chain)
             elif operation in _STORED:
                 self.stored.add(name)
             elif operation == "IMPORT_NAME":
                 self.imported.add(name)
             elif operation == "IMPORT_FROM":
                 self.taken.add(name)
-            previous = name if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") else None
+            if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+                chain = (name,)
+            elif operation not in _ATTRIBUTES:
+                chain = ()
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._read(constant)
@@ -70,6 +87,18 @@ def _is_own(module):
     """Modules of this package and of others that users do not change."""
     top = (module or "").partition(".")[0]
     return top in ("gluino", "mxnet", "numpy", "builtins") or top in sys.stdlib_module_names
+
+
+def _is_unforeseeable(value):
+    """A function of Python's, NumPy's or this package's whose results do not follow from its arguments."""
+    if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return False
+    owner = getattr(value, "__self__", None)
+    module = value.__module__ or getattr(owner, "__name__", "")
+    top = module.partition(".")[0]
+    if top in ("gluino", "mxnet", "numpy"):
+        return value.__name__ in _READERS
+    return isinstance(owner, (types.ModuleType, type(None))) and top in sys.stdlib_module_names and module not in _PURE and value.__name__ not in _SEEN
 
 
 def _is_changeable(value):
@@ -94,6 +123,8 @@ class _Search:
         self._block, self._bases = Block, {Block, HybridBlock, object}
         self._blocks, self._functions, self._methods = {}, {}, {}
         self._classes = {}  # and whether their forward is traced
+        self._made = set()  # classes that the code may make objects of
+        self._objects = {}
         self._waiting = []
         self._attributes, self._stored, self._sees_all, self._asks_types = set(), set(), False, False
         self._variables, self._why = {}, ""
@@ -117,20 +148,42 @@ class _Search:
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._reach(part)
         elif isinstance(value, types.FunctionType):
-            if id(value) not in self._functions and not _is_own(value.__module__):
+            if _is_own(value.__module__):
+                for cell in value.__closure__ or ():  # of a function that Python's own makes around the user's
+                    self._reach_inside(cell, [_content(cell)])
+            elif id(value) not in self._functions:
                 self._functions[id(value)] = value
                 self._waiting.append(value)
             inner = getattr(value, "__wrapped__", None)
             if inner is not None:
                 self._reach(inner)
-        elif isinstance(value, (list, tuple)):
-            for item in value[:64]:
-                if isinstance(item, (self._block, types.FunctionType, types.MethodType, list, tuple, functools.partial)):
-                    self._reach(item)
-        elif isinstance(value, dict):
-            self._reach(list(value.values())[:64])
-        elif hasattr(type(value), "__dict__") and not isinstance(value, (type, types.ModuleType)) and not _is_own(type(value).__module__):
-            self._classes[type(value)] = True
+        elif isinstance(value, functools._lru_cache_wrapper):
+            self._reach_remembering(value)
+        elif isinstance(value, type):
+            if not _is_own(value.__module__) and not issubclass(value, (self._block, BaseException)):
+                self._classes.setdefault(value, True)
+                self._made.add(value)
+        elif isinstance(value, (list, tuple, dict, *_NAMESPACES)) or not _is_own(type(value).__module__) and not isinstance(value, types.ModuleType):
+            if not _is_own(type(value).__module__):
+                self._classes[type(value)] = True
+            items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            self._reach_inside(value, (*items[:64], *getattr(value, "__dict__", {}).values()))
+
+    def _reach_inside(self, value, items):
+        """What an object holds; each object once."""
+        if id(value) in self._objects or len(self._objects) > 4000:
+            return
+        self._objects[id(value)] = value
+        for item in items:
+            if not isinstance(item, _PLAIN):
+                self._reach(item)
+
+    def _reach_remembering(self, value):
+        """A function that remembers its results: they must follow from its arguments."""
+        inner = value.__wrapped__
+        self._reach(inner)
+        if _depends_on_more(inner):
+            self._why = self._why or f"its code calls {inner.__name__}(), which remembers results and depends on more than its arguments"
 
     def _reach_block(self, block):
         if id(block) in self._blocks:
@@ -142,7 +195,7 @@ class _Search:
         for child in block._children.values():
             self._reach_block(child)
         for name, value in block.__dict__.items():
-            if name not in block._unwatched and isinstance(value, (types.FunctionType, types.MethodType, functools.partial, list, tuple, dict)):
+            if name not in block._unwatched and not isinstance(value, _PLAIN):
                 self._reach(value)
 
     def _follow(self):
@@ -161,7 +214,8 @@ class _Search:
     def _read_methods(self, cls, is_forward_traced):
         called = self._attributes | {"hybrid_forward"} | ({"forward"} if is_forward_traced else set())
         for name, member in list(vars(cls).items()):
-            is_special = name.startswith("__") and name != "__init__"  # operators, iteration, with: called without being named
+            # Operators, iteration, with: called without being named.
+            is_special = name.startswith("__") and (name != "__init__" or cls in self._made)
             if name in called or is_special:
                 if hasattr(type(member), "__get__") and not _functions_of(member):
                     self._reach(member)
@@ -202,8 +256,13 @@ class _Search:
             self._reach(default)
             if not isinstance(default, (int, float, str, type(None), tuple)):
                 self._add(function, "__defaults__", default)
-        for name, attribute in names.parts:
-            self._add_part(_content(cells[name]) if name in cells else known.get(name), attribute)
+        for name, *attributes in names.parts:
+            value = _content(cells[name]) if name in cells else known.get(name)
+            for attribute in attributes:
+                self._add_part(value, attribute)
+                if not isinstance(value, types.ModuleType):
+                    break
+                value = getattr(value, attribute, None)
 
     def _reach_module(self, name, names):
         """A module that a function imports itself, with what it may take from it."""
@@ -225,6 +284,8 @@ class _Search:
         inside = getattr(value, attribute, None) if isinstance(value, types.ModuleType) else None
         if isinstance(value, types.ModuleType) and (value.__name__ in _UNREPEATABLE or getattr(inside, "__name__", "") == "numpy.random"):
             self._refuse(f"uses {value.__name__}.{attribute}")
+        elif _is_unforeseeable(inside):
+            self._why = self._why or f"its code calls {value.__name__}.{attribute}(), whose result may be another at every call"
         elif isinstance(value, types.ModuleType) and inside is not None and (
                 not _is_own(value.__name__) or _is_changeable(inside) or isinstance(inside, types.FunctionType) and not _is_own(inside.__module__)):
             self._add(value.__dict__, attribute, inside)
@@ -237,6 +298,8 @@ class _Search:
         """A variable that is watched, and followed."""
         if getattr(value, "__module__", None) in _UNREPEATABLE and callable(value) and not isinstance(value, type):
             self._refuse(f"calls {name}")
+        if _is_unforeseeable(value):
+            self._why = self._why or f"its code calls {name}(), whose result may be another at every call"
         self._reach(value)
         if isinstance(value, types.ModuleType) or isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and _is_own(value.__module__):
             return
@@ -257,7 +320,7 @@ class _Search:
                 if name not in unwatched and name not in stored and not isinstance(value, self._block) and (self._sees_all or name in self._attributes):
                     attributes.append((entries, name))
             has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
-        for cls in stored_by:
+        for cls in self._classes:
             self._add_class_attributes(cls)
         return (*self._blocks.values(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types, tuple(c for c in self._classes if not _is_own(c.__module__))
 
@@ -272,12 +335,23 @@ class _Search:
         return stored
 
     def _add_class_attributes(self, cls):
-        for base in cls.__mro__:
+        for base in (*cls.__mro__, *type(cls).__mro__):
             if base in self._bases or _is_own(base.__module__):
                 continue
             for name, value in vars(base).items():
                 if name in self._attributes and not name.startswith("__") and not callable(value) and not _functions_of(value):
                     self._variables[id(base), name] = base, name
+
+
+def _depends_on_more(value, depth=0):
+    """Whether what a function gives may follow from other things than its arguments: it writes, or sees something that can change."""
+    if not isinstance(value, types.FunctionType):
+        return not callable(value) and not isinstance(value, (*_PLAIN, tuple, frozenset, types.ModuleType))
+    if _is_own(value.__module__) or depth > 8:
+        return _is_unforeseeable(value)
+    names = _names(value.__code__)
+    seen = [_content(cell) for cell in value.__closure__ or ()] + [value.__globals__.get(name) for name in names.globals]
+    return bool(names.stored) or any(_depends_on_more(v, depth + 1) for v in seen if v is not value)
 
 
 def _functions_of(member):
@@ -296,9 +370,11 @@ def _content(cell):
 
 def snapshot(places, values):
     """Remembers variables and everything changeable in them; the function that it gives puts them back."""
-    variables = [(owner, name, _value(owner, name)) for owner, name in places]
+    variables = [(owner, name, _value(owner, name)) for owner, name in places if not isinstance(owner, type)]
+    # Of a class what stands there: a method is bound when it is asked for.
+    members = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name in places if isinstance(owner, type)]
     found, slots = {}, []
-    for _, _, value in variables:
+    for _, _, value in variables + members:
         _find(value, found, slots, 0)
     for value in values:
         _find(value, found, slots, 0)
@@ -311,7 +387,12 @@ def snapshot(places, values):
                 owner[name] = value
             elif isinstance(owner, types.CellType):
                 owner.cell_contents = value
-            elif isinstance(owner, type):
+        for owner, name, value in members:
+            if vars(owner).get(name, _ABSENT) is value:
+                continue
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
                 setattr(owner, name, value)
         for owner, name, value in slots:
             setattr(owner, name, value)
@@ -324,18 +405,16 @@ def _value(owner, name):
     return _content(owner) if isinstance(owner, types.CellType) else getattr(owner, name, None)
 
 
-_PLAIN = (int, float, complex, str, bytes, type(None))
-
-
 def _find(value, found, slots, depth):
     if depth > 8 or isinstance(value, _PLAIN) or id(value) in found or len(found) > 4000:
         return
     if isinstance(value, (list, set, bytearray, collections.deque, array.array)):
         found[id(value)] = value, type(value)(value) if type(value) in (list, set, bytearray) else list(value)
-        items = value if isinstance(value, (list, collections.deque)) else ()
+        items = [*value] if isinstance(value, (list, collections.deque)) else []
+        items.append(getattr(value, "__dict__", None))  # of a class derived from these
     elif isinstance(value, dict):
-        found[id(value)] = value, dict(value)
-        items = value.values()
+        found[id(value)] = value, list(value.items())
+        items = [*value.values(), getattr(value, "__dict__", None)]
     elif isinstance(value, tuple):
         items = value
     elif isinstance(value, np.ndarray):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace gluino::python {
@@ -82,6 +83,33 @@ std::string module_of_type(PyObject* o) {
   return py::isinstance<py::str>(name) ? py::cast<std::string>(name) : "";
 }
 
+// The first class of an object above those that are written in Python.
+py::object builtin_base(PyObject* o) {
+  static const destructor of_python = reinterpret_cast<PyTypeObject*>(imported("enum", "Enum")->ptr())->tp_dealloc;
+  PyTypeObject* type = Py_TYPE(o);
+  while (type->tp_base && type->tp_dealloc == of_python) type = type->tp_base;
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
+}
+// An object of C code that has a state, of which nothing is seen: a queue, a hash, a weak reference, a file to read from.
+bool is_opaque(PyObject* o) {
+  static const std::set<std::string, std::less<>> harmless{"builtins", "types",       "typing",           "functools",   "operator",
+                                                           "re",       "_thread",     "_struct",          "collections", "enum",
+                                                           "_abc",     "contextvars", "pybind11_builtins"};
+  const py::object base = builtin_base(o);
+  if (base.ptr() == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) return false;
+  const auto module = py::cast<std::string>(py::str(base.attr("__module__")));
+  if (module == "_io") {
+    if (!py::hasattr(py::handle(o), "getvalue")) {
+      const auto can = [&](const char* what) { return py::cast<bool>(py::handle(o).attr(what)()); };
+      return !py::cast<bool>(py::handle(o).attr("closed")) && can("readable") && !can("writable");
+    }
+    return true;
+  }
+  const std::string name = reinterpret_cast<PyTypeObject*>(base.ptr())->tp_name;
+  return !harmless.contains(module) && !module.starts_with("gluino") && !module.starts_with("numpy") &&
+         name.find("function") == std::string::npos;
+}
+
 }  // namespace
 
 uint64_t identity_of(PyObject* o) { return identities().of(o); }
@@ -150,14 +178,20 @@ void KeyWriter::add_held(PyObject* borrowed) {
 void KeyWriter::add_dict(PyObject* o) {
   saw_mutable_ = true;
   raw(PyDict_GET_SIZE(o));
-  PyObject *name, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(o, &at, &name, &value);) {
+  const auto add_item = [this](PyObject* name, PyObject* value) {
     const auto held = py::reinterpret_borrow<py::object>(value);
     Tensors* const inputs = std::exchange(inputs_, nullptr);
     add_held(name);
     inputs_ = inputs;
     add(value);
+  };
+  PyObject *name, *value;
+  if (PyODict_Check(o)) {  // has an order of its own
+    for (py::handle key : py::list(py::reinterpret_borrow<py::object>(o)))
+      if ((value = PyDict_GetItemWithError(o, key.ptr()))) add_item(key.ptr(), value);
+    return;
   }
+  for (Py_ssize_t at = 0; PyDict_Next(o, &at, &name, &value);) add_item(name, value);
 }
 // In whatever order: two sets that are equal have one key.
 void KeyWriter::add_set(PyObject* o) {
@@ -228,7 +262,7 @@ bool KeyWriter::add_value_type(PyObject* o) {
     return tag('P'), bytes(text.data(), text.size()), true;
   }
   if (add_state_of_builtin(o)) return true;
-  if ((PyIter_Check(o) && module != "_io") || module == "random" || module.starts_with("numpy.random"))
+  if ((PyIter_Check(o) && module != "_io") || module == "random" || module.starts_with("numpy.random") || is_opaque(o))
     saw_consumable_ = std::string("an object of type ") + Py_TYPE(o)->tp_name;
   return false;
 }
@@ -256,6 +290,9 @@ bool KeyWriter::add_state_of_builtin(PyObject* o) {
   if (is_instance(o, *array)) return of(py::make_tuple(py::handle(o).attr("typecode"), py::handle(o).attr("tobytes")()));
   if (is_instance(o, *local)) return of(py::handle(o).attr("__dict__"));
   if (is_instance(o, *variable)) return of(py::handle(o).attr("get")(py::none()));
+  if (Py_TYPE(o) == &PyDictProxy_Type) return of(py::handle(o).attr("copy")());
+  if (PyDictViewSet_Check(o) || PyDictValues_Check(o)) return of((*list)(py::handle(o)));
+  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return of(py::reinterpret_steal<py::object>(PyBytes_FromObject(o)));
   PyObject* self = PyCFunction_Check(o) ? PyCFunction_GET_SELF(o) : nullptr;  // the method of a list, for example
   if (self && !PyModule_Check(self) && !PyType_Check(self)) return of(py::make_tuple(py::handle(self), py::handle(o).attr("__name__")));
   return false;
@@ -306,10 +343,15 @@ void KeyWriter::add_object(PyObject* o) {
     }
     return;
   }
-  // Classes derived from built-in ones: what they hold as these, and their type.
+  // Classes derived from built-in ones: their type, their attributes, and what they hold as these.
   const auto derived = [&](char kind) {
     tag(kind);
     type_of(o);
+    if (Py_TYPE(o)->tp_dictoffset == 0 || depth_ > kMaxWatchedDepth) return;
+    saw_mutable_ = true;
+    Tensors* const given = std::exchange(inputs_, nullptr);
+    add_attributes(o);
+    inputs_ = given;
   };
   if (PyTuple_Check(o)) return derived('u'), add_sequence('(', o);
   if (PyList_Check(o)) return derived('u'), add_sequence('[', o);

@@ -100,16 +100,16 @@ TapeEntry* entry_of(const Tensor& t) {
   if (impl_of(t).view) refresh_view(t);
   return static_cast<TapeEntry*>(impl_of(t).autograd.get());
 }
-bool is_on_tape(const Tensor& t) {
-  const TapeEntry* e = entry_of(t);
-  if (!e || e->is_leaf()) return e;
-  if (e->node->is_released(e->index)) return false;
-  // A view leaves the tape with its base, wherever it was last looked at.
+// A view leaves the tape with its base, and that one with the one it is a view of, wherever they were last looked at.
+static bool is_released(const Tensor& t) {
+  const auto* e = static_cast<const TapeEntry*>(impl_of(t).autograd.get());
+  if (!e || e->is_leaf()) return false;
+  if (e->node->is_released(e->index)) return true;
   const auto* link = dynamic_cast<const OperatorLink*>(impl_of(t).view.get());
   const Tensor base = link ? link->base() : Tensor();
-  const auto* of_base = base.defined() ? static_cast<const TapeEntry*>(impl_of(base).autograd.get()) : nullptr;
-  return !of_base || of_base->is_leaf() || !of_base->node->is_released(of_base->index);
+  return base.defined() && is_released(base);
 }
+bool is_on_tape(const Tensor& t) { return entry_of(t) && !is_released(t); }
 bool is_overwrite(const OpDef* op) {
   static const OpDef& overwrite = OpRegistry::global().get("_overwrite");
   return op == &overwrite;

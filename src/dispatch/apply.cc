@@ -307,6 +307,7 @@ int& pauses_under_way() {
   return count;
 }
 void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
+bool is_recorded(const Tensor& t) { return tape_hook->needs_record({&t, 1}); }
 void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }
 TraceHook& trace_hook() { return *installed_trace_hook; }
 void record_view(const OpDef& op, const Attrs& attrs, const Tensor& source, Tensor& view) {

@@ -49,6 +49,7 @@ struct Mode {
 Mode& mode();  // of this thread
 
 void install_tape_hook(TapeHook* hook);
+bool is_recorded(const Tensor& t);  // something flows back from it: what backward has released is a value like any other
 void install_trace_hook(TraceHook* hook);
 TraceHook& trace_hook();
 // A view of a concrete tensor's memory joins the tape as what the operator would have given.

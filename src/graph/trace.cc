@@ -260,6 +260,8 @@ Tensor Tracer::add_input(const std::string& name, const Shape& shape, DType dtyp
 Value Tracer::capture(const Tensor& concrete) {
   if (const auto input = input_for(concrete)) return *input;
   if (const auto known = place_in_captured(concrete)) return captured_[*known].second;
+  const detail::TensorImpl& impl = impl_of(concrete);
+  if (impl.view && impl.autograd && !is_recorded(concrete)) released_views_.insert(&impl);
   captured_.emplace_back(concrete, constant_value(concrete, name_for(concrete)));
   captured_places_[concrete.impl().get()] = captured_.size() - 1;
   return captured_.back().second;
@@ -310,7 +312,7 @@ Tensor Tracer::before_rebinding(const Tensor& concrete) const {
   auto impl = make_ref<detail::TensorImpl>(impl_of(concrete).shape, impl_of(concrete).dtype, impl_of(concrete).device);
   impl->storage = r.storage;
   impl->data = r.data;
-  impl->autograd = r.autograd;
+  if (!released_views_.contains(&now)) impl->autograd = r.autograd;
   return Tensor(impl);
 }
 bool Tracer::has_rebound_views() const {

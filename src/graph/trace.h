@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "gluino/setting.h"
 #include "graph/graph.h"
@@ -130,6 +131,7 @@ class Tracer : private TraceWatch {
   TraceWatch* previous_watch_;
   std::vector<std::pair<Tensor, Value>> captured_;
   std::unordered_map<const detail::TensorImpl*, size_t> captured_places_;  // in captured_, which keeps the keys alive
+  std::unordered_set<const detail::TensorImpl*> released_views_;           // of captured_: their bases were released, so they are values
   Tensors attached_, symbolic_tensors_;
   std::vector<ShapeRead> shape_reads_;
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis

@@ -29,9 +29,6 @@ std::optional<double> number_beside(Call& c, int i) {
   return c.number(i);
 }
 
-Rule binary(Binary f) {
-  return [f](Call& c) -> Tensors { return {f(c.in(0), aligned(c, c.in(1)))}; };
-}
 // With what it is for a number as one of the operands.
 Rule binary(Binary f, Tensor (*with_number)(const Tensor&, double), Tensor (*of_number)(double, const Tensor&)) {
   return [=](Call& c) -> Tensors {

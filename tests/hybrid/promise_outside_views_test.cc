@@ -98,8 +98,9 @@ TEST(PromiseOutsideViews, FollowTheirBaseOntoTheTape) {
         EXPECT_EQ(eager.values, memory.values) << eager.gradients;
         // A view that is made when everything has happened has the gradients of one that was made before; what is recorded through a
         // detached one is its own.
-        if (!view.is_detached || !update.writes_view)
+        if (!view.is_detached || !update.writes_view) {
           EXPECT_EQ(eager.gradients, run_views(Eagerly{}, view, update, place, true, true).gradients);
+        }
         for (bool verify : {false, true}) {
           const Hybridized mode{{.verify = verify}};
           EXPECT_EQ(run_views(mode, view, update, place, false, false).values, memory.values) << "not recorded, verify " << verify;
@@ -144,6 +145,31 @@ TEST(PromiseOutsideViews, OfOneBaseStayOneMemoryWhenItIsGone) {
     if (!recorded) continue;
     second.backward();
     EXPECT_EQ(weight.grad().to_vector(), std::vector<float>{8 * (0.75F + 1 + 1.25F + 1.5F)});
+  }
+}
+// A trace that makes its calls itself, here because it reads a value, asks as eager code does what is still on the tape.
+TEST(PromiseOutsideViews, OfWhatBackwardHasReleasedAreValues) {
+  for (const NamedView& kind : kViews) {
+    SCOPED_TRACE(kind.name);
+    expect_same([&](const auto& mode, std::ostream& out) {
+      Tensor weight = leaf({1}), state = numbers({2, 4}).copy(), view = kind.of(state);
+      auto f = mode([&](const Tensor& x, double number) {
+        const Tensor y = x * number + view.sum();
+        if (y.sum().template item<float>() < 0) return y;
+        state *= weight;
+        return y + state.sum();
+      });
+      for (double number : {1.0, 2.0, 3.0}) {
+        Tensor x = leaf({3}), result;
+        {
+          const auto record = autograd::record();
+          result = f(x, number);
+          show(out, view * 1);  // it stands on the tape now, and nobody goes back from here
+        }
+        result.backward();
+        show(out, x.grad()), show(out, weight.grad()), show(out, state);
+      }
+    });
   }
 }
 

@@ -38,8 +38,9 @@ void expect_same_calls(Make make, bool is_compiled_while_recording = true) {
           }
           seen[hybridized].push_back(all);
         }
-        if (hybridized && (is_compiled_while_recording || !recorded))
+        if (hybridized && (is_compiled_while_recording || !recorded)) {
           EXPECT_NE(compiled.cache().explain().find("(compiled)"), std::string::npos);
+        }
       }
       for (size_t i = 0; i < seen[0].size(); ++i)
         for (size_t k = 0; k < seen[0][i].size(); ++k)

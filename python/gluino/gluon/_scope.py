@@ -1,11 +1,12 @@
-"""What blocks use inside: scopes that give prefixes, and handles of hooks."""
+"""What blocks use inside: scopes that give prefixes, handles of hooks, their parts by name."""
+import collections
 import threading
 
 from .. import _core
 from ..name import Prefix
 from .parameter_dict import ParameterDict
 
-__all__ = ["BlockScope", "HookHandle"]
+__all__ = ["BlockScope", "HookHandle", "Parts"]
 
 
 class BlockScope:
@@ -72,3 +73,17 @@ class HookHandle:
 
     def __exit__(self, *exc):
         self.detach()
+
+
+class Parts(collections.OrderedDict):
+    """Children or parameters of a block by name: compiled programs learn that they have changed."""
+
+    def _noting(change):
+        def changed(self, *args, **kwargs):
+            _core.structure_changed()
+            return change(self, *args, **kwargs)
+        return changed
+
+    __setitem__, __delitem__ = _noting(collections.OrderedDict.__setitem__), _noting(collections.OrderedDict.__delitem__)
+    clear, pop, popitem = _noting(collections.OrderedDict.clear), _noting(collections.OrderedDict.pop), _noting(collections.OrderedDict.popitem)
+    move_to_end = _noting(collections.OrderedDict.move_to_end)

@@ -6,7 +6,7 @@ import warnings
 from .. import _core
 from .. import ndarray as nd
 from ..base import MXNetError
-from ._scope import BlockScope, HookHandle
+from ._scope import BlockScope, HookHandle, Parts
 from .parameter import Parameter
 from .parameter_dict import ParameterDict, load_by_name
 
@@ -27,7 +27,7 @@ class Block:
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
         self._scope_counts = {}  # of the names given in name_scope(), by kind of block
-        self._children, self._reg_params = {}, {}
+        self._children, self._reg_params = Parts(), Parts()
         self._forward_hooks, self._forward_pre_hooks = [], []
 
     def _alias(self):

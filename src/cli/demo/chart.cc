@@ -1,4 +1,4 @@
-#include "cli/chart.h"
+#include "cli/demo/chart.h"
 
 #include <fmt/format.h>
 

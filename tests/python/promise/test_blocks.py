@@ -1,11 +1,12 @@
 """Blocks that change themselves or their class, and functions that look at modes and contexts."""
 
 import pytest
-from promise import plain
+from promise import both, plain
 from promise_programs import calls, expect_same, rows
 
 import gluino as mx
 from gluino import autograd, gluon, nd
+from gluino.gluon import nn
 
 PROGRAMS = {}
 
@@ -302,3 +303,18 @@ def seeds_inside():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_both_modes_do_the_same(name):
     expect_same(PROGRAMS[name])
+
+
+@pytest.mark.parametrize("change", [lambda c: c.popitem(), lambda c: c.pop("0"), lambda c: c.move_to_end("0"), lambda c: c.__delitem__("1"), lambda c: c.clear(),
+                                    lambda c: c.update({"1": nn.Activation("sigmoid")})], ids=["popitem", "pop", "move_to_end", "del", "clear", "update"])
+def test_children_that_are_taken_out_or_put_elsewhere(change):
+    def make():
+        net = nn.HybridSequential()
+        net.add(nn.HybridLambda(lambda F, x: x * 2), nn.Activation("tanh"))
+        return net
+
+    def drive(net):
+        seen = [net(nd.arange(3))]
+        change(net._children)
+        return [*seen, net(nd.arange(3))]
+    both(make, drive)
