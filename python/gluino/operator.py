@@ -87,8 +87,8 @@ def register(reg_name):
 
 
 def get_all_registered_operators():
-    """Names of all operators, those of the engine too."""
-    return sorted({op for _, op in _core.operator_names()} | set(_registry))
+    """Names of all operators that have a function; those of register() are called by Custom's."""
+    return sorted({op for _, op in _core.operator_names()})
 
 
 def get_all_registered_operators_grouped():

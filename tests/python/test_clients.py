@@ -374,3 +374,12 @@ def test_data_sets_that_libraries_derive(tmp_path):
     assert (tmp_path / "new" / "folder").is_dir()
     batch, labels = next(iter(gluon.data.DataLoader(plain, 4)))
     assert batch.shape == (4, 1) and labels.asnumpy().tolist() == [0, 1, 2, 3]
+
+
+def test_every_operator_in_the_list_has_a_function():
+    """Tools walk over the list and call what it names."""
+    @mx.operator.register("listed_for_tools")
+    class Listed(mx.operator.CustomOpProp):
+        pass
+    names = mx.operator.get_all_registered_operators()
+    assert "Convolution" in names and [n for n in names if not hasattr(nd, n) and not hasattr(nd._internal, n)] == []
