@@ -171,10 +171,12 @@ def write_for_ever(folder):
 
 def test_killed_at_any_moment(tmp_path):
     kills, chance = int(os.environ.get("GLUINO_KILLS", 12)), random.Random(1)
-    writers, caught = Writers(str(tmp_path)), 0
+    writers, caught, killed = Writers(str(tmp_path)), 0, 0
     for name in NAMES:
         writers.write(name, 1)
-    for _ in range(kills):
+    while killed < kills or caught < kills // 4:  # on a busy machine a child may do little before its end
+        assert killed < 10 * kills, "the children must be caught in the middle"
+        killed += 1
         code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_writers; test_writers.write_for_ever({str(tmp_path)!r})"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
@@ -190,7 +192,6 @@ def test_killed_at_any_moment(tmp_path):
                 # Between the two renames of a pair: told when it is loaded, never mixed.
                 assert name == "export" and any(text in str(error) for text in ("do not belong together", "has none of the parameters", "shape")), \
                     (name, error)
-    assert caught >= kills // 4, "the children must have been caught in the middle"
     for name in NAMES:
         writers.write(name, 2)
         assert writers.read(name) == 2
