@@ -245,9 +245,9 @@ class Walk {
     std::vector<const TapeEntry*> in_order;
     in_order.reserve(out.size());
     for (const Ref<TapeEntry>& e : node.inputs) in_order.push_back(e.get());
-    std::ranges::sort(in_order);
+    std::sort(in_order.begin(), in_order.end(), std::less<>());
     const auto is_used_once = [&](const TapeEntry* e) {
-      const auto first = std::ranges::lower_bound(in_order, e);
+      const auto first = std::lower_bound(in_order.begin(), in_order.end(), e, std::less<>());
       return first + 1 == in_order.end() || first[1] != e;
     };
     for (size_t i = 0; i < out.size(); ++i) {

@@ -46,9 +46,9 @@ bool is_there(const Tensor& t) { return !impl_of(t).symbolic || waiting(t)->valu
 const Tensor& value_of(const Tensor& t) { return impl_of(t).symbolic ? value_of(*waiting(t)) : t; }
 bool is_read(const Waiting& w, size_t input) { return !w.op->input_spec(w.attrs, input).shape_only; }
 
-Tensor handle_of(Ref<Waiting> w) {
+Tensor handle_of(const Ref<Waiting>& w) {
   Tensor t = make_shape_only(w->shape, w->dtype, w->device);
-  impl_of(t).symbolic = std::move(w);
+  impl_of(t).symbolic = w;
   return t;
 }
 
@@ -226,7 +226,7 @@ Tensor DeferredCalls::deferred(const Tensor& concrete) {
   const detail::TensorImpl& t = impl_of(concrete);
   auto w = make_ref<Waiting>(t.shape, t.dtype, t.device);
   w->value = concrete;
-  return handle_of(std::move(w));
+  return handle_of(w);
 }
 
 Tensors DeferredCalls::values(Tensors tensors, std::span<const Tensor> destinations) {
@@ -262,7 +262,7 @@ Tensors DeferredCalls::values(Tensors tensors, std::span<const Tensor> destinati
 Tensors DeferredCalls::call(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   check_input_count(op, attrs, static_cast<int>(inputs.size()));
   if (hands_on(op, attrs, inputs)) return {inputs[0]};
-  if (Ref<Waiting> one = defer(op, attrs, inputs)) return {handle_of(std::move(one))};
+  if (const Ref<Waiting> one = defer(op, attrs, inputs)) return {handle_of(one)};
   Tensors outputs = apply(op, concrete(op, attrs, inputs), attrs);
   for (Tensor& t : outputs) t = deferred(t);
   return outputs;

@@ -49,11 +49,6 @@ class Trainer:
             raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._kvstore)}: it runs no optimizer")
         self._shared_start = False  # whether a store of the user's has given all workers the same values
 
-    _kv_initialized = True  # the store is made with the trainer
-
-    def _init_kvstore(self):
-        """What is left to do before the first step, which other programs ask for: nothing."""
-
     @staticmethod
     def _given_store(kvstore):
         """A store of the user's; the built-in ones have nothing to do in one process."""
