@@ -452,7 +452,12 @@ def _fill(container, content):
         container.extend(content)
     elif isinstance(container, array.array):
         container[:] = array.array(container.typecode, content)
-    elif isinstance(container, (set, dict)):
+    elif isinstance(container, dict):  # not by methods of derived classes, which may do something else: a Counter adds
+        kind = collections.OrderedDict if isinstance(container, collections.OrderedDict) else dict
+        kind.clear(container)
+        for key, value in content:
+            kind.__setitem__(container, key, value)
+    elif isinstance(container, set):
         container.clear()
         container.update(content)
     elif container.flags.writeable:

@@ -286,6 +286,26 @@ def ordered_dictionary():
 
 
 @program
+def counter_of_things():
+    held = collections.Counter()
+
+    def step():
+        held["a"] += 1
+        return held["a"] + sum(held.values()) + len(held)
+    return counting(step)
+
+
+@program
+def dictionary_with_defaults():
+    held = collections.defaultdict(list)
+
+    def step():
+        held["a"].append(1)
+        return len(held["a"])
+    return counting(step)
+
+
+@program
 def weak_reference():
     held = Counter()
     reference = weakref.ref(held)
@@ -370,6 +390,24 @@ def collector_of_garbage():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_both_modes_do_the_same(name):
     expect_same(PROGRAMS[name])
+
+
+def test_containers_are_put_back_as_they_were():
+    """What a trace that is given up has done to them."""
+    from gluino._watch import snapshot
+    ordered = collections.OrderedDict(a=1, b=2)
+    ordered.move_to_end("a")
+    held = [collections.Counter(a=2), ordered, collections.defaultdict(list, a=[1]), [1, 2], {3}, collections.deque([4], maxlen=2)]
+    before = [repr(c) for c in held]
+    put_back = snapshot([], held)
+    held[0]["a"] += 1
+    ordered.move_to_end("b")
+    held[2]["b"].append(1)
+    held[3].append(3)
+    held[4].add(4)
+    held[5].append(5)
+    put_back()
+    assert [repr(c) for c in held] == before
 
 
 # ---- what does not stand in the way
