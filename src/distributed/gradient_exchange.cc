@@ -114,11 +114,14 @@ void GradientExchange::State::build(const Tensors& weights) {
       number = known->second;
     }
     Bucket& b = buckets[number];
-    places[leaf] = {number, b.items.size()};
     b.items.push_back({Ref<TapeEntry>(leaf), static_cast<int>(i), b.count});
     b.count += count;
     autograd::watch_gradient(*leaf, shared_from_this());
   }
+  // They leave in this order, so the one that backward() fills last must not be among the first.
+  std::ranges::stable_sort(buckets, std::greater{}, [](const Bucket& b) { return b.items.back().weight; });
+  for (size_t number = 0; number < buckets.size(); ++number)
+    for (size_t i = 0; i < buckets[number].items.size(); ++i) places[buckets[number].items[i].leaf.get()] = {number, i};
   for (Bucket& b : buckets) {
     const Device device = impl_of(b.items[0].leaf->leaf_grad).device;
     const Shape shape = b.is_single() ? impl_of(b.items[0].leaf->leaf_grad).shape : Shape{b.count};

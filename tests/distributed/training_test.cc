@@ -191,6 +191,40 @@ TEST(Exchange, GradientsLeaveBeforeBackwardIsOver) {
   }
 }
 
+// Small gradients travel together, and theirs is the last bucket to be full: those of large weights do not wait for it.
+TEST(Exchange, LargeGradientsDoNotWaitForTheFirstLayersBias) {
+  struct Probe final : autograd::Function {
+    std::function<void()> look;
+    Tensors forward(const Tensors& inputs) override { return {inputs[0] * 1}; }
+    Tensors backward(const Tensors& heads) override {
+      look();
+      return heads;
+    }
+  };
+  Tensors weights;
+  for (int layer = 0; layer < 3; ++layer) weights.insert(weights.end(), {leaf({300, 300}, 1e-3), leaf({300})});
+  dist::GradientExchange exchange({});
+  int64_t before = 0, seen = 0;
+  const auto probe = std::make_shared<Probe>();
+  probe->look = [&] { seen = exchange.early_buckets() - before; };
+  for (int step = 0; step < 2; ++step) {
+    before = exchange.early_buckets();
+    {
+      const auto scope = autograd::record();
+      Tensor y = full({4, 300}, 1.0);
+      for (size_t layer = 0; layer < 3; ++layer) {
+        y = dot(y, weights[2 * layer]) + weights[2 * layer + 1];
+        if (layer == 0) y = autograd::call(probe, {y})[0];
+      }
+      autograd::backward({y.sum()});
+    }
+    exchange.sum_over_ranks(weights);
+  }
+  if (dist::size() > 1) {
+    EXPECT_GE(seen, 1) << "the last layer's weight, when backward came to the first layer";
+  }
+}
+
 // Two backward passes before a step: what counts is the second.
 TEST(Exchange, SecondBackwardReplacesTheFirst) {
   const Tensors weights{leaf({400, 400}), leaf({3})};
