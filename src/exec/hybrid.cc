@@ -8,6 +8,7 @@
 #include "dispatch/random.h"
 #include "exec/hybrid_cache.h"
 #include "gluino/autograd.h"
+#include "tensor/pool.h"
 
 namespace gluino {
 namespace {
@@ -234,6 +235,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     tracing.unlock();
     return run_untraced(function, inputs, first);
   }
+  trim_cached_memory(current_device());  // it may have held every intermediate value
   {
     const std::lock_guard lock(mutex);
     ++stats.traces;

@@ -81,7 +81,7 @@ Tensor resize_axis(const Resizing& r, const Tensor& x, int axis, const Axis& a) 
   if (r.mode == "nearest") {
     std::vector<int64_t> places;
     for (const double at : sources) places.push_back(nearest_to(r, at, in));
-    y = take(x, from_vector(places), {.axis = axis});
+    y = take(x, from_vector(places), {.axis = axis, .mode = "clip"});  // all are in range: no call has to find that out
   } else {
     std::vector<double> weights(static_cast<size_t>(a.out * in), 0.0);
     for (int64_t i = 0; i < a.out; ++i) add_weights(r, sources[static_cast<size_t>(i)], in, weights.data() + i * in);

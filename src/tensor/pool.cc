@@ -1,14 +1,17 @@
 #include "tensor/pool.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/fork.h"
@@ -30,12 +33,66 @@ int64_t class_bytes(int c) { return (int64_t{4} + c % 4 + 1) << (c / 4 - 2); }
 constexpr int kClasses = 64 * 4;
 constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
 constexpr size_t kThreadCacheDepth = 32;
+constexpr int kFirstLargeClass = 19 * 4 + 3;  // of 1 MiB: what is kept of these is bounded
 constexpr int64_t kLargestBlock = int64_t{1} << 46;
+
+struct FreeBlock {
+  void* data;
+  int64_t since;  // allocations before it was freed
+};
+
+// How much of the large blocks is kept when they are free: as much as lately was live at once, twice, since a loop that frees all of one
+// size before it asks for all of another would else get fresh pages each time.
+class LargeBlocks {
+ public:
+  void note_allocation(int64_t bytes, int64_t live) {
+    peak_ = std::max(peak_, live + bytes);
+    allocated_ += bytes;
+    if (allocated_ < 32 * std::max(peak_, kLeast)) return;
+    peak_before_ = std::exchange(peak_, live);
+    allocated_ = 0;
+  }
+  int64_t most() const { return 2 * std::max({peak_, peak_before_, kLeast / 2}); }
+  int64_t cached = 0;
+
+ private:
+  static constexpr int64_t kLeast = int64_t{64} << 20;
+  int64_t allocated_ = 0, peak_ = 0, peak_before_ = 0;
+};
 
 struct Pool {
   NoForkMutex mutex;
-  std::array<std::vector<void*>, kClasses> free;
+  std::array<std::vector<FreeBlock>, kClasses> free;
+  LargeBlocks large;
   std::atomic<int64_t> live{0}, peak{0}, cached{0}, allocations{0};
+
+  void* take(int c) {
+    auto& blocks = free[static_cast<size_t>(c)];
+    if (blocks.empty()) return nullptr;
+    void* data = blocks.back().data;
+    blocks.pop_back();
+    forget(c);
+    return data;
+  }
+  // Gives the large blocks that were freed first back to the system, until so many bytes are kept.
+  void trim(int64_t most) {
+    if (large.cached <= most) return;
+    while (large.cached > most) {
+      int oldest = -1;
+      for (int c = kFirstLargeClass; c < kClasses; ++c)
+        if (!free[c].empty() && (oldest < 0 || free[c].front().since < free[oldest].front().since)) oldest = c;
+      std::free(free[oldest].front().data);
+      free[oldest].erase(free[oldest].begin());
+      forget(oldest);
+    }
+    malloc_trim(0);
+  }
+
+ private:
+  void forget(int c) {
+    cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
+    if (c >= kFirstLargeClass) large.cached -= class_bytes(c);
+  }
 };
 
 // Leaked on purpose: tensors in static objects may be freed after everything else.
@@ -113,11 +170,8 @@ void* pool_allocate(int64_t bytes, Device device) {
     p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
   } else {
     std::lock_guard lock(p.mutex);
-    if (!p.free[k].empty()) {
-      data = p.free[k].back();
-      p.free[k].pop_back();
-      p.cached.fetch_sub(class_bytes(c), std::memory_order_relaxed);
-    }
+    if (c >= kFirstLargeClass) p.large.note_allocation(bytes, p.live.load(std::memory_order_relaxed));
+    data = p.take(c);
   }
   if (!data) data = new_block(bytes, class_bytes(c), p, device);
   count_allocation(p, bytes);
@@ -136,7 +190,18 @@ void pool_free(void* data, int64_t bytes, Device device) {
     return;
   }
   std::lock_guard lock(p.mutex);
-  p.free[k].push_back(data);
+  p.free[k].push_back({data, p.allocations.load(std::memory_order_relaxed)});
+  if (c < kFirstLargeClass) return;
+  p.large.cached += class_bytes(c);
+  // A quarter at once: the system takes its time.
+  if (p.large.cached > p.large.most()) p.trim(p.large.most() * 3 / 4);
+}
+
+void trim_cached_memory(Device device) {
+  constexpr int64_t kLeast = int64_t{16} << 20;
+  Pool& p = pool(device);
+  std::lock_guard lock(p.mutex);
+  p.trim(std::max(kLeast, p.live.load(std::memory_order_relaxed)));
 }
 
 void fill_with_zeros(void* data, int64_t bytes) {
@@ -171,9 +236,10 @@ void release_cached_memory(Device device) {
   for (int c = kFirstClass; c < kClasses; ++c) {
     auto& blocks = p.free[c];
     p.cached.fetch_sub(class_bytes(c) * static_cast<int64_t>(blocks.size()));
-    for (void* block : blocks) std::free(block);
+    for (const FreeBlock& block : blocks) std::free(block.data);
     blocks.clear();
   }
+  p.large.cached = 0;
 }
 
 Storage::Storage(int64_t bytes, Device device) : data_(static_cast<char*>(pool_allocate(bytes, device))), bytes_(bytes), device_(device) {}

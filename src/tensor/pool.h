@@ -1,4 +1,4 @@
-// The memory pool of a device: freed blocks are kept in size classes and given out again.
+// The memory pool of a device: freed blocks are kept in size classes and given out again; large ones, as many as a program lately needed.
 #pragma once
 #include <cstdint>
 
@@ -10,6 +10,8 @@ inline constexpr int64_t kAlignment = 64;
 
 void* pool_allocate(int64_t bytes, Device device);
 void pool_free(void* data, int64_t bytes, Device device);
+// After something that has needed much more than what follows will: what is free and more than what is live goes back to the system.
+void trim_cached_memory(Device device);
 // Zeros in a block of the pool. Whole pages of a large one take no memory until something is written there.
 void fill_with_zeros(void* data, int64_t bytes);
 

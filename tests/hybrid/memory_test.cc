@@ -92,5 +92,18 @@ TEST(Memory, OfResNet50IsAQuarterOfAllValues) {
   EXPECT_LE(memory.planned, eager);
 }
 
+// A call that may refuse its values is made while the function is traced, and so are all before it.
+TEST(Memory, OfATraceGoesBackToTheSystem) {
+  release_cached_memory();
+  auto f = hybrid([](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 40; ++i) y = y + 1;
+    return take(y, from_vector(std::vector<int64_t>{0})).sum();
+  });
+  const Tensor x = ones({1024, 1024});
+  EXPECT_EQ(f(x).item<float>(), 41 * 1024);
+  EXPECT_LE(memory_stats().cached, int64_t{96} << 20) << "of 160 MB of intermediate values";
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -51,6 +51,20 @@ TEST(Pool, BlocksAreAsLargeAsAsked) {
   }
 }
 
+// A program that asks for ever other sizes does not keep a block of each.
+TEST(Pool, KeepsAboutAsMuchAsWasLiveAtOnce) {
+  const int64_t megabyte = 1 << 20;
+  const auto use = [&](int64_t megabytes) { const Tensor t = empty({megabytes * megabyte}, {DType::uint8, kDevice}); };
+  for (int64_t size = 8; size <= 128; ++size) use(size);
+  EXPECT_LE(memory_stats(kDevice).cached, 2 * 128 * megabyte + megabyte) << "18 classes would be 1000 MB";
+  const void* last = empty({128 * megabyte}, {DType::uint8, kDevice}).data<uint8_t>();
+  EXPECT_EQ(empty({128 * megabyte}, {DType::uint8, kDevice}).data<uint8_t>(), last) << "what was used last stays";
+  // Long after the large ones they are gone.
+  for (int i = 0; i < 10000; ++i) use(2);
+  use(3);
+  EXPECT_LE(memory_stats(kDevice).cached, 64 * megabyte);
+}
+
 TEST(Pool, ReusesFreedBlocks) {
   const void* first = empty({5000}, {DType::float32, kOther}).data<float>();
   const MemoryStats before = memory_stats(kOther);
