@@ -157,12 +157,11 @@ const Tensor& value_of(Waiting& w) {
 }
 
 // The type in which an elementwise call computes its elements; null for other calls, and where a program cannot.
-std::optional<ComputeType> type_of(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<const DType> types,
-                                   DType result) {
+std::optional<ComputeType> type_of(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, DType result) {
   if (!op.is_elementwise()) return {};
   const auto has_first_rank = [&](const Tensor& t) { return impl_of(t).shape.ndim() == impl_of(inputs[0]).shape.ndim(); };
   if (op.kernel && !std::ranges::all_of(inputs, has_first_rank)) return {};  // it may have a way of its own with other ranks
-  const ComputeType type = kernels::compute_type(promote_inputs(op, attrs, types));
+  const ComputeType type = kernels::compute_type(promote_inputs(op, attrs, dtypes_of(inputs)));
   const bool is_real = type == ComputeType::f32 || type == ComputeType::f64;
   return is_real && holds(type, result) ? std::optional(type) : std::nullopt;
 }
@@ -170,20 +169,13 @@ std::optional<ComputeType> type_of(const OpDef& op, const Attrs& attrs, std::spa
 // The call as one that waits; null where it must be made at once, because its result is not one new tensor of a known shape.
 Ref<Waiting> defer(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   if (op.is_view || op.is_dynamic_shape || is_composed(op) || op.has_states || op.draws_random(attrs) || inputs.empty()) return {};
-  std::vector<DType> types, dtypes;
-  std::vector<Shape> shapes, result;
-  for (const Tensor& t : inputs) {
-    types.push_back(impl_of(t).dtype);
-    shapes.push_back(impl_of(t).shape);
-  }
-  infer_dtypes(op, attrs, types, dtypes);
+  const auto [shapes, dtypes] = infer_results(op, attrs, inputs);
   if (dtypes.size() != 1) return {};
-  infer_shapes(op, attrs, shapes, result);
-  auto w = make_ref<Waiting>(result[0], dtypes[0], impl_of(inputs[0]).device);
+  auto w = make_ref<Waiting>(shapes[0], dtypes[0], impl_of(inputs[0]).device);
   w->op = &op;
   w->attrs = attrs;
   w->inputs.assign(inputs.begin(), inputs.end());
-  w->type = type_of(op, attrs, inputs, types, dtypes[0]);
+  w->type = type_of(op, attrs, inputs, dtypes[0]);
   if (!w->type) return w;
   Program program(*w->type);
   std::vector<Expr> arguments;
@@ -204,15 +196,8 @@ Ref<Waiting> defer(const OpDef& op, const Attrs& attrs, std::span<const Tensor> 
 // Some calls only hand on what they read, where it has the shape of the result already.
 bool hands_on(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   if (!op.is_identity || op.is_elementwise() || op.is_dynamic_shape || !op.is_identity(attrs.get(), mode().training)) return false;
-  std::vector<DType> types, dtypes;
-  std::vector<Shape> shapes, result;
-  for (const Tensor& t : inputs) {
-    types.push_back(impl_of(t).dtype);
-    shapes.push_back(impl_of(t).shape);
-  }
-  infer_shapes(op, attrs, shapes, result);
-  infer_dtypes(op, attrs, types, dtypes);
-  return result.size() == 1 && result[0] == shapes[0] && dtypes[0] == types[0];
+  const auto [shapes, dtypes] = infer_results(op, attrs, inputs);
+  return shapes.size() == 1 && shapes[0] == impl_of(inputs[0]).shape && dtypes[0] == impl_of(inputs[0]).dtype;
 }
 
 }  // namespace

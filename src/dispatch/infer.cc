@@ -73,6 +73,21 @@ void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in
       if (extent < 0 || extent > kMaxExtent) raise<ShapeError>("the output would have shape {}, but extents are 0 to {}", s, kMaxExtent);
 }
 
+std::vector<DType> dtypes_of(std::span<const Tensor> tensors) {
+  std::vector<DType> dtypes;
+  for (const Tensor& t : tensors) dtypes.push_back(impl_of(t).dtype);
+  return dtypes;
+}
+
+ResultTypes infer_results(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  std::vector<Shape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
+  ResultTypes results;
+  infer_shapes(op, attrs, shapes, results.shapes);
+  infer_dtypes(op, attrs, dtypes_of(inputs), results.dtypes);
+  return results;
+}
+
 void rethrow_as(const std::string& message, Located located) {
   try {
     throw;

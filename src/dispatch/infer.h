@@ -11,6 +11,13 @@ DType promote_inputs(const OpDef& op, const Attrs& attrs, std::span<const DType>
 size_t checked_output_count(const OpDef& op, const Attrs& attrs);
 void infer_dtypes(const OpDef& op, const Attrs& attrs, std::span<const DType> in, std::vector<DType>& out);
 void infer_shapes(const OpDef& op, const Attrs& attrs, std::span<const Shape> in, std::vector<Shape>& out);
+// What a call with these inputs gives.
+struct ResultTypes {
+  std::vector<Shape> shapes;
+  std::vector<DType> dtypes;
+};
+ResultTypes infer_results(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs);
+std::vector<DType> dtypes_of(std::span<const Tensor> tensors);
 // Whether it holds whole numbers or truth values. Variables of a symbol without a dtype count as floating.
 bool is_whole(const Tensor& t);
 

@@ -157,18 +157,11 @@ class GraphRecorder final : public TraceHook {
 
   static Tensors outputs_with_shapes(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, const Ref<GraphNode>& node,
                                      Device device) {
-    std::vector<Shape> in, out;
-    std::vector<DType> in_types, out_types;
-    for (const Tensor& t : inputs) {
-      in.push_back(impl_of(t).shape);
-      in_types.push_back(impl_of(t).dtype);
-    }
-    infer_shapes(op, attrs, in, out);
-    infer_dtypes(op, attrs, in_types, out_types);
+    const auto [shapes, dtypes] = infer_results(op, attrs, inputs);
     Tensors tensors;
-    for (size_t i = 0; i < out.size(); ++i) {
-      node->outputs.push_back({out[i], out_types[i]});
-      tensors.push_back(tensor_of({node, static_cast<int>(i)}, out[i], out_types[i], device));
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      node->outputs.push_back({shapes[i], dtypes[i]});
+      tensors.push_back(tensor_of({node, static_cast<int>(i)}, shapes[i], dtypes[i], device));
     }
     return tensors;
   }
