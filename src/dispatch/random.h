@@ -69,11 +69,12 @@ inline double unit_double(uint32_t high, uint32_t low) { return static_cast<doub
 // As many numbers as one element needs: attempt t of element i is block i + t * 2^44.
 class ElementRandom {
  public:
+  static constexpr uint64_t kNextBlock = uint64_t{1} << 44;
   ElementRandom(const RandomStream& stream, int64_t element) : stream_(stream), block_(static_cast<uint64_t>(element)) {}
   double uniform() {  // in [0, 1)
     if (used_ == 4) {
       words_ = stream_.words(block_);
-      block_ += uint64_t{1} << 44;
+      block_ += kNextBlock;
       used_ = 0;
     }
     used_ += 2;

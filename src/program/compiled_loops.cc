@@ -12,7 +12,7 @@ std::shared_ptr<CompiledLoops> CompiledLoops::of(const Program& program) {
   return all->get(program_text(program), [&] { return std::make_shared<CompiledLoops>(program); });
 }
 
-CompiledLoops::CompiledLoops(const Program& program) : program_(program) {
+CompiledLoops::CompiledLoops(const Program& program, int64_t patience) : program_(program), patience_(patience) {
   for (int i = 0; i < program.num_results(); ++i) results_[i] = program.result(i);
 }
 
@@ -38,7 +38,7 @@ bool CompiledLoops::has_combining() const {
 }
 
 void CompiledLoops::advance(CompiledCode& code, uint32_t repeated, std::optional<ReduceOp> how, int64_t elements) {
-  if (code.get() || !code.is_due(elements * program_.size())) return;
+  if (code.get() || !code.is_due(elements * program_.size() / patience_)) return;
   code.compile([self = shared_from_this(), repeated, how](const Compiler& c, CompileTarget target) {
     return self->compile(c, target, repeated, how);
   });

@@ -17,7 +17,8 @@ class CompiledLoops : public std::enable_shared_from_this<CompiledLoops> {
 
   // The one of this program, shared by all that use it now.
   static std::shared_ptr<CompiledLoops> of(const Program& program);
-  explicit CompiledLoops(const Program& program);
+  // `patience`: it is compiled after so many times the work that others are compiled after.
+  explicit CompiledLoops(const Program& program, int64_t patience = 1);
   const Program& program() const { return program_; }
 
   // The loop in which the inputs of `repeated` have one element. Null: use the program. `elements`: how many it would compute now.
@@ -33,6 +34,7 @@ class CompiledLoops : public std::enable_shared_from_this<CompiledLoops> {
   void* compile(const Compiler& compiler, CompileTarget target, uint32_t repeated, std::optional<ReduceOp> how) const;
 
   const Program program_;
+  const int64_t patience_;
   std::array<int, Program::kMaxResults> results_;  // their positions
   std::array<CompiledCode, 1 << kMostInputs> variants_;
   mutable NoForkMutex mutex_;

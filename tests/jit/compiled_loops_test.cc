@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/eager_loops.h"
 #include "kernels/isa/primitives.h"
 #include "program/program_text.h"
 #include "random_values.h"
@@ -163,6 +163,41 @@ TEST_F(CompiledLoop, AnOutputMayBeAnInput) {
       for (size_t r = 0; r < 3; ++r)
         EXPECT_EQ(std::memcmp(results[r].data, expected[r].data(), expected[r].size()), 0) << "result " << r << ", over a: " << over_a;
     }
+}
+
+// Eager calls have no loops of their own to hand over: those of programs that differ in their numbers alone are the same.
+TEST_F(CompiledLoop, EagerCallsShareLoopsWhateverTheirNumbers) {
+  std::mt19937_64 engine(5);
+  const Shape shape{100, 200}, row{200}, few{1000};
+  for (const char* text : {"f32 x0 -1 maximum(0,1) 1 minimum(2,3)", "f32 x0 0 greater(0,1) x1 multiply(0,3) select(2,0,4)",
+                           "f64 x0 0.5 multiply(0,1) x1 add(2,3) -> 4,2", "i32 x0 3 multiply(0,1) 7 add(2,3)",
+                           "f32 x0 1 add(0,1) 2 add(2,3) 3 add(4,5) 4 add(6,7) 5 add(8,9) 6 add(10,11) 7 add(12,13) 8 multiply(14,15)"}) {
+    const Program program = parse_program(text);
+    const DType dtype = kernels::storage_of(program.type());
+    const Values a = random_values(program.type(), shape, engine), b = random_values(program.type(), row, engine);
+    const std::vector<Operand> operands{{a.bytes.data(), dtype, &shape}, {b.bytes.data(), dtype, &row}};
+    const auto whole = run(program, operands, shape, nullptr);
+    const kernels::EagerLoop made(program, operands, shape.elements());
+    ASSERT_TRUE(made.loops()) << text;
+    bool used = false;
+    for (uint32_t repeated = 0; repeated < 1u << CompiledLoops::kMostInputs; ++repeated) used |= made.loops()->has(repeated);
+    EXPECT_TRUE(used) << text;
+    // Few elements are interpreted.
+    EXPECT_FALSE(kernels::EagerLoop(program, operands, few.elements()).loops());
+    for (int64_t first = 0; first < shape.elements(); first += few.elements()) {
+      const Shape part{5, 200};
+      const std::vector<Operand> some{{a.bytes.data() + first * dtype_bytes(dtype), dtype, &part}, operands[1]};
+      const auto wanted = run(program, some, part, nullptr);
+      for (size_t r = 0; r < whole.size(); ++r) {
+        const auto from = whole[r].begin() + first * dtype_bytes(dtype);
+        EXPECT_TRUE(same_bits(program.type(), wanted[r], {from, from + static_cast<ptrdiff_t>(wanted[r].size())})) << text;
+      }
+    }
+  }
+  const Program wide = parse_program("f32 x0 -2 maximum(0,1) 5 minimum(2,3)"),
+                narrow = parse_program("f32 x0 0 maximum(0,1) 1 minimum(2,3)");
+  const std::vector<Operand> none{{nullptr, DType::float32, &shape}};
+  EXPECT_EQ(kernels::EagerLoop(wide, none, 20000).loops(), kernels::EagerLoop(narrow, none, 20000).loops());
 }
 
 }  // namespace

@@ -265,7 +265,11 @@ def test_making():
 def test_counting():
     rng = rng_of("counting")
     x = values(rng, (20,), "int32", 0, 6)
-    walk("unique", [((x,), {}), ((x,), {"return_index": True, "return_inverse": True, "return_counts": True})])
+    all_of_it = {"return_index": True, "return_inverse": True, "return_counts": True}
+    far_apart, missing = np.array([7, -2**31, 7, 2**31 - 1, 0, -2**31], "int32"), np.array([2, np.nan, -0.0, 2, np.nan, 0, np.inf], "float32")
+    for given in (x, far_apart, missing, values(rng, (6, 2), "int32", 0, 3), x > 2, x.astype("int8") - 3, x[:0]):
+        walk("unique", [((given,), {}), ((given,), all_of_it)])
+    walk("unique", [((values(rng, (9, 2), "int32", 0, 2),), {"axis": 0, **all_of_it}), ((values(rng, (2, 9), "int32", 0, 2),), {"axis": 1})])
     walk("bincount", [((x,), {}), ((x,), {"minlength": 9}), ((x,), {"weights": values(rng, (20,))})], rtol=1e-4)
     walk("histogram", [((values(rng, (30,)),), {"bins": 5}), ((values(rng, (30,)),), {"bins": 4, "range": (-1, 1)})], rtol=1e-4)
     y = values(rng, (4, 5))

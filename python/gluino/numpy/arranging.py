@@ -6,7 +6,7 @@ from .multiarray import _op, array, asarray
 
 __all__ = ["roll", "rot90", "flipud", "fliplr", "pad", "meshgrid", "broadcast_arrays", "kron", "cross", "diag", "diagonal", "diagflat", "trace", "insert",
            "delete", "resize", "hsplit", "vsplit", "dsplit", "row_stack", "column_stack", "atleast_2d", "atleast_3d", "rollaxis", "permute_dims",
-           "take_along_axis", "ediff1d", "concat"]
+           "take_along_axis", "ediff1d", "unique", "concat"]
 
 
 def _part(a, axis, begin, end):
@@ -231,6 +231,13 @@ def ediff1d(ary, to_end=None, to_begin=None):
     parts = [_part(flat, 0, 1, None) - _part(flat, 0, 0, -1)]
     around = [None if x is None else (x if hasattr(x, "asnumpy") else array(x, dtype=ary.dtype)).reshape(-1) for x in (to_begin, to_end)]
     return concatenate([x for x in (around[0], *parts, around[1]) if x is not None], 0)
+
+
+def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None):
+    """The different elements in order, or slices along an axis; where each stands first, which one each element is, how often each is there."""
+    made = _op("_npi_unique")(ar, return_index=return_index, return_inverse=return_inverse, return_counts=return_counts,
+                              **({} if axis is None else {"axis": axis}))
+    return tuple(made) if return_index or return_inverse or return_counts else made
 
 
 # ---- parts and joins

@@ -6,174 +6,15 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/elementwise/access.h"
+#include "kernels/elementwise/direct.h"
+#include "kernels/elementwise/eager_loops.h"
 #include "kernels/elementwise/fill_blocks.h"
 #include "kernels/isa/primitives.h"
 #include "program/program_text.h"
 
 namespace gluino::kernels {
 namespace {
-
-constexpr int64_t kBlock = 512;  // elements a register holds: stays in the first-level cache
-
-// How an operand is read: `same` element for element, `scalar` one value for all, else through `strides`.
-struct Access {
-  enum Kind : uint8_t { same, scalar, strided } kind;
-  std::array<int64_t, Shape::kMaxAxes> strides;  // in elements, per axis of the collapsed output
-};
-
-// Everything that does not depend on the part of the output being computed.
-struct Loop {
-  const Program& program;
-  std::span<const Operand> operands;
-  std::vector<Access> access;
-  std::array<int64_t, Shape::kMaxAxes> extents;  // of the collapsed output
-  int axes = 0;
-  DType type;     // storage type of the program's compute type
-  int64_t width;  // bytes of a computed element
-};
-
-// Merges axes that every operand walks in the same way, and finds out how each operand is read.
-void collapse(Loop& loop, const Shape& shape) {
-  const size_t count = loop.operands.size();
-  loop.access.resize(count);
-  std::vector<std::array<int64_t, Shape::kMaxAxes>> strides(count);
-  for (size_t k = 0; k < count; ++k) {
-    const Shape& s = *loop.operands[k].shape;
-    loop.access[k].kind = s == shape ? Access::same : s.elements() == 1 ? Access::scalar : Access::strided;
-    int64_t step = 1;
-    for (int i = shape.ndim() - 1, j = s.ndim() - 1; i >= 0; --i, --j) {
-      const int64_t extent = j >= 0 ? s[j] : 1;
-      strides[k][i] = extent == 1 ? 0 : step;
-      step *= extent;
-    }
-  }
-  for (int i = 0; i < shape.ndim(); ++i) {
-    if (shape[i] == 1) continue;
-    bool merge = loop.axes > 0;
-    for (size_t k = 0; merge && k < count; ++k) {
-      const int64_t outer = loop.access[k].strides[loop.axes - 1];
-      merge = outer == strides[k][i] * shape[i];
-    }
-    if (!merge) {
-      loop.extents[loop.axes++] = 1;
-    }
-    const auto axis = static_cast<size_t>(loop.axes - 1);
-    loop.extents[axis] *= shape[i];
-    for (size_t k = 0; k < count; ++k) loop.access[k].strides[axis] = strides[k][i];
-  }
-}
-
-Loop make_loop(const Program& program, std::span<const Operand> operands, const Shape& shape) {
-  Loop loop{.program = program,
-            .operands = operands,
-            .access = {},
-            .extents = {},
-            .type = storage_of(program.type()),
-            .width = dtype_bytes(storage_of(program.type()))};
-  collapse(loop, shape);
-  return loop;
-}
-
-// Where an operand's element for output position `at` is, had it all of them.
-int64_t offset_of(const Loop& loop, const Access& a, int64_t at) {
-  if (a.kind == Access::same) return at;
-  if (a.kind == Access::scalar) return 0;
-  int64_t offset = 0;
-  for (int i = loop.axes - 1; i > 0; --i) {
-    const auto k = static_cast<size_t>(i);
-    offset += at % loop.extents[k] * a.strides[k];
-    at /= loop.extents[k];
-  }
-  return offset + at * a.strides[0];
-}
-const char* address_of(const Loop& loop, size_t operand, int64_t at) {
-  const Operand& o = loop.operands[operand];
-  int64_t offset = offset_of(loop, loop.access[operand], at);
-  if (o.first) offset -= offset_of(loop, loop.access[operand], o.first);
-  return static_cast<const char*>(o.data) + offset * dtype_bytes(o.dtype);
-}
-
-// Writes out `n` elements of a broadcast operand, starting at output position `begin`, whose element is `data`.
-template <class T>
-void gather_typed(const Loop& loop, const Access& a, const T* data, int64_t begin, int64_t n, T* dst) {
-  std::array<int64_t, Shape::kMaxAxes> position{};
-  int64_t offset = 0, rest = begin;
-  for (int i = loop.axes - 1; i >= 0; --i) {
-    const auto k = static_cast<size_t>(i);
-    position[k] = rest % loop.extents[k];
-    rest /= loop.extents[k];
-  }
-  const auto last = static_cast<size_t>(loop.axes - 1);
-  const bool rows_repeat = last > 0 && a.strides[last] == 1 && a.strides[last - 1] == 0;
-  while (n > 0) {
-    int64_t run = std::min(n, loop.extents[last] - position[last]);
-    if (rows_repeat && run < n) {
-      const int64_t extent = loop.extents[last], rows = loop.extents[last - 1] - position[last - 1];
-      run = std::min(n, rows * extent - position[last]);
-      repeat_row(data + offset - position[last], extent, position[last], run, dst);
-      // The place behind it, in the row that was written last.
-      const int64_t more_rows = (position[last] + run - 1) / extent;
-      position[last - 1] += more_rows;
-      position[last] -= more_rows * extent;
-      offset -= more_rows * extent;
-    } else if (a.strides[last] == 1) {
-      std::memcpy(dst, data + offset, run * sizeof(T));
-    } else if (a.strides[last] == 0) {
-      std::fill(dst, dst + run, data[offset]);
-    } else {
-      for (int64_t i = 0; i < run; ++i) dst[i] = data[offset + i * a.strides[last]];
-    }
-    dst += run;
-    n -= run;
-    position[last] += run;
-    offset += run * a.strides[last];
-    for (size_t k = last; k > 0 && position[k] == loop.extents[k]; --k) {
-      offset += a.strides[k - 1] - position[k] * a.strides[k];
-      position[k] = 0;
-      ++position[k - 1];
-    }
-  }
-}
-
-void gather(const Loop& loop, size_t operand, int64_t begin, int64_t n, void* dst) {
-  const Access& a = loop.access[operand];
-  const char* data = address_of(loop, operand, begin);
-  switch (dtype_bytes(loop.operands[operand].dtype)) {
-    case 1: return gather_typed(loop, a, reinterpret_cast<const uint8_t*>(data), begin, n, static_cast<uint8_t*>(dst));
-    case 2: return gather_typed(loop, a, reinterpret_cast<const uint16_t*>(data), begin, n, static_cast<uint16_t*>(dst));
-    case 4: return gather_typed(loop, a, reinterpret_cast<const uint32_t*>(data), begin, n, static_cast<uint32_t*>(dst));
-    default: return gather_typed(loop, a, reinterpret_cast<const uint64_t*>(data), begin, n, static_cast<uint64_t*>(dst));
-  }
-}
-
-// Blocks of rows that are shorter cost more than they save.
-constexpr int64_t kShortRun = 64;
-// How many elements lie side by side in every broadcast operand; 0: too few, or there is none.
-int64_t length_of_rows(const Loop& loop) {
-  const bool strided = std::any_of(loop.access.begin(), loop.access.end(), [](const Access& a) { return a.kind == Access::strided; });
-  return strided && loop.extents[loop.axes - 1] >= kShortRun ? loop.extents[loop.axes - 1] : 0;
-}
-bool is_repeated_in_rows(const Loop& loop, size_t operand) {
-  const Access& a = loop.access[operand];
-  return a.kind == Access::strided && a.strides[loop.axes - 1] == 0;
-}
-
-// At most kBlock elements of an operand in the computed type: its own memory where that holds them, else written to `block`.
-const void* load(const Loop& loop, size_t operand, int64_t at, int64_t n, bool in_row, void* block, bool write_always = false) {
-  const DType dtype = loop.operands[operand].dtype;
-  const bool is_run = loop.access[operand].kind != Access::strided || (in_row && !is_repeated_in_rows(loop, operand));
-  if (is_run && dtype == loop.type && !write_always) return address_of(loop, operand, at);
-  if (is_run) {
-    convert(address_of(loop, operand, at), dtype, block, loop.type, n);
-  } else if (dtype == loop.type) {
-    gather(loop, operand, at, n, block);
-  } else {
-    alignas(64) char gathered[kBlock * 8];
-    gather(loop, operand, at, n, gathered);
-    convert(gathered, dtype, block, loop.type, n);
-  }
-  return block;
-}
 
 // Registers: instruction i writes to slot[i]; a slot is free again after its value's last use.
 struct Registers {
@@ -240,7 +81,7 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
   const auto type = static_cast<size_t>(p.type());
   // Broadcast operands are read where they lie, or one number of them is written out, if blocks end where rows do.
   const int64_t row = length_of_rows(loop);
-  const int64_t block = std::min(row && registers.count <= 3 ? 4 * kBlock : kBlock, end - begin);
+  const int64_t block = std::min(row && registers.count <= 3 ? 4 * kElementBlock : kElementBlock, end - begin);
   const std::array<Form, Program::kMaxInstructions> form = forms_of(loop, row != 0);
   const int64_t stride = (block * loop.width + 63) / 64 * 64;
   const size_t bytes = static_cast<size_t>(stride * registers.count + 64);
@@ -328,7 +169,7 @@ std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
   if (strided) {
     const int64_t row = length_of_rows(loop);
     runs.gathered = row == 0;
-    runs.length = row ? row : kBlock;
+    runs.length = row ? row : kElementBlock;
   }
   for (size_t k = 0; k < loop.operands.size(); ++k) {
     if (loop.access[k].kind == Access::scalar || (is_repeated_in_rows(loop, k) && !runs.gathered)) runs.repeated |= 1u << k;
@@ -342,11 +183,11 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
   std::array<void*, Program::kMaxResults> outputs;
   const bool narrowed = std::any_of(results.begin(), results.end(), [&](const Result& r) { return r.dtype != loop.type; });
   const bool in_blocks = runs.gathered || runs.converted || narrowed;
-  std::vector<char> scratch(in_blocks ? (count + results.size()) * static_cast<size_t>(kBlock * loop.width) : 0);
-  const auto block = [&](size_t k) { return scratch.data() + static_cast<int64_t>(k) * kBlock * loop.width; };
+  std::vector<char> scratch(in_blocks ? (count + results.size()) * static_cast<size_t>(kElementBlock * loop.width) : 0);
+  const auto block = [&](size_t k) { return scratch.data() + static_cast<int64_t>(k) * kElementBlock * loop.width; };
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(end - at, runs.length - (runs.gathered ? 0 : at % runs.length));
-    if (in_blocks) n = std::min(n, kBlock);
+    if (in_blocks) n = std::min(n, kElementBlock);
     for (size_t k = 0; k < count; ++k) {
       if (runs.repeated >> k & 1 || !in_blocks) {
         inputs[k] = address_of(loop, k, at);
@@ -402,29 +243,6 @@ void run_combining(const Loop& loop, const Runs& runs, CombiningKernel kernel, s
   }
 }
 
-// One instruction on whole arrays of the computed type: no registers, no blocks.
-bool run_direct(const Program& p, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape) {
-  const Instruction& last = p[p.size() - 1];
-  const int n_args = arity(last.fn);
-  const DType type = storage_of(p.type());
-  if (n_args == 0 || p.size() != n_args + 1 || p.result(0) != p.size() - 1 || out_dtype != type) return false;
-  const char* data[3] = {nullptr, nullptr, nullptr};
-  for (int k = 0; k < n_args; ++k) {
-    const Instruction& leaf = p[last.args[k]];
-    if (leaf.fn != ScalarFn::input) return false;
-    const Operand& o = operands[leaf.args[0]];
-    if (o.dtype != type || !(o.shape == &shape || *o.shape == shape)) return false;
-    data[k] = static_cast<const char*>(o.data);
-  }
-  const ScalarKernel kernel = primitives().scalar[static_cast<int>(last.fn)][static_cast<size_t>(p.type())];
-  const int64_t width = dtype_bytes(type);
-  parallel_for(shape.elements(), kParallelGrain, [&](int64_t begin, int64_t end) {
-    const int64_t at = begin * width;
-    kernel(data[0] + at, data[1] ? data[1] + at : nullptr, data[2] ? data[2] + at : nullptr, static_cast<char*>(out) + at, end - begin);
-  });
-  return true;
-}
-
 }  // namespace
 
 struct ElementwiseRange::Parts {
@@ -475,8 +293,10 @@ void ElementwiseRange::combine(std::span<const int64_t> rows, int64_t n, double*
 void run_elementwise(const Program& program, std::span<const Operand> operands, std::span<const Result> results, const Shape& shape,
                      CompiledLoops* loops) {
   const int64_t n = shape.elements();
-  if (n == 0 || (results.size() == 1 && run_direct(program, operands, results[0].data, results[0].dtype, shape))) return;
-  const ElementwiseRange range(program, operands, shape, loops);
+  if (n == 0 || (results.size() == 1 && run_direct(program, operands, results[0], shape))) return;
+  const EagerLoop eager(program, operands, loops ? 0 : n);
+  const ElementwiseRange range = eager.loops() ? ElementwiseRange(eager.loops()->program(), eager.operands(), shape, eager.loops())
+                                               : ElementwiseRange(program, operands, shape, loops);
   parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
     std::array<Result, Program::kMaxResults> here;
     for (size_t r = 0; r < results.size(); ++r) here[r] = {place_of(results[r], begin), results[r].dtype};

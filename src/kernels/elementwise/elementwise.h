@@ -23,7 +23,8 @@ struct Result {
 };
 
 // results = program(operands); they have shape `shape`, and one may be the memory of an operand of the same shape and dtype.
-// With `loops`, those of the program, machine code is used where there is some.
+// With `loops`, those of the program, machine code is used where there is some; without, they are found by the program itself if there is
+// much to compute.
 void run_elementwise(const Program& program, std::span<const Operand> operands, std::span<const Result> results, const Shape& shape,
                      CompiledLoops* loops = nullptr);
 inline void run_elementwise(const Program& program, std::span<const Operand> operands, void* out, DType out_dtype, const Shape& shape,

@@ -1,10 +1,13 @@
 #include "kernels/elementwise/strided.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/parallel.h"
+#include "kernels/isa/primitives.h"
 
 namespace gluino::kernels {
 
@@ -50,17 +53,10 @@ Layout simplify(const Shape& shape, const Shape& in, const Shape& out) {
   return l;
 }
 
-// Long runs are copied from a short one, which grows up to kPattern: the C library's copy has wider stores than this file may be compiled
-// to, and so has its fill, where all bytes are the same.
 template <class T>
 void fill_run(T* out, int64_t n, T value) {
-  constexpr int64_t kShort = 256 / sizeof(T), kPattern = 4096 / sizeof(T);
   if (value == T(0)) return static_cast<void>(std::memset(out, 0, n * sizeof(T)));
-  std::fill_n(out, std::min(n, kShort), value);
-  for (int64_t done = kShort, more; done < n; done += more) {
-    more = std::min({done, kPattern, n - done});
-    std::memcpy(out + done, out, more * sizeof(T));
-  }
+  primitives().fill[std::countr_zero(sizeof(T))](&value, out, n);
 }
 
 // Rows along b, one after the other along a.
@@ -74,6 +70,8 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
       fill_run(out, n, *in);
     else if (b.out == 1 && b.in == 1)
       for (int64_t j = 0; j < n; ++j) out[j] = in[j];
+    else if (b.out == 1 && b.in == -1)
+      std::reverse_copy(in - (n - 1), in + 1, out);
     else
       for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
   }

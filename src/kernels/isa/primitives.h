@@ -17,6 +17,7 @@ struct PrimitiveTable {
   // The same with one number as the first, or as the second of two operands; null where there are not two.
   ScalarKernel with_one[2][kScalarFunctions][4];
   ConvertKernel half_to_float, float_to_half, bfloat_to_float, float_to_bfloat;
+  ConvertKernel fill[4];  // n times the element at `in`, of 1, 2, 4, 8 bytes
 };
 
 const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_ISA may name a lesser one

@@ -99,6 +99,13 @@ void convert_each(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = kFunction(from[i]);
 }
 
+template <class T>
+void fill_each(const void* in, void* out, int64_t n) {
+  const T value = *static_cast<const T*>(in);
+  T* to = static_cast<T*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
+}
+
 }  // namespace
 
 // clang-format off
@@ -130,6 +137,7 @@ const PrimitiveTable kTable = {
     convert_each<float, uint16_t, math::float_to_half>,
     convert_each<uint16_t, float, math::bfloat_to_float>,
     convert_each<float, uint16_t, math::float_to_bfloat>,
+    {fill_each<uint8_t>, fill_each<uint16_t>, fill_each<uint32_t>, fill_each<uint64_t>},
 };
 
 // clang-format on

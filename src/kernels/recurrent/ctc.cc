@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "kernels/isa/primitives.h"
+#include "kernels/rows/softmax.h"
 
 namespace gluino::kernels {
 namespace {
@@ -81,14 +83,81 @@ class Ways {
   std::vector<double> cells_, before_, parts_, most_;
 };
 
-}  // namespace
+// The same as probabilities, those of each time divided by their largest: a product for each step where logarithms need their functions.
+// Backwards, the path is the reversed one, and so are the times.
+class ScaledWays {
+ public:
+  ScaledWays(const Path& path, int64_t time) : path_(path), n_(path.length()), cells_(time * n_) {}
+  const double* at(int64_t t) const { return cells_.data() + t * n_; }
+  double log_scale() const { return log_scale_; }  // of what was divided by
+  // Last cells, in which all ways end.
+  double ends(int64_t t) const { return at(t)[n_ - 1] + (n_ > 1 ? at(t)[n_ - 2] : 0); }
 
-double ctc_loss(const double* log_probs, int64_t time, int64_t classes, std::span<const int64_t> labels, int64_t blank, double* gradient) {
-  std::fill_n(gradient, time * classes, 0.0);
-  int64_t repeats = 0;
-  for (size_t i = 1; i < labels.size(); ++i) repeats += labels[i] == labels[i - 1];
-  if (time == 0 || static_cast<int64_t>(labels.size()) + repeats > time) return 0;
-  const Path path(labels, blank), back = path.reversed();
+  // False where something that is possible is too small beside something else to be told from 0.
+  bool walk(const double* probs, int64_t time, int64_t classes, bool is_backwards) {
+    constexpr double kLeast = 1e-200, kLeastFactor = 1e-100;
+    std::vector<double> before(n_ + 2), can_be(n_ + 2), skip(n_), now_can_be(n_);
+    // Cell s stands at s + 2. A way begins with the first symbol or with the second: both follow what stands before them.
+    for (int64_t s = 0; s < n_; ++s) skip[s] = s == 1 || path_.skip[s] == 0 ? 1 : 0;
+    before[1] = can_be[1] = 1;
+    for (int64_t step = 0; step < time; ++step) {
+      const int64_t t = is_backwards ? time - 1 - step : step;
+      const double* p = probs + t * classes;
+      double *to = cells_.data() + t * n_, largest = 0, least = 1, least_factor = 1;
+      for (int64_t s = 0; s < n_; ++s) to[s] = p[path_.symbols[s]];
+      for (int64_t s = 0; s < n_; ++s) {
+        least_factor = std::min(least_factor, to[s]);
+        to[s] *= before[s + 2] + before[s + 1] + skip[s] * before[s];
+        now_can_be[s] = std::min(1.0, can_be[s + 2] + can_be[s + 1] + skip[s] * can_be[s]);
+        largest = std::max(largest, to[s]);
+      }
+      if (!(least_factor >= kLeastFactor)) return false;
+      before[1] = can_be[1] = 0;
+      const double scale = 1 / largest;
+      for (int64_t s = 0; s < n_; ++s) {
+        to[s] *= scale;
+        least = std::min(least, to[s] + (1 - now_can_be[s]));
+      }
+      if (!(least >= kLeast)) return false;
+      log_scale_ += std::log(largest);
+      std::copy_n(to, n_, before.data() + 2);
+      std::copy_n(now_can_be.data(), n_, can_be.data() + 2);
+    }
+    return true;
+  }
+
+ private:
+  const Path& path_;
+  int64_t n_;
+  std::vector<double> cells_;
+  double log_scale_ = 0;
+};
+
+// gradient = probs - the share of all ways that pass a symbol at a time.
+std::optional<double> scaled_loss(const double* probs, int64_t time, int64_t classes, const Path& path, double* gradient) {
+  const Path back = path.reversed();
+  const int64_t n = path.length();
+  ScaledWays forward(path, time), backward(back, time);
+  if (!forward.walk(probs, time, classes, false) || !backward.walk(probs, time, classes, true)) return {};
+  const double end = forward.ends(time - 1);
+  constexpr double kLeast = 1e-250;
+  if (!(end >= kLeast)) return {};
+  std::vector<double> share(n);
+  for (int64_t t = 0; t < time; ++t) {
+    const double *p = probs + t * classes, *ahead = forward.at(t), *behind = backward.at(t);
+    double all = 0;
+    for (int64_t s = 0; s < n; ++s) all += share[s] = ahead[s] * behind[n - 1 - s] / p[path.symbols[s]];
+    if (!(all >= kLeast)) return {};
+    double *to = gradient + t * classes, scale = 1 / all;
+    std::copy_n(p, classes, to);
+    for (int64_t s = 0; s < n; ++s) to[path.symbols[s]] -= share[s] * scale;
+  }
+  return -(std::log(end) + forward.log_scale());
+}
+
+// The same with logarithms, which may be as small as they like.
+double log_loss(const double* log_probs, int64_t time, int64_t classes, const Path& path, double* gradient) {
+  const Path back = path.reversed();
   const int64_t n = path.length();
   Ways forward(path, time), backward(back, time);
   forward.start(0, log_probs);
@@ -108,6 +177,25 @@ double ctc_loss(const double* log_probs, int64_t time, int64_t classes, std::spa
     for (int64_t s = 0; s < n; ++s) to[path.symbols[s]] -= share[s];
   }
   return -total;
+}
+
+}  // namespace
+
+double ctc_loss(const double* activations, int64_t time, int64_t classes, std::span<const int64_t> labels, int64_t blank,
+                double* gradient) {
+  int64_t repeats = 0;
+  for (size_t i = 1; i < labels.size(); ++i) repeats += labels[i] == labels[i - 1];
+  if (time == 0 || static_cast<int64_t>(labels.size()) + repeats > time) {
+    std::fill_n(gradient, time * classes, 0.0);
+    return 0;
+  }
+  const Path path(labels, blank);
+  std::vector<double> probs(time * classes);
+  const auto set_probs = [&](bool logarithm) { softmax<double>({time, classes, 1}, activations, probs.data(), 1, logarithm, nullptr); };
+  set_probs(false);
+  if (const auto loss = scaled_loss(probs.data(), time, classes, path, gradient)) return *loss;
+  set_probs(true);
+  return log_loss(probs.data(), time, classes, path, gradient);
 }
 
 }  // namespace gluino::kernels

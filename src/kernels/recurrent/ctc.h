@@ -5,8 +5,8 @@
 
 namespace gluino::kernels {
 
-// log_probs: (time, classes) of logarithms of probabilities. Returns -log p(labels) and writes its gradient with respect to the
-// activations before the softmax. Labels that cannot fit into `time` give 0 and no gradient, as warp-ctc does.
-double ctc_loss(const double* log_probs, int64_t time, int64_t classes, std::span<const int64_t> labels, int64_t blank, double* gradient);
+// activations: (time, classes), before the softmax. Returns -log p(labels) and writes its gradient with respect to them. Labels that cannot
+// fit into `time` give 0 and no gradient, as warp-ctc does.
+double ctc_loss(const double* activations, int64_t time, int64_t classes, std::span<const int64_t> labels, int64_t blank, double* gradient);
 
 }  // namespace gluino::kernels

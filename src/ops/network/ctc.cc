@@ -2,7 +2,6 @@
 #include "kernels/recurrent/ctc.h"
 
 #include "base/parallel.h"
-#include "kernels/rows/softmax.h"
 #include "ops/nets.h"
 
 namespace gluino::ops {
@@ -44,14 +43,13 @@ static void ctc_kernel(const CTCLossAttrs& a, KernelContext& k) {
     const T* data = k.data<T>(0);
     T *loss = k.out_data<T>(), *gradient = k.out_data<T>(1);
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
-      std::vector<double> logs(time * classes), slopes(logs.size());
+      std::vector<double> values(time * classes), slopes(values.size());
       for (int64_t n = begin; n < end; ++n) {
         const int64_t steps = std::clamp<int64_t>(lengths[n], 0, time);
-        for (int64_t t = 0; t < time; ++t) std::copy_n(data + (t * batch + n) * classes, classes, logs.data() + t * classes);
-        kernels::softmax<double>({steps, classes, 1}, logs.data(), logs.data(), 1, true, nullptr);
-        std::fill(slopes.begin(), slopes.end(), 0.0);
-        loss[n] =
-            static_cast<T>(kernels::ctc_loss(logs.data(), steps, classes, sequences[n], a.blank_first() ? 0 : classes - 1, slopes.data()));
+        for (int64_t t = 0; t < time; ++t) std::copy_n(data + (t * batch + n) * classes, classes, values.data() + t * classes);
+        std::fill(slopes.begin() + steps * classes, slopes.end(), 0.0);
+        const int64_t blank = a.blank_first() ? 0 : classes - 1;
+        loss[n] = static_cast<T>(kernels::ctc_loss(values.data(), steps, classes, sequences[n], blank, slopes.data()));
         for (int64_t t = 0; t < time; ++t) std::copy_n(slopes.data() + t * classes, classes, gradient + (t * batch + n) * classes);
       }
     });

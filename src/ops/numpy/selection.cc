@@ -277,7 +277,8 @@ void visit_in_order(const Tensor& x, int axis, F&& f) {
     RowOrder<T> order;
     const auto sorted = order.sort(value, split.extent, split.extent, true);
     f(
-        split.extent, [&](int64_t i) { return place_of(sorted[i]); }, [&](int64_t p, int64_t q) { return value[p] != value[q]; });
+        split.extent, [&](int64_t i) { return place_of(sorted[i]); },
+        [&](int64_t p, int64_t q) { return order_key(value[p]) != order_key(value[q]); });
     return;
   }
   const std::vector<std::vector<T>> rows = rows_along<T>(x, axis);
@@ -290,26 +291,62 @@ void visit_in_order(const Tensor& x, int axis, F&& f) {
   f(
       split.extent, [&](int64_t i) { return order[i]; }, [&](int64_t p, int64_t q) { return rows[p] != rows[q]; });
 }
+// Of each different slice, in order: where it stands first, and how often it is there. Of each slice: which of them it is.
+struct Different {
+  std::vector<int64_t> first, counts, inverse;
+};
+// Whole numbers that lie close together are counted, each in a place of its own. False: they do not.
 template <class T>
-void find_unique(const UniqueAttrs& a, const Tensor& x, int axis, KernelContext& k) {
-  std::vector<int64_t> first, inverse, counts;
+bool count_different(const UniqueAttrs& a, std::span<const T> values, Different& d) {
+  if (values.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(values);
+  const auto n = static_cast<int64_t>(values.size());
+  const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  if (range >= static_cast<uint64_t>(std::max<int64_t>(4 * n, 256))) return false;
+  const auto place = [zero = static_cast<uint64_t>(least)](T x) { return static_cast<size_t>(static_cast<uint64_t>(x) - zero); };
+  std::vector<int64_t> first(range + 1, -1), counts(a.return_counts ? range + 1 : 0), number(a.return_inverse ? range + 1 : 0);
+  for (int64_t i = n; i-- > 0;) first[place(values[i])] = i;
+  if (a.return_counts)
+    for (const T x : values) ++counts[place(x)];
+  for (size_t v = 0; v < first.size(); ++v) {
+    if (first[v] < 0) continue;
+    if (a.return_inverse) number[v] = static_cast<int64_t>(d.first.size());
+    if (a.return_counts) d.counts.push_back(counts[v]);
+    d.first.push_back(first[v]);
+  }
+  d.inverse.resize(a.return_inverse ? values.size() : 0);
+  for (size_t i = 0; i < d.inverse.size(); ++i) d.inverse[i] = number[place(values[i])];
+  return true;
+}
+template <class T>
+Different find_different(const UniqueAttrs& a, const Tensor& x, int axis) {
+  Different d;
+  if constexpr (std::is_integral_v<T>) {
+    const bool are_numbers = AxisSplit(x.shape(), axis).extent == x.size();
+    if (are_numbers && count_different<T>(a, {x.data<T>(), static_cast<size_t>(x.size())}, d)) return d;
+  }
   visit_in_order<T>(x, axis, [&](int64_t count, const auto& place, const auto& is_new) {
-    inverse.resize(a.return_inverse ? count : 0);
+    d.inverse.resize(a.return_inverse ? count : 0);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = place(i);
       if (i == 0 || is_new(at, place(i - 1))) {
-        first.push_back(at);
-        counts.push_back(0);
+        d.first.push_back(at);
+        d.counts.push_back(0);
       }
-      ++counts.back();
-      if (a.return_inverse) inverse[at] = static_cast<int64_t>(first.size()) - 1;
+      ++d.counts.back();
+      if (a.return_inverse) d.inverse[at] = static_cast<int64_t>(d.first.size()) - 1;
     }
   });
+  return d;
+}
+template <class T>
+void find_unique(const UniqueAttrs& a, const Tensor& x, int axis, KernelContext& k) {
+  const Different d = find_different<T>(a, x, axis);
   int output = 0;
-  k.set_out(output++, taken(x, from_vector(first), axis));
-  if (a.return_index) k.set_out(output++, from_vector(first));
-  if (a.return_inverse) k.set_out(output++, from_vector(inverse));
-  if (a.return_counts) k.set_out(output++, from_vector(counts));
+  k.set_out(output++, taken(x, from_vector(d.first), axis));
+  if (a.return_index) k.set_out(output++, from_vector(d.first));
+  if (a.return_inverse) k.set_out(output++, from_vector(d.inverse));
+  if (a.return_counts) k.set_out(output++, from_vector(d.counts));
 }
 GLUINO_OP(_npi_unique, UniqueAttrs) {
   op.doc("The different elements in order, or different slices along an axis.")

@@ -5,6 +5,17 @@
 
 namespace gluino::ops {
 
+// Some neighbouring elements of a stream, from `first` on.
+struct Neighbours {
+  static constexpr int64_t kMost = 256;
+  RandomStream stream;
+  int64_t first, count;  // at most kMost
+  ElementRandom of(int64_t i) const { return {stream, first + i}; }
+};
+
+// draw_many: the numbers of neighbouring elements as draw gives them, most of them as vectors; those of Gamma differ from draw's in the
+// last places of float64.
+
 struct Uniform {
   static double draw(double low, double high, ElementRandom& r) { return low + (high - low) * r.uniform(); }
 };
@@ -13,12 +24,14 @@ struct Normal {
 };
 struct Gamma {
   static double draw(double alpha, double scale, ElementRandom& r);
+  static void draw_many(double alpha, double scale, const Neighbours& elements, double* numbers);
 };
 struct Exponential {
   static double draw(double rate, ElementRandom& r);
 };
 struct Poisson {
   static double draw(double mean, ElementRandom& r);
+  static void draw_many(double mean, double, const Neighbours& elements, double* numbers);
 };
 struct NegativeBinomial {
   static double draw(double k, double p, ElementRandom& r);

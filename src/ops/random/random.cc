@@ -80,14 +80,45 @@ static void apply_function(ScalarFn fn, T* x, int64_t n) {
   kernels::primitives().scalar[static_cast<int>(fn)][type](x, nullptr, nullptr, x, n);
 }
 
+// Elements whose parameters are those of their neighbours too: parameters(i) are those of elements from i * each on.
+template <class D, class F>
+static void fill_runs(Tensor& out, int64_t each, F&& parameters) {
+  const RandomStream stream = next_random_stream(out.device());
+  visit_dtype(out.dtype(), [&]<class T>(T*) {
+    T* data = out.mutable_data<T>();
+    parallel_for(out.size(), kParallelGrain / 16, [&](int64_t begin, int64_t end) {
+      std::array<double, Neighbours::kMost> numbers;
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = std::min({Neighbours::kMost, end - i, each - i % each});
+        const auto [a, b] = parameters(i / each);
+        D::draw_many(a, b, {stream, i, n}, numbers.data());
+        for (int64_t k = 0; k < n; ++k) data[i + k] = element<T>(numbers[k]);
+      }
+    });
+  });
+}
 template <class D>
-static void fill_distribution(Tensor& out, double a, double b) {
-  fill(out, [&](int64_t, ElementRandom& r) {
+constexpr bool draws_many = requires {
+  D::draw_many;
+};
+// Elements with these parameters each; fewer than so many neighbours would have most of their work done for others.
+constexpr int64_t kLeastRun = 16;
+template <class D, class F>
+static void fill_each(Tensor& out, int64_t each, F&& parameters) {
+  if constexpr (draws_many<D>)
+    if (each >= kLeastRun) return fill_runs<D>(out, each, parameters);
+  fill(out, [&](int64_t i, ElementRandom& r) {
+    const auto [a, b] = parameters(i / each);
     if constexpr (requires { D::draw(a, b, r); })
       return D::draw(a, b, r);
     else
       return D::draw(a, r);
   });
+}
+
+template <class D>
+static void fill_distribution(Tensor& out, double a, double b) {
+  fill_each<D>(out, std::max<int64_t>(out.size(), 1), [&](int64_t) { return std::pair(a, b); });
 }
 template <>
 void fill_distribution<Uniform>(Tensor& out, double low, double high) {
@@ -234,12 +265,8 @@ static void define_sample(OpBuilder<SampleAttrs>& op, std::vector<std::string> i
       .kernel([](const SampleAttrs& a, KernelContext& k) {
         const int64_t each = a.shape.elements();
         const Tensor first = with_dtype(k.in(0), DType::float64), second = with_dtype(k.in(k.num_inputs() - 1), DType::float64);
-        fill(k.out(), [&, x = first.data<double>(), y = second.data<double>()](int64_t i, ElementRandom& r) {
-          if constexpr (requires(double v) { D::draw(v, v, r); })
-            return D::draw(x[i / each], y[i / each], r);
-          else
-            return D::draw(x[i / each], r);
-        });
+        const double *x = first.data<double>(), *y = second.data<double>();
+        fill_each<D>(k.out(), each, [&](int64_t i) { return std::pair(x[i], y[i]); });
       })
       .not_differentiable(kRandom);
   std::vector<SampleInput> parameters;
@@ -294,10 +321,15 @@ GLUINO_OP(_random_randint, RandintAttrs) {
         const RandomStream stream = next_random_stream(k.out().device());
         const uint64_t count = static_cast<uint64_t>(a.high) - static_cast<uint64_t>(a.low);
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
-          fill_together<int64_t, 4>(stream, k.out_data<T>(), k.out().size(), [&](const uint32_t* w, int64_t* v, int64_t n) {
-            // The high half of a 128-bit product maps 64 random bits to [0, count) evenly enough.
+          fill_together<int64_t, 2>(stream, k.out_data<T>(), k.out().size(), [&](const uint32_t* w, int64_t* v, int64_t n) {
+            // The high half of a product of 128 bits maps 64 random bits to [0, count) evenly enough.
+            if (count >> 32 == 0) {  // it can be had from two products of 64
+              for (int64_t i = 0; i < n; ++i)
+                v[i] = static_cast<int64_t>(static_cast<uint64_t>(a.low) + ((w[2 * i] * count + (w[2 * i + 1] * count >> 32)) >> 32));
+              return;
+            }
             for (int64_t i = 0; i < n; ++i) {
-              const uint64_t bits = (uint64_t{w[4 * i]} << 32) | w[4 * i + 1];
+              const uint64_t bits = (uint64_t{w[2 * i]} << 32) | w[2 * i + 1];
               const auto offset = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * count) >> 64);
               v[i] = static_cast<int64_t>(static_cast<uint64_t>(a.low) + offset);
             }

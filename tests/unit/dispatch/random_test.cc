@@ -57,6 +57,27 @@ TEST(Random, DoesNotDependOnTheNumberOfThreads) {
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(array_equal(one[i], four[i])) << "tensor " << i;
 }
 
+// Numbers with the same parameters are drawn many at a time, others one by one: from one seed they are the same.
+TEST(Random, NumbersDrawnTogetherAreThoseDrawnOneByOne) {
+  const auto compare = [](const char* name, const std::vector<double>& values, double tolerance) {
+    SCOPED_TRACE(std::string(name) + " of " + std::to_string(values[0]));
+    constexpr int64_t n = 3001;
+    Tensors one, all;
+    for (double v : values) {
+      one.push_back(full({1}, v, {.dtype = DType::float64}));
+      all.push_back(full({n}, v, {.dtype = DType::float64}));
+    }
+    seed(13);
+    const std::vector<double> together = call(name, one, {{"shape", Shape{n}}}).to_vector<double>();
+    seed(13);
+    const std::vector<double> apart = call(name, all, {}).to_vector<double>();
+    ASSERT_EQ(together.size(), apart.size());
+    for (size_t i = 0; i < apart.size(); ++i) ASSERT_NEAR(together[i], apart[i], tolerance * std::abs(apart[i])) << i;
+  };
+  for (const double mean : {0.0, 0.05, 4.0, 11.9, 12.0, 300.0}) compare("_sample_poisson", {mean}, 0);
+  for (const double alpha : {0.0, 0.1, 0.9, 1.0, 2.0, 70.0}) compare("_sample_gamma", {alpha, 1.5}, 1e-12);
+}
+
 TEST(Random, SeedStartsAgainAndDevicesDiffer) {
   seed(3);
   const Tensor first = random::uniform(0, 1, {8}), second = random::uniform(0, 1, {8});

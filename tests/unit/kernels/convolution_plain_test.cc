@@ -1,5 +1,5 @@
-// Convolution of float32 in the plain layout, where windows of one channel, of one place and along one axis have loops of their own,
-// against that of float64.
+// Convolution of float32 in the plain layout, where windows of one channel, of one place, along one axis, with pixels between their
+// elements and of groups of few channels have ways of their own, against that of float64.
 #include <vector>
 
 #include "kernels/convolution/convolution.h"
@@ -90,6 +90,34 @@ TEST_F(PlainConvolution, WindowsAlongOneAxis) {
                  .kernel = {kernel, 1, 1},
                  .dilate = {dilate, 1, 1},
                  .pad = {pad, 0, 0}});
+}
+
+TEST_F(PlainConvolution, WindowsWithPixelsBetweenTheirElements) {
+  for (const Spatial dilate : {Spatial{2, 2, 1}, Spatial{1, 3, 1}, Spatial{4, 1, 1}})
+    for (const Spatial in : {Spatial{28, 30, 1}, Spatial{29, 35, 1}})
+      for (const int64_t pad : {0, 1, 2})
+        compare({.rank = 2,
+                 .batch = 2,
+                 .in_channels = 24,
+                 .out_channels = 32,
+                 .in = in,
+                 .kernel = {3, 3, 1},
+                 .dilate = dilate,
+                 .pad = {pad * dilate[0], pad * dilate[1], 0}});
+}
+
+TEST_F(PlainConvolution, GroupsOfFewChannels) {
+  for (const int64_t groups : {2, 4})
+    for (const int64_t filters : {3, 8, 20})
+      for (const int64_t pad : {0, 1})
+        compare({.rank = 2,
+                 .batch = 3,
+                 .in_channels = groups * 8,
+                 .out_channels = groups * filters,
+                 .groups = groups,
+                 .in = {17, 21, 1},
+                 .kernel = {3, 3, 1},
+                 .pad = {pad, pad, 0}});
 }
 
 }  // namespace
