@@ -92,7 +92,7 @@ class Symbol {
   static Symbol load(const std::string& path);
 
   Graph graph() const;
-  static Symbol from_graph(const Graph& graph);
+  static Symbol from_graph(Graph graph);
 
  private:
   std::vector<Value> outputs_;

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "autograd/row_gradient.h"
+#include "base/pointer_map.h"
 #include "base/format.h"
 #include "dispatch/deferred_calls.h"
 #include "dispatch/infer.h"
@@ -99,7 +100,7 @@ class Walk {
       const auto [known, is_new] = leaf_places_.try_emplace(&e, leaves_.size());
       if (is_new)
         leaves_.push_back({Ref<TapeEntry>(&e), std::move(gradient), {}});
-      else if (Tensor& sum = leaves_[known->second].gradient; sum.defined())
+      else if (Tensor& sum = leaves_[known].gradient; sum.defined())
         sum = add(sum, gradient);
       else
         sum = std::move(gradient);
@@ -119,7 +120,7 @@ class Walk {
   void accumulate_rows(TapeEntry& e, std::vector<PickedRows> pieces) {
     const auto [known, is_new] = leaf_places_.try_emplace(&e, leaves_.size());
     if (is_new) leaves_.push_back({Ref<TapeEntry>(&e), Tensor(), {}});
-    std::vector<PickedRows>& all = leaves_[known->second].rows;
+    std::vector<PickedRows>& all = leaves_[known].rows;
     std::ranges::move(pieces, std::back_inserter(all));
   }
 
@@ -216,9 +217,7 @@ class Walk {
     for (const Ref<TapeEntry>& e : node.inputs) {
       const auto ways = ways_.find(e.get());
       if (ways == ways_.end() || --ways->second > 0) continue;
-      const auto place = leaf_places_.find(e.get());
-      if (place == leaf_places_.end()) continue;
-      finish_leaf(leaves_[place->second]);
+      if (const size_t* place = leaf_places_.find(e.get())) finish_leaf(leaves_[*place]);
     }
   }
   void finish_leaf(Reached& reached) {
@@ -242,18 +241,17 @@ class Walk {
   Tensors destinations_for(const TapeNode& node) const {
     Tensors out(node.inputs.size());
     if (!wanted_.empty() || options_.create_graph) return out;
-    std::vector<const TapeEntry*> in_order;
-    in_order.reserve(out.size());
-    for (const Ref<TapeEntry>& e : node.inputs) in_order.push_back(e.get());
-    std::sort(in_order.begin(), in_order.end(), std::less<>());
-    const auto is_used_once = [&](const TapeEntry* e) {
-      const auto first = std::lower_bound(in_order.begin(), in_order.end(), e, std::less<>());
-      return first + 1 == in_order.end() || first[1] != e;
-    };
+    PointerMap<bool> is_used_once;
+    is_used_once.reserve(out.size());
+    for (const Ref<TapeEntry>& e : node.inputs) {
+      if (!e) continue;
+      const auto [once, is_new] = is_used_once.try_emplace(e.get(), true);
+      once = is_new;
+    }
     for (size_t i = 0; i < out.size(); ++i) {
       const TapeEntry* e = node.inputs[i].get();
       if (!e || !e->is_leaf() || e->req != GradReq::write || e->keeps_rows) continue;
-      if (!leaf_places_.contains(e) && is_used_once(e) && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
+      if (!leaf_places_.contains(e) && is_used_once.at(e) && impl_of(e->leaf_grad).storage->use_count() == 1) out[i] = e->leaf_grad;
     }
     return out;
   }
@@ -386,7 +384,7 @@ class Walk {
   std::priority_queue<Item> queue_;
   std::unordered_map<TapeNode*, Tensors> heads_;  // gradients that have flowed into each output so far
   std::vector<Reached> leaves_;
-  std::unordered_map<const TapeEntry*, size_t> leaf_places_;      // in leaves_, which keeps the keys alive
+  PointerMap<size_t> leaf_places_;                                // in leaves_, by TapeEntry, which that keeps alive
   std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
   std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
   std::unordered_map<const TapeEntry*, int> ways_;                // of watched leaves

@@ -37,6 +37,12 @@ Ref<TapeNode> make_node(std::span<const Tensor> inputs) {
   return node;
 }
 
+void take_metas(TapeNode& node, std::span<const Tensor> inputs) {
+  node.own_input_metas.reserve(inputs.size());
+  for (const Tensor& t : inputs) node.own_input_metas.push_back(meta_of(t));
+  node.input_metas = node.own_input_metas;
+}
+
 void attach_outputs(const Ref<TapeNode>& node, std::span<Tensor> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto entry = make_ref<TapeEntry>();
@@ -60,8 +66,7 @@ class Tape final : public TapeHook {
     Ref<TapeNode> node = make_node(inputs);
     node->op = &op;
     node->attrs = attrs;
-    node->input_metas.reserve(inputs.size());
-    for (const Tensor& t : inputs) node->input_metas.push_back(meta_of(t));
+    take_metas(*node, inputs);
     node->output_metas.reserve(outputs.size());
     for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
     if (op.uses.all_inputs || !op.uses.inputs.empty()) {
@@ -115,7 +120,9 @@ bool is_overwrite(const OpDef* op) {
   return op == &overwrite;
 }
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what) {
-  if (writes == kMayBeWritten || writes_of(saved) == writes) return;
+  if (writes != kMayBeWritten && writes_of(saved) != writes) raise_changed(what);
+}
+void raise_changed(std::string_view what) {
   raise<UserError>(
       "{} was changed in place after it was recorded, and its gradient needs the old values; call backward before the change, or change a "
       "copy",
@@ -124,12 +131,16 @@ void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what
 void install_traced_function(TracedFunction traced) { traced_function = traced; }
 
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
-                   std::function<bool()> gives_own_gradient) {
+                   std::function<bool()> gives_own_gradient, std::shared_ptr<const RecordedWhole> whole) {
   Ref<TapeNode> node = make_node(inputs);
   node->name = std::move(name);
   node->custom = std::move(backward);
   node->gives_own_gradient = std::move(gives_own_gradient);
-  for (const Tensor& t : inputs) node->input_metas.push_back(meta_of(t));
+  node->whole = std::move(whole);
+  if (node->whole)
+    node->input_metas = node->whole->input_metas;
+  else
+    take_metas(*node, inputs);
   for (const Tensor& t : outputs) node->output_metas.push_back(meta_of(t));
   attach_outputs(node, outputs);
 }

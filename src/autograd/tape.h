@@ -39,6 +39,7 @@ using BackwardFn = std::function<Tensors(const BackwardCall&)>;
 class RecordedWhole {
  public:
   virtual ~RecordedWhole() = default;
+  std::vector<TensorMeta> input_metas;  // the same at every call
 };
 
 class TapeNode final : public RefCounted {
@@ -51,7 +52,8 @@ class TapeNode final : public RefCounted {
   std::shared_ptr<const RecordedWhole> whole;  // beside `custom`, where there is something to see
   std::function<bool()> gives_own_gradient;    // whether `custom` gives one where zeros flow in; empty: it does not
   std::vector<Ref<TapeEntry>> inputs;          // null where no gradient is wanted
-  std::vector<TensorMeta> input_metas, output_metas;
+  std::span<const TensorMeta> input_metas;     // its own, or those of `whole`
+  std::vector<TensorMeta> own_input_metas, output_metas;
   Tensors saved_inputs, saved_outputs;                // null where the gradient does not read them
   std::vector<uint64_t> input_writes, output_writes;  // how often the memory of each had been written then
   uint64_t sequence = 0;                              // larger than that of every input's node
@@ -103,7 +105,7 @@ bool is_overwrite(const OpDef* op);
 uint64_t count_mode_reads();
 // Puts a call on the tape whose way back is a function of its own.
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
-                   std::function<bool()> gives_own_gradient);
+                   std::function<bool()> gives_own_gradient, std::shared_ptr<const RecordedWhole> whole = nullptr);
 
 // What detach() gives. Where there is no memory to share, in a trace, or where the base may take another, on a tape, a link
 // does the same. What is written through it changes the base's value, not what flows back.
@@ -120,6 +122,7 @@ bool are_gradients_watched();  // whether any leaf may have a watcher
 
 // Raises UserError when the memory of a tensor that a gradient reads has been written since.
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
+[[noreturn]] void raise_changed(std::string_view what);
 
 // How a user's Function becomes a part of a traced program; src/control_flow installs it.
 using TracedFunction = Tensors (*)(const std::shared_ptr<Function>& function, const Tensors& inputs);

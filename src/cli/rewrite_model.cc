@@ -24,7 +24,7 @@ std::vector<bool> find_computed_constants(const Graph& graph) {
 }
 
 // The graph in which values that follow from constants alone, and the constants themselves, are variables again, with their values.
-RewrittenModel with_parameters(const Graph& graph, const std::vector<std::string>& inputs) {
+RewrittenModel with_parameters(Graph graph, const std::vector<std::string>& inputs) {
   const std::vector<bool> computed = find_computed_constants(graph);
   Rewriter rewriter(graph);
   RewrittenModel model{.inputs = inputs};
@@ -36,7 +36,7 @@ RewrittenModel with_parameters(const Graph& graph, const std::vector<std::string
     if (const auto it = parameters.find(v); it != parameters.end()) return it->second;
     std::string unique = name;
     for (int k = 1; !names.insert(unique).second; ++k) unique = fmt::format("{}{}", name, k);
-    const int number = rewriter.graph().add({.name = unique, .outputs = {graph.info(v)}});
+    const int number = rewriter.add({.name = unique, .outputs = {graph.info(v)}});
     wanted.outputs.push_back(v);
     wanted_names.push_back(unique);
     return parameters[v] = ValueId{number, 0};
@@ -67,12 +67,12 @@ RewrittenModel with_parameters(const Graph& graph, const std::vector<std::string
         const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(), v) != graph.outputs.end();
         values.push_back(is_output ? parameter_for(v, graph.nodes[n].name) : ValueId{});
       }
-      rewriter.replace(static_cast<int>(n), std::move(values));
+      rewriter.replace(static_cast<int>(n), values);
     }
   Graph rewritten = rewriter.finish();
   for (auto& node : rewritten.nodes)
     for (OutputInfo& o : node.outputs) o = {};  // the new model takes other shapes too
-  model.symbol = Symbol::from_graph(rewritten);
+  model.symbol = Symbol::from_graph(std::move(rewritten));
   // What the constants give is computed without the inputs, which nothing wanted reads.
   std::vector<Tensor> values(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n)
@@ -102,9 +102,10 @@ int fold_batch_norms(RewrittenModel& model, const ShapeMap& shapes, const DTypeM
         std::any_of(model.parameters.begin(), model.parameters.end(), [&](const auto& p) { return bare_name(p.first) == node.name; });
     if (node.is_constant() && !given) node.constant = Tensor();
   }
-  const Graph folded = fold_batch_norm(graph, {});
-  const int count = count_norms(graph) - count_norms(folded);
-  model = with_parameters(folded, model.inputs);
+  const int norms = count_norms(graph);
+  Graph folded = fold_batch_norm(std::move(graph), {});
+  const int count = norms - count_norms(folded);
+  model = with_parameters(std::move(folded), model.inputs);
   return count;
 }
 
@@ -117,14 +118,17 @@ void cast_model(RewrittenModel& model, DType dtype) {
       const InputSpec& spec = node.op->input_spec(node.attrs, i);
       if (spec.own_dtype || spec.wide_dtype || node.op->is_state_input(node.attrs, i)) stays[node.inputs[i].node] = true;
     }
+  std::set<std::string> kept;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (stays[n]) kept.insert(graph.nodes[n].name);
   Rewriter rewriter(graph);
   const OpDef& cast = OpRegistry::global().get("Cast");
   const auto casted = [&](ValueId v, DType to, const std::string& name) {
-    return ValueId{rewriter.graph().add({.op = &cast,
-                                         .name = name,
-                                         .attrs = cast.parse_attrs({{"dtype", std::string(dtype_name(to))}}),
-                                         .inputs = {v},
-                                         .outputs = std::vector<OutputInfo>(1)}),
+    return ValueId{rewriter.add({.op = &cast,
+                                 .name = name,
+                                 .attrs = cast.parse_attrs({{"dtype", std::string(dtype_name(to))}}),
+                                 .inputs = {v},
+                                 .outputs = std::vector<OutputInfo>(1)}),
                    0};
   };
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -132,7 +136,7 @@ void cast_model(RewrittenModel& model, DType dtype) {
     const int number = rewriter.keep(static_cast<int>(n));
     const bool is_input = std::find(model.inputs.begin(), model.inputs.end(), node.name) != model.inputs.end();
     if (node.is_variable() && is_input && !stays[n])
-      rewriter.replace(static_cast<int>(n), {casted({number, 0}, dtype, node.name + "_cast")});
+      rewriter.replace({static_cast<int>(n), 0}, casted({number, 0}, dtype, node.name + "_cast"));
   }
   const std::vector<std::string> names = model.symbol.list_outputs();
   Graph result = rewriter.finish();
@@ -145,12 +149,9 @@ void cast_model(RewrittenModel& model, DType dtype) {
                             .outputs = std::vector<OutputInfo>(1)}),
                 0};
   }
-  std::set<std::string> kept;
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (stays[n]) kept.insert(graph.nodes[n].name);
   for (auto& [name, t] : model.parameters)
     if (is_floating(t.dtype()) && !kept.contains(bare_name(name))) t = t.astype(dtype);
-  model.symbol = Symbol::from_graph(result);
+  model.symbol = Symbol::from_graph(std::move(result));
 }
 
 }  // namespace gluino::cli

@@ -2,7 +2,9 @@
 // tensors from outside that the trace looked at. Every set of shapes that fits gets a plan of its own, not a trace.
 #include "gluino/hybrid.h"
 
+#include <algorithm>
 #include <chrono>
+#include <unordered_set>
 
 #include "base/format.h"
 #include "dispatch/random.h"
@@ -73,14 +75,14 @@ std::shared_ptr<TracedProgram> HybridCache::Impl::find_program(const Tensors& in
   const Signature signature = Signature::of(inputs, structure);
   {
     const std::lock_guard lock(mutex);
-    // What holds no longer will not hold again, as far as tensors are concerned.
-    std::erase_if(programs, [](const auto& p) {
-      return std::any_of(p->trace.captured.begin(), p->trace.captured.end(), [](const auto& c) { return c->is_let_go(); });
-    });
-    std::erase_if(plans, [](const auto& c) {
-      return std::any_of(c->program->trace.captured.begin(), c->program->trace.captured.end(),
-                         [](const auto& t) { return t->is_let_go(); });
-    });
+    // What holds no longer will not hold again, as far as tensors are concerned. A program may have many plans.
+    std::unordered_set<const TracedProgram*> outdated;
+    for (const auto& p : programs)
+      if (std::ranges::any_of(p->trace.captured, [](const auto& c) { return c->is_let_go(); })) outdated.insert(p.get());
+    if (!outdated.empty()) {
+      std::erase_if(plans, [&](const auto& c) { return outdated.contains(c->program.get()); });
+      std::erase_if(programs, [&](const auto& p) { return outdated.contains(p.get()); });
+    }
     for (const auto& p : programs)
       if (p->signature == signature && p->holds(inputs)) candidates.push_back(p);
   }
@@ -139,7 +141,7 @@ HybridCache::Result HybridCache::Impl::fail_as_eager(const Compiled& c, const Fu
 
 bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inputs) {
   const std::lock_guard lock(mutex);
-  if (program.plans < kPlansAtOnce || program.trace.calls.size() <= kSmallProgram || options.verify) return true;
+  if (program.plans < kPlansAtOnce || program.calls <= kSmallProgram || options.verify) return true;
   std::vector<int64_t> extents;
   for (const Tensor& t : inputs)
     if (t.defined()) extents.insert(extents.end(), impl_of(t).shape.begin(), impl_of(t).shape.end());
@@ -261,6 +263,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   program->signature = std::move(signature);
   program->is_repeatable = !puts_tensors;
   program->shapes = Signature::shapes_of(inputs);
+  program->calls = t.calls.size();
   program->traced = to_graph(t, inputs);
   program->trace = std::move(t);
   program->trace_microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();

@@ -69,21 +69,20 @@ class Pipeline {
         context_{request.training, !request.wanted_gradients.empty()},
         skipped_(names_in(env_text("GLUINO_SKIP_PASSES").value_or(""))) {}
 
-  CompiledGraph run(const Graph& graph) {
-    result_.before = timed("infer", [&] {
-      Graph g = graph;
-      infer_graph(g, request_.shapes, request_.types);
-      check_complete(g);
-      return g;
-    });
+  CompiledGraph run(Graph graph) {
     result_.num_outputs = static_cast<int>(graph.outputs.size());
+    result_.before = timed("infer", [&] {
+      infer_graph(graph, request_.shapes, request_.types);
+      check_complete(graph);
+      return std::move(graph);
+    });
     Graph g = result_.before;
-    for (const Pass& pass : kForwardPasses) g = apply_pass(pass, g);
-    if (!request_.wanted_gradients.empty()) g = with_backward(g);
+    for (const Pass& pass : kForwardPasses) g = apply_pass(pass, std::move(g));
+    if (!request_.wanted_gradients.empty()) g = with_backward(std::move(g));
     const int64_t operators_bytes = intermediate_bytes(g);
     if (request_.wanted_gradients.empty())
-      for (const Pass& pass : kLayerPasses) g = apply_pass(pass, g);
-    for (const Pass& pass : kFusionPasses) g = apply_pass(pass, g);
+      for (const Pass& pass : kLayerPasses) g = apply_pass(pass, std::move(g));
+    for (const Pass& pass : kFusionPasses) g = apply_pass(pass, std::move(g));
     result_.after = std::move(g);
     const auto start = now();
     result_.plan = make_plan(result_.after, !request_.training && request_.wanted_gradients.empty());
@@ -107,9 +106,9 @@ class Pipeline {
 #endif
     return g;
   }
-  Graph apply_pass(const Pass& pass, const Graph& g) {
+  Graph apply_pass(const Pass& pass, Graph g) {
     if (skipped_.contains(pass.name)) return g;
-    return timed(pass.name, [&] { return pass.run(g, context_); });
+    return timed(pass.name, [&] { return pass.run(std::move(g), context_); });
   }
 
   static void check_complete(const Graph& g) {
@@ -118,7 +117,7 @@ class Pipeline {
         if (!o.shape || !o.shape->is_known()) raise<ShapeError>("the shape of '{}' does not follow from the shapes of the inputs", n.name);
   }
 
-  Graph with_backward(const Graph& forward) {
+  Graph with_backward(Graph forward) {
     std::unordered_map<std::string_view, int> leaves;
     for (size_t i = 0; i < forward.nodes.size(); ++i)
       if (!forward.node(i).op) leaves.try_emplace(forward.node(i).name, static_cast<int>(i));
@@ -128,12 +127,12 @@ class Pipeline {
       wanted.push_back(found == leaves.end() ? -1 : found->second);
     }
     Graph g = timed("differentiate", [&] {
-      Differentiated d = differentiate(forward, wanted, request_.as_rows);
+      Differentiated d = differentiate(std::move(forward), wanted, request_.as_rows);
       result_.has_gradient = d.has_gradient;
       result_.row_modes = d.row_modes;
       return std::move(d.graph);
     });
-    for (const Pass& pass : kJointPasses) g = apply_pass(pass, g);
+    for (const Pass& pass : kJointPasses) g = apply_pass(pass, std::move(g));
     return g;
   }
 
@@ -145,6 +144,6 @@ class Pipeline {
 
 }  // namespace
 
-CompiledGraph compile(const Graph& graph, const CompileRequest& request) { return Pipeline(request).run(graph); }
+CompiledGraph compile(Graph graph, const CompileRequest& request) { return Pipeline(request).run(std::move(graph)); }
 
 }  // namespace gluino

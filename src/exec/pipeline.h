@@ -29,6 +29,6 @@ struct CompiledGraph {
 };
 
 // Raises when shapes contradict each other. All shapes must follow from the request.
-CompiledGraph compile(const Graph& graph, const CompileRequest& request);
+CompiledGraph compile(Graph graph, const CompileRequest& request);
 
 }  // namespace gluino

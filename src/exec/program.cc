@@ -175,17 +175,19 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
     if (c->wanted[i]) {
       const bool is_input = i < inputs.size();
       request.wanted_gradients.push_back(is_input ? names[i] : program->trace.captured_names[i - inputs.size()]);
-      request.as_rows.push_back(autograd::keeps_rows(is_input ? inputs[i] : program->trace.captured[i - inputs.size()]->live()));
+      const Tensor& source = is_input ? inputs[i] : program->trace.captured[i - inputs.size()]->live();
+      request.as_rows.push_back(autograd::keeps_rows(source));
+      c->input_metas.push_back(autograd::meta_of(source));
     }
   c->graph = compile(without_input_info(program->traced.graph), request);
   c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
   const std::vector<bool> is_state = find_states(c->graph.before);
   for (size_t n = 0; n < is_state.size(); ++n)
     if (const Graph::Node& node = c->graph.before.nodes[n]; node.is_constant() && !is_state[n]) c->constants.push_back(node.constant);
-  c->runner = std::make_unique<PlanRunner>(c->graph.plan, static_alloc);
+  c->bytes = bytes_of_plan(c->graph, static_alloc);
+  c->runner = std::make_unique<PlanRunner>(std::move(c->graph.plan), static_alloc);
   c->draws_random = gluino::draws_random(c->graph.before);
   c->updates_layers = gluino::updates_layers(c->graph.before);
-  c->bytes = bytes_of_plan(c->graph, static_alloc);
   return c;
 }
 

@@ -15,8 +15,9 @@ namespace gluino {
 struct TracedProgram {
   Signature signature;
   std::vector<Shape> shapes;  // of the inputs when it was traced
-  Trace trace;
+  Trace trace;                // without its calls
   TraceGraph traced;
+  size_t calls = 0;
   double trace_microseconds = 0;
   bool is_repeatable = true;                // else it serves export and explain() alone
   int plans = 0;                            // made so far
@@ -36,8 +37,8 @@ struct TracedProgram {
 struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled> {
   std::shared_ptr<TracedProgram> program;
   std::vector<Shape> shapes;
-  std::vector<bool> wanted;  // per input, then per captured tensor; empty when nothing is recorded
-  CompiledGraph graph;
+  std::vector<bool> wanted;      // per input, then per captured tensor; empty when nothing is recorded
+  CompiledGraph graph;           // whose plan the runner has
   std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it
   Tensors constants;             // that the graph reads and does not update
   std::unique_ptr<PlanRunner> runner;
@@ -45,6 +46,7 @@ struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled
   int64_t bytes = 0;  // what it takes to keep, about
 
   static std::shared_ptr<Compiled> make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc);
+  const Plan& plan() const { return runner->plan(); }
   bool serves(const Tensors& inputs, const std::string& structure) const;
 };
 

@@ -1,6 +1,6 @@
 // A call that is recorded: forward now, backward when the tape asks, and the call again, operator by operator, when gradients are
 // differentiated themselves.
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -15,13 +15,33 @@
 namespace gluino {
 namespace {
 
+// The value and place of a captured tensor, whatever becomes of the tensor: a network has many, so it is less than a tensor.
+struct CapturedSource {
+  Ref<Storage> storage;
+  char* data;
+  Ref<AutogradEntry> autograd;
+  explicit CapturedSource(const Tensor& t) : storage(impl_of(t).storage), data(impl_of(t).data) {
+    if (on_tape(t)) autograd = impl_of(t).autograd;
+  }
+  Tensor tensor(const OutputInfo& info) const {
+    Tensor t = make_shape_only(*info.shape, *info.dtype, storage->device());
+    impl_of(t).storage = storage;
+    impl_of(t).data = data;
+    impl_of(t).autograd = autograd;
+    return t;
+  }
+};
+
 // A run that waits for its backward pass.
 class HeldRun {
  public:
-  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, const Tensors& captured_sources)
-      : owner_(std::move(c)), run_(std::in_place, *owner_->runner), variables_(std::move(variables)), captured_sources_(captured_sources) {
-    for (const Tensors* given : all_given())
-      for (const Tensor& t : *given) writes_.push_back(impl_of(t).storage->writes());
+  HeldRun(std::shared_ptr<Compiled> c, Tensors variables, std::vector<CapturedSource> captured_sources)
+      : owner_(std::move(c)),
+        run_(std::in_place, *owner_->runner),
+        variables_(std::move(variables)),
+        captured_sources_(std::move(captured_sources)) {
+    writes_.reserve(variables_.size() + captured_sources_.size() + owner_->constants.size());
+    is_for_all_given([&](const Storage& s) { return writes_.push_back(s.writes()), true; });
   }
 
   bool gives_own_gradient() const {
@@ -129,7 +149,7 @@ class HeldRun {
     for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
       if (owner_->is_on_tape[i] && call.given[next++]) outputs.push_back(g.outputs[i]);
     g.outputs = outputs;
-    const Graph joint = differentiate(g, source_nodes()).graph;
+    const Graph joint = differentiate(std::move(g), source_nodes()).graph;
     std::set<std::string> needed;
     bool is_backward = false;
     for (const Graph::Node& node : joint.nodes) {
@@ -177,21 +197,21 @@ class HeldRun {
     return node;
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
-  std::array<const Tensors*, 3> all_given() const { return {&variables_, &captured_sources_, &owner_->constants}; }
+  template <class F>
+  bool is_for_all_given(F is_so) const {
+    const auto of_tensor = [&](const Tensor& t) { return is_so(*impl_of(t).storage); };
+    return std::ranges::all_of(variables_, of_tensor) &&
+           std::ranges::all_of(captured_sources_, [&](const CapturedSource& s) { return is_so(*s.storage); }) &&
+           std::ranges::all_of(owner_->constants, of_tensor);
+  }
   bool is_given_unchanged() const {
     size_t next = 0;
-    for (const Tensors* given : all_given())
-      for (const Tensor& t : *given)
-        if (impl_of(t).storage->writes() != writes_[next++]) return false;
-    return true;
+    return is_for_all_given([&](const Storage& s) { return s.writes() == writes_[next++]; });
   }
   // The call is made again from what it was given, so that must be there still.
   void check_given() const {
-    size_t next = 0;
-    for (const Tensors* given : all_given())
-      for (const Tensor& t : *given)
-        autograd::check_unchanged(t, writes_[next++],
-                                  "a hybridized call is made again to be differentiated once more, but what it was given");
+    if (!is_given_unchanged())
+      autograd::raise_changed("a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
   Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& reached_sources) const {
@@ -218,8 +238,9 @@ class HeldRun {
         sources.push_back(place_of_its_own(values[variable_nodes[variable_of[i]]]));
         continue;
       }
-      Tensor& value = values[p.traced.captured_nodes[i - inputs]];
-      if (!value.defined()) value = captured_sources_[k];
+      const int node = p.traced.captured_nodes[i - inputs];
+      Tensor& value = values[node];
+      if (!value.defined()) value = captured_sources_[k].tensor(g.nodes[node].outputs[0]);
       sources.push_back(place_of_its_own(value));
       ++k;
     }
@@ -257,9 +278,9 @@ class HeldRun {
 
   std::shared_ptr<Compiled> owner_;  // outlives the run, which borrows its runner
   std::optional<PlanRunner::Run> run_;
-  Tensors variables_;             // handles of our own: the caller's may be updated in place
-  Tensors captured_sources_;      // the captured tensors whose gradients are wanted, likewise
-  std::vector<uint64_t> writes_;  // how often the memory of these had been written
+  Tensors variables_;                             // handles of our own: the caller's may be updated in place
+  std::vector<CapturedSource> captured_sources_;  // the captured tensors whose gradients are wanted, likewise
+  std::vector<uint64_t> writes_;                  // how often the memory of these, and of constants, had been written
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
 };
@@ -286,7 +307,10 @@ std::vector<int> source_nodes_of(const Compiled& c) {
 
 Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   const TracedProgram& p = *c.program;
-  Tensors variables, sources, captured_sources;
+  Tensors variables, sources;
+  std::vector<CapturedSource> captured_sources;
+  sources.reserve(c.wanted.size());
+  captured_sources.reserve(c.wanted.size());
   for (const Tensor& t : variables_of(p, inputs)) variables.push_back(handle_of_our_own(t));
   // What the call itself updates is kept as it was.
   const auto keep = [&](Tensor& t) {
@@ -296,19 +320,25 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
     impl_of(t).autograd = entry;
   };
   for (size_t i = variables.size() - p.traced.updated.size(); i < variables.size(); ++i) keep(variables[i]);
+  std::vector<bool> is_written(p.trace.captured.size(), false);
   for (const Ending::WriteBack& w : p.trace.ending.write_backs)
-    if (w.target.kind == TracedValue::Kind::input)
+    if (w.target.kind == TracedValue::Kind::captured)
+      is_written[w.target.index] = true;
+    else
       keep(variables[std::count_if(inputs.begin(), inputs.begin() + w.target.index, [](const Tensor& t) { return t.defined(); })]);
   for (size_t i = 0; i < c.wanted.size(); ++i) {
     if (!c.wanted[i]) continue;
     sources.push_back(i < inputs.size() ? inputs[i] : p.trace.captured[i - inputs.size()]->live());
     if (i < inputs.size()) continue;
-    captured_sources.push_back(handle_of_our_own(sources.back()));
-    const TracedValue captured{TracedValue::Kind::captured, static_cast<int>(i - inputs.size())};
-    if (std::ranges::any_of(p.trace.ending.write_backs, [&](const Ending::WriteBack& w) { return w.target == captured; }))
-      keep(captured_sources.back());
+    if (!is_written[i - inputs.size()]) {
+      captured_sources.emplace_back(sources.back());
+      continue;
+    }
+    Tensor own = handle_of_our_own(sources.back());
+    keep(own);
+    captured_sources.emplace_back(own);
   }
-  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), captured_sources);
+  const auto held = std::make_shared<HeldRun>(c.shared_from_this(), std::move(variables), std::move(captured_sources));
   Tensors outputs = held->forward(), recorded;
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& o = outputs[i];
@@ -318,8 +348,7 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   }
   autograd::record_custom(
       "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
-      [held] { return held->gives_own_gradient(); });
-  if (!recorded.empty()) autograd::entry_of(recorded[0])->node->whole = c.shared_from_this();
+      [held] { return held->gives_own_gradient(); }, c.shared_from_this());
   return outputs;
 }
 

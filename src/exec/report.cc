@@ -48,7 +48,7 @@ static Symbol symbol_of(const Compiled& c) {
     if (g.outputs[i].node < 0) raise<UserError>("result {} is a null tensor, which no graph can say", i);
   for (auto& node : g.nodes)
     for (OutputInfo& o : node.outputs) o = {};
-  return Symbol::from_graph(g);
+  return Symbol::from_graph(std::move(g));
 }
 Symbol HybridCache::symbol() const { return symbol_of(*impl_->predicting_plan()); }
 std::optional<HybridCache::Traced> HybridCache::traced() const {
@@ -73,10 +73,10 @@ Symbol HybridCache::graph_before() const { return Symbol::from_graph(impl_->late
 Symbol HybridCache::graph_after() const { return Symbol::from_graph(impl_->latest_plan()->graph.after); }
 std::string HybridCache::svg_before() const { return to_svg(impl_->latest_plan()->graph.before); }
 std::string HybridCache::svg_after() const { return to_svg(impl_->latest_plan()->graph.after); }
-std::string HybridCache::memory_plan() const { return impl_->latest_plan()->graph.plan.str(); }
+std::string HybridCache::memory_plan() const { return impl_->latest_plan()->plan().str(); }
 HybridCache::Memory HybridCache::memory() const {
   const std::shared_ptr<Compiled> c = impl_->latest_plan();
-  return {c->graph.plan.arena_bytes, c->graph.plan.unplanned_bytes};
+  return {c->plan().arena_bytes, c->plan().unplanned_bytes};
 }
 
 std::string HybridCache::explain(const std::string& html, const std::string& title) const {
@@ -85,7 +85,7 @@ std::string HybridCache::explain(const std::string& html, const std::string& tit
     write_file(html, make_page({.title = title.empty() ? "what hybridize did" : title,
                                 .before = c->graph.before,
                                 .after = c->graph.after,
-                                .plan = c->graph.plan,
+                                .plan = c->plan(),
                                 .step_microseconds = c->runner->step_microseconds()}));
   }
   const HybridStats s = stats();
@@ -109,10 +109,10 @@ std::string HybridCache::explain(const std::string& html, const std::string& tit
         g.axis < 0 ? fmt::format(" shape {} was read;", g.shape) : fmt::format(" extent {} of axis {} was read;", g.shape[g.axis], g.axis);
   if (t.guards.empty()) text += " none, every extent is free";
   if (!t.settings.empty()) text += fmt::format("\nsettings that were read: {}", t.settings.size());
-  text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c->graph.plan.arena_bytes,
-                      c->graph.plan.unplanned_bytes);
+  text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c->plan().arena_bytes,
+                      c->plan().unplanned_bytes);
   text += "before the passes:\n" + c->graph.before.str() + "after the passes:\n" + c->graph.after.str() +
-          c->graph.plan.str(c->runner->step_microseconds());
+          c->plan().str(c->runner->step_microseconds());
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "tensor/impl.h"
 #include "tensor/pool.h"
@@ -10,32 +11,43 @@
 namespace gluino {
 
 struct PlanRunner::Run::State {
-  std::vector<Tensor> tensors;                     // by slot
-  std::vector<Tensors> step_inputs, step_outputs;  // handles on the same
-  std::vector<std::vector<SourceStamp>> stamps;    // of the derived values that are bound
-  Ref<Storage> borrowed;                           // gives arena tensors a storage; the memory is the run's
+  std::vector<Tensor> tensors;                   // by slot
+  std::vector<Tensor> arguments;                 // of all steps: handles on the same
+  std::vector<std::vector<SourceStamp>> stamps;  // of the derived values that are bound
+  Ref<Storage> borrowed;                         // gives arena tensors a storage; the memory is the run's
   char* arena = nullptr;
   char* patched = nullptr;  // the arena that the tensors point into
   std::string saved;        // the arena as backward found it, when it may be asked again
 };
 
 PlanRunner::PlanRunner(Plan plan, bool keep_arena)
-    : plan_(std::move(plan)), keep_arena_(keep_arena), places_(plan_.slots.size()), views_(plan_.slots.size()) {
-  for (size_t k = 0; k < plan_.steps.size(); ++k) {
-    const Step& step = plan_.steps[k];
-    for (size_t i = 0; i < step.inputs.size(); ++i) places_[step.inputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), false});
-    for (size_t i = 0; i < step.outputs.size(); ++i) places_[step.outputs[i]].push_back({static_cast<int>(k), static_cast<int>(i), true});
-  }
+    : plan_(std::move(plan)), keep_arena_(keep_arena), first_place_(plan_.slots.size() + 2, 0), views_(plan_.slots.size()) {
+  const auto each_argument = [&](const auto& visit) {
+    for (const Step& step : plan_.steps)
+      for (const auto* slots : {&step.inputs, &step.outputs})
+        for (const int s : *slots) visit(static_cast<size_t>(s));
+  };
+  // Counted first: place s + 2 counts those of slot s, then s + 1 is where the next of them goes.
+  each_argument([&](size_t s) { ++first_place_[s + 2]; });
+  std::partial_sum(first_place_.begin(), first_place_.end(), first_place_.begin());
+  places_.resize(first_place_.back());
+  size_t argument = 0;
+  each_argument([&](size_t s) { places_[first_place_[s + 1]++] = argument++; });
+  first_place_.pop_back();
   last_use_.assign(plan_.slots.size(), -1);
   for (size_t k = 0; k < plan_.steps.size(); ++k)
     for (const auto* slots : {&plan_.steps[k].inputs, &plan_.steps[k].outputs})
       for (const int s : *slots) last_use_[plan_.slots[s].root] = static_cast<int>(k);
   std::vector<DType> types;
+  calls_.reserve(plan_.steps.size());
+  argument = 0;
   for (const Step& step : plan_.steps) {
     types.clear();
     for (int s : step.inputs) types.push_back(plan_.slots[s].dtype);
-    calls_.push_back(prepare_call(*step.op, step.attrs, types));
-    calls_.back().training = step.training;
+    calls_.push_back({prepare_call(*step.op, step.attrs, types), argument, static_cast<uint32_t>(step.inputs.size()),
+                      static_cast<uint32_t>(step.outputs.size())});
+    calls_.back().prepared.training = step.training;
+    argument += step.inputs.size() + step.outputs.size();
   }
   for (size_t i = 0; i < plan_.slots.size(); ++i) {
     const Slot& slot = plan_.slots[i];
@@ -73,19 +85,19 @@ namespace {
 // Puts a tensor into a slot: its list entry and every step that uses it.
 struct Binder {
   const Plan& plan;
-  std::vector<Tensor>& tensors;
-  std::vector<Tensors>&inputs, &outputs;
+  std::vector<Tensor>&tensors, &arguments;
+  const std::vector<size_t>&first_place, &places;
+  const std::vector<std::vector<int>>& views;
 
-  template <class Places>
-  void bind(int slot, Tensor t, const Places& places) {
-    for (const auto& p : places[slot]) (p.is_output ? outputs : inputs)[p.step][p.position] = t;
-    tensors[slot] = std::move(t);
+  void bind(int slot, Tensor t) {
+    const auto s = static_cast<size_t>(slot);
+    for (size_t i = first_place[s]; i < first_place[s + 1]; ++i) arguments[places[i]] = t;
+    tensors[s] = std::move(t);
   }
   // A root and the views on its memory.
-  template <class Places>
-  void bind_root(int root, const Tensor& t, const Places& places, const std::vector<int>& views) {
-    bind(root, t, places);
-    for (int v : views) bind(v, t.defined() ? make_view(t, plan.slots[v].shape, 0) : Tensor(), places);
+  void bind_root(int root, const Tensor& t) {
+    bind(root, t);
+    for (int v : views[root]) bind(v, t.defined() ? make_view(t, plan.slots[v].shape, 0) : Tensor());
   }
 };
 
@@ -104,21 +116,18 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
     state_ = std::make_unique<State>();
     State& s = *state_;
     s.tensors.resize(plan.slots.size());
-    for (const Step& step : plan.steps) {
-      s.step_inputs.emplace_back(step.inputs.size());
-      s.step_outputs.emplace_back(step.outputs.size());
-    }
+    s.arguments.resize(runner.places_.size());
     s.stamps.resize(plan.derived.size());
     s.borrowed = make_ref<Storage>(nullptr, 0, current_device(), [] {});
-    Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+    Binder binder{plan, s.tensors, s.arguments, runner.first_place_, runner.places_, runner.views_};
     for (size_t i = 0; i < plan.slots.size(); ++i) {
       const Slot& slot = plan.slots[i];
       if (slot.kind == Slot::Kind::constant && slot.root == static_cast<int>(i)) {
-        binder.bind_root(static_cast<int>(i), plan.constants[i], runner.places_, runner.views_[i]);
+        binder.bind_root(static_cast<int>(i), plan.constants[i]);
       } else if (slot.kind == Slot::Kind::arena) {
         Tensor t = make_shape_only(slot.shape, slot.dtype, current_device());
         impl_of(t).storage = s.borrowed;
-        binder.bind(static_cast<int>(i), t, runner.places_);
+        binder.bind(static_cast<int>(i), t);
       }
     }
   }
@@ -126,7 +135,7 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
   // A captured tensor may have got other memory since its views were made.
   for (int root : runner.viewed_constants_)
     if (const Tensor& t = s.tensors[root]; impl_of(s.tensors[runner.views_[root][0]]).data != impl_of(t).data)
-      Binder{plan, s.tensors, s.step_inputs, s.step_outputs}.bind_root(root, Tensor(t), runner.places_, runner.views_[root]);
+      Binder{plan, s.tensors, s.arguments, runner.first_place_, runner.places_, runner.views_}.bind_root(root, Tensor(t));
   if (!s.arena && plan.arena_bytes > 0) s.arena = static_cast<char*>(pool_allocate(plan.arena_bytes, current_device()));
   if (s.arena != s.patched) {
     for (size_t i = 0; i < plan.slots.size(); ++i)
@@ -147,9 +156,9 @@ PlanRunner::Run::~Run() {
   State& s = *state_;
   const Plan& plan = runner_.plan_;
   // Only what belongs to the caller is let go; the rest is ready for the next run.
-  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  Binder binder{plan, s.tensors, s.arguments, runner_.first_place_, runner_.places_, runner_.views_};
   for (int slot : runner_.callers_)
-    if (s.tensors[slot].defined()) binder.bind(slot, Tensor(), runner_.places_);
+    if (s.tensors[slot].defined()) binder.bind(slot, Tensor());
   s.saved.clear();
   if (s.arena && !runner_.keep_arena_) {
     pool_free(s.arena, plan.arena_bytes, current_device());
@@ -160,14 +169,14 @@ PlanRunner::Run::~Run() {
 }
 
 // `times`: where to put what each step took, or null.
-static void run_steps(const std::vector<PreparedCall>& calls, std::vector<Tensors>& inputs, std::vector<Tensors>& outputs, int first,
-                      int last, std::vector<double>* times) {
+void PlanRunner::run_steps(Run::State& state, int first, int last, std::vector<double>* times) const {
   using Clock = std::chrono::steady_clock;
   for (int k = first; k < last; ++k) {
-    const auto i = static_cast<size_t>(k);
+    const Call& call = calls_[k];
+    Tensor* arguments = state.arguments.data() + call.first;
     const Clock::time_point start = times ? Clock::now() : Clock::time_point();
-    run_prepared(calls[i], inputs[i], outputs[i]);
-    if (times) (*times)[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    run_prepared(call.prepared, {arguments, call.inputs}, {arguments + call.inputs, call.outputs});
+    if (times) (*times)[k] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   }
 }
 
@@ -177,11 +186,11 @@ std::vector<double> PlanRunner::step_microseconds() const {
 }
 
 // Fresh memory for those of `results` that steps in [first, last) define and that have none yet.
-static void bind_outputs(const std::vector<int>& results, Binder& binder, const auto& places, const auto& views, int first, int last) {
+static void bind_outputs(const std::vector<int>& results, Binder& binder, int first, int last) {
   for (int i : results) {
     const Slot& slot = binder.plan.slots[i];
     if (slot.first_step >= first && slot.first_step < last && !binder.tensors[i].defined())
-      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()), places, views[i]);
+      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()));
   }
 }
 
@@ -200,27 +209,27 @@ static Tensor placed_in(const Tensor& destination, const Slot& slot) {
 Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outputs, std::span<const Tensor> destinations) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
-  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  Binder binder{plan, s.tensors, s.arguments, runner_.first_place_, runner_.places_, runner_.views_};
   for (size_t i = 0; i < variables.size(); ++i)
-    if (variables[i].defined()) binder.bind_root(plan.variables[i], variables[i], runner_.places_, runner_.views_[plan.variables[i]]);
+    if (variables[i].defined()) binder.bind_root(plan.variables[i], variables[i]);
   for (size_t i = 0; i < plan.derived.size(); ++i)
     if (const Derived& d = plan.derived[i]; !is_current(plan, d, s.stamps[i]))
-      binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]), runner_.places_, runner_.views_[d.slot]);
+      binder.bind_root(d.slot, runner_.derived_[i]->current(plan, d, s.stamps[i]));
   for (size_t i = 0; i < destinations.size(); ++i) {
     const int slot = plan.outputs[i];
     const Slot& wanted = plan.slots[slot];
     if (!destinations[i].defined() || wanted.kind != Slot::Kind::output || wanted.root != slot || s.tensors[slot].defined()) continue;
-    if (const Tensor t = placed_in(destinations[i], wanted); t.defined()) binder.bind_root(slot, t, runner_.places_, runner_.views_[slot]);
+    if (const Tensor t = placed_in(destinations[i], wanted); t.defined()) binder.bind_root(slot, t);
   }
-  bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, 0, plan.forward_steps);
+  bind_outputs(runner_.results_, binder, 0, plan.forward_steps);
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {
     std::vector<double> times(plan.steps.size(), 0.0);
-    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, 0, plan.forward_steps, &times);
+    runner_.run_steps(s, 0, plan.forward_steps, &times);
     const std::lock_guard lock(runner_.mutex_);
     runner_.step_microseconds_ = std::move(times);
   } else {
-    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, 0, plan.forward_steps, nullptr);
+    runner_.run_steps(s, 0, plan.forward_steps, nullptr);
   }
   Tensors out;
   for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[plan.outputs[i]]);
@@ -232,10 +241,10 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
   const Plan& plan = runner_.plan_;
   State& s = *state_;
   if (retain) s.saved.assign(s.arena, static_cast<size_t>(plan.arena_bytes));
-  Binder binder{plan, s.tensors, s.step_inputs, s.step_outputs};
+  Binder binder{plan, s.tensors, s.arguments, runner_.first_place_, runner_.places_, runner_.views_};
   for (size_t i = 0; i < heads.size(); ++i) {
     const int slot = plan.variables[first + i];
-    binder.bind_root(slot, heads[i], runner_.places_, runner_.views_[slot]);
+    binder.bind_root(slot, heads[i]);
   }
   const int steps = static_cast<int>(plan.steps.size());
   std::vector<std::pair<int, size_t>> told;  // after which step which output is whole
@@ -245,18 +254,18 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     const bool fits =
         destinations[i].defined() && wanted.kind == Slot::Kind::output && wanted.root == slot && wanted.first_step >= plan.forward_steps;
     if (!fits) continue;
-    binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0), runner_.places_, runner_.views_[slot]);
+    binder.bind_root(slot, make_view(destinations[i], wanted.shape, 0));
     if (ready) told.emplace_back(runner_.last_use_[slot], i);
   }
   std::stable_sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  bind_outputs(runner_.results_, binder, runner_.places_, runner_.views_, plan.forward_steps, steps);
+  bind_outputs(runner_.results_, binder, plan.forward_steps, steps);
   int next = plan.forward_steps;
   for (const auto& [last_step, output] : told) {
-    run_steps(runner_.calls_, s.step_inputs, s.step_outputs, next, last_step + 1, nullptr);
+    runner_.run_steps(s, next, last_step + 1, nullptr);
     next = std::max(next, last_step + 1);
     ready(output);
   }
-  run_steps(runner_.calls_, s.step_inputs, s.step_outputs, next, steps, nullptr);
+  runner_.run_steps(s, next, steps, nullptr);
   Tensors out;
   for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[plan.outputs[i]]);
   if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());

@@ -49,16 +49,19 @@ class PlanRunner {
 
  private:
   friend class Run;
-  // Where a slot's tensor stands in the steps' argument lists.
-  struct Place {
-    int step, position;
-    bool is_output;
+  // What a run goes through step by step lies together, so that a long plan touches little memory that it does not need.
+  struct Call {
+    PreparedCall prepared;
+    size_t first;  // of its arguments: inputs, then outputs
+    uint32_t inputs, outputs;
   };
+  void run_steps(Run::State& state, int first, int last, std::vector<double>* times) const;
   Plan plan_;
-  std::vector<PreparedCall> calls_;                     // beside plan_.steps
+  std::vector<Call> calls_;                             // beside plan_.steps
   std::vector<std::shared_ptr<DerivedValue>> derived_;  // beside plan_.derived
   bool keep_arena_;
-  std::vector<std::vector<Place>> places_;
+  std::vector<size_t> first_place_;      // per slot, and at the end, in
+  std::vector<size_t> places_;           // where its tensor stands among the arguments of all steps
   std::vector<int> last_use_;            // per root: the last step that reads or writes its memory
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
   std::vector<int> viewed_constants_;    // roots that have views

@@ -125,9 +125,9 @@ bool SegmentTree::updates_layers() const {
 }
 
 int SegmentTree::adopted(int index, const Trace& t) {
-  const auto it = std::find(captured_.begin(), captured_.end(), t.captured[index]);
-  if (it == captured_.end()) captured_.push_back(t.captured[index]);
-  return static_cast<int>(std::find(captured_.begin(), captured_.end(), t.captured[index]) - captured_.begin());
+  const auto [place, is_new] = captured_places_.try_emplace(t.captured[index].get(), static_cast<int>(captured_.size()));
+  if (is_new) captured_.push_back(t.captured[index]);
+  return place;
 }
 void SegmentTree::adopt(TracedValue& v, const Trace& t) {
   if (v.kind == TracedValue::Kind::captured) v.index = adopted(v.index, t);

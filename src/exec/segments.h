@@ -54,6 +54,7 @@ class SegmentTree {
   bool updates_layers_ = false;
   std::set<TracedValue> written_;  // tensors of the caller that some ending updates
   CapturedTensors captured_;
+  PointerMap<int> captured_places_;  // in it
   std::vector<SettingRead> settings_;
   std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>> captured_inputs_;
 };

@@ -14,7 +14,7 @@ std::vector<std::string> input_names(const Tensors& inputs) {
   return names;
 }
 
-TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
+TraceGraph to_graph(Trace& t, const Tensors& inputs) {
   TraceGraph out;
   Graph& g = out.graph;
   std::vector<int> input_nodes, call_nodes;
@@ -41,11 +41,13 @@ TraceGraph to_graph(const Trace& t, const Tensors& inputs) {
     }
     return {call_nodes[v.index], v.output};
   };
-  for (const TracedCall& c : t.calls) {
-    Graph::Node node = renamed<ValueId>(c, id);
+  g.nodes.reserve(inputs.size() + t.captured.size() + t.calls.size());
+  for (TracedCall& c : t.calls) {
+    Graph::Node node = renamed<ValueId>(std::move(c), id);
     node.mode.is_paused &= t.records;  // paused is what is so among calls that are recorded
     call_nodes.push_back(g.add(std::move(node)));
   }
+  t.calls = {};
   for (const TracedValue& v : t.ending.values()) g.outputs.push_back(id(v));
   for (size_t i = 0; i < t.ending.visible; ++i) {
     const Ending::Result& r = t.ending.results[i];

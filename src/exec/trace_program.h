@@ -116,7 +116,7 @@ struct TraceGraph {
   std::vector<int> captured_nodes;  // -1 where only the ending names it
   std::vector<ValueId> results;     // visible ones; node -1 for a null tensor
 };
-TraceGraph to_graph(const Trace& t, const Tensors& inputs);
+TraceGraph to_graph(Trace& t, const Tensors& inputs);  // takes the calls over
 std::vector<std::string> input_names(const Tensors& inputs);
 
 // Makes one of the calls for real, in the mode that it was traced in.

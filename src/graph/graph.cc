@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 #include <unordered_map>
 
 #include "base/format.h"
@@ -129,13 +128,13 @@ AttrScope::~AttrScope() { attr_scope() = previous_; }
 
 // ---- between the two forms
 
-// Depth first, inputs in order, as MXNet lists arguments; without recursion.
-static std::vector<GraphNode*> topological_order(const std::vector<Value>& outputs) {
+// Depth first, without recursion.
+std::vector<GraphNode*> topological_order(const std::vector<Value>& outputs) {
   std::vector<GraphNode*> order;
-  std::set<GraphNode*> seen;
+  PointerMap<bool> seen;
   std::vector<std::pair<GraphNode*, size_t>> stack;
   for (const Value& v : outputs) {
-    if (seen.insert(v.node.get()).second) stack.emplace_back(v.node.get(), 0);
+    if (seen.try_emplace(v.node.get(), true).second) stack.emplace_back(v.node.get(), 0);
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
       if (next == node->inputs.size()) {
@@ -144,7 +143,7 @@ static std::vector<GraphNode*> topological_order(const std::vector<Value>& outpu
         continue;
       }
       GraphNode* input = node->inputs[next++].node.get();
-      if (seen.insert(input).second) stack.emplace_back(input, 0);
+      if (seen.try_emplace(input, true).second) stack.emplace_back(input, 0);
     }
   }
   return order;
@@ -163,7 +162,7 @@ std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs) {
 
 int append(Graph& graph, const GraphNode& node, NodeNumbers& numbers) {
   const int number = graph.add(renamed<ValueId>(node, [&](const Value& v) { return ValueId{numbers.at(v.node.get()), v.index}; }));
-  numbers[&node] = number;
+  numbers.try_emplace(&node, number);
   return number;
 }
 std::vector<Ref<GraphNode>> shared_nodes(const Graph& graph) {
@@ -172,8 +171,17 @@ std::vector<Ref<GraphNode>> shared_nodes(const Graph& graph) {
     nodes.push_back(make_ref<GraphNode>(renamed<Value>(n, [&](ValueId v) { return Value{nodes[v.node], v.index}; })));
   return nodes;
 }
+std::vector<Ref<GraphNode>> shared_nodes(Graph&& graph) {
+  std::vector<Ref<GraphNode>> nodes;
+  nodes.reserve(graph.nodes.size());
+  for (Graph::Node& n : graph.nodes)
+    nodes.push_back(make_ref<GraphNode>(renamed<Value>(std::move(n), [&](ValueId v) { return Value{nodes[v.node], v.index}; })));
+  return nodes;
+}
 static Graph list_form(const std::vector<GraphNode*>& order, const std::vector<Value>& outputs, NodeNumbers& numbers) {
   Graph g;
+  g.nodes.reserve(order.size());
+  numbers.reserve(order.size());
   for (const GraphNode* n : order) append(g, *n, numbers);
   for (const Value& v : outputs) g.outputs.push_back({numbers.at(v.node.get()), v.index});
   return g;
@@ -210,8 +218,8 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol) {
   return variables;
 }
 
-Symbol Symbol::from_graph(const Graph& graph) {
-  const std::vector<Ref<GraphNode>> nodes = shared_nodes(graph);
+Symbol Symbol::from_graph(Graph graph) {
+  const std::vector<Ref<GraphNode>> nodes = shared_nodes(std::move(graph));
   std::vector<Value> outputs;
   for (ValueId v : graph.outputs) outputs.push_back({nodes[v.node], v.index});
   return Symbol(std::move(outputs));

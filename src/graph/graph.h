@@ -1,8 +1,7 @@
 // A node, and the two forms of a graph. GraphNode: nodes that share their inputs, made by composing and tracing. Graph:
 // the same in a flat list, inputs before users, which passes rewrite and plans are made from.
 #pragma once
-#include <unordered_map>
-
+#include "base/pointer_map.h"
 #include "dispatch/mode.h"
 #include "gluino/op.h"
 #include "gluino/symbol.h"
@@ -58,6 +57,24 @@ NodeOf<To> renamed(const NodeOf<From>& n, Place place) {
                   .is_folded = n.is_folded,
                   .mode = n.mode,
                   .is_head = n.is_head};
+  node.inputs.reserve(n.inputs.size());
+  for (const From& v : n.inputs) node.inputs.push_back(place(v));
+  return node;
+}
+// The same of a node that is not needed any more.
+template <class To, class From, class Place>
+NodeOf<To> renamed(NodeOf<From>&& n, Place place) {
+  NodeOf<To> node{.op = n.op,
+                  .name = std::move(n.name),
+                  .attrs = std::move(n.attrs),
+                  .user_attrs = std::move(n.user_attrs),
+                  .constant = std::move(n.constant),
+                  .origin = std::move(n.origin),
+                  .is_folded = n.is_folded,
+                  .mode = n.mode,
+                  .is_head = n.is_head};
+  node.outputs.resize(node.output_count());
+  node.inputs.reserve(n.inputs.size());
   for (const From& v : n.inputs) node.inputs.push_back(place(v));
   return node;
 }
@@ -100,13 +117,16 @@ struct Graph {
 StringMap attrs_with_mode(const Graph::Node& node);
 void take_mode_from_attrs(Graph::Node& node);
 
-// The nodes that outputs depend on, in the order they were made: for a trace, the order of the calls.
+// The nodes that outputs depend on, inputs first and in order, as MXNet lists arguments.
+std::vector<GraphNode*> topological_order(const std::vector<Value>& outputs);
+// The same in the order they were made: for a trace, the order of the calls.
 std::vector<GraphNode*> nodes_in_order(const std::vector<Value>& outputs);
 
 // The two forms in each other, node by node.
-using NodeNumbers = std::unordered_map<const GraphNode*, int>;
+using NodeNumbers = PointerMap<int>;                                    // of GraphNodes
 int append(Graph& graph, const GraphNode& node, NodeNumbers& numbers);  // `numbers` has its inputs, and then the node itself
 std::vector<Ref<GraphNode>> shared_nodes(const Graph& graph);           // one for each of the list
+std::vector<Ref<GraphNode>> shared_nodes(Graph&& graph);
 
 // The symbol's graph with operators in the order they were made, which is the order of a trace's calls. `variables`:
 // the numbers of its variables as list_inputs() lists them.
@@ -133,6 +153,8 @@ StringMap current_attr_scope();
 void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types);
 void infer_graph_shapes(Graph& graph, const ShapeMap& shapes);  // the first half of it
 void infer_graph_types(Graph& graph, const DTypeMap& types);    // the second
+// The same after a rewrite of a graph of which all was known: asks only the nodes whose outputs are not, forwards.
+void infer_new_nodes(Graph& graph);
 // True when every shape of every node is fully known.
 bool is_complete(const Graph& graph);
 

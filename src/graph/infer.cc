@@ -46,7 +46,23 @@ class Inference {
   void infer_all_shapes() {
     for (auto& node : graph_.nodes)
       if (!node.op) start_leaf(node);
+    is_settled_.assign(graph_.nodes.size(), false);
     for (int round = 0; round < 16 && pass(); ++round) {}
+  }
+  void infer_new() {
+    for (auto& node : graph_.nodes) {
+      if (std::ranges::all_of(node.outputs, [](const OutputInfo& o) { return fully_known(o.shape) && o.dtype; })) continue;
+      if (!node.op) {
+        start_leaf(node);
+        continue;
+      }
+      try {
+        visit(node);
+        infer_types_of(node);
+      } catch (const Error& e) {
+        fail(node, e);
+      }
+    }
   }
 
   // What follows from known types; then, forward only, an unknown input takes the common dtype of its neighbours, and float32 where
@@ -57,34 +73,34 @@ class Inference {
       if (!node.op) continue;
       try {
         check_input_count(*node.op, node.attrs, static_cast<int>(node.inputs.size()));
+        infer_types_of(node);
       } catch (const Error& e) {
         fail(node, e);
       }
-      std::optional<DType> common;
-      const auto specs = node.op->present_inputs(node.attrs);
-      auto own = [&](size_t i) { return !node.op->is_variadic && i < specs.size() && specs[i]->own_dtype; };
-      auto is_half = [](DType d) { return d == DType::float16 || d == DType::bfloat16; };
-      for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (const auto& d = graph_.info(node.inputs[i]).dtype; d && !own(i)) common = common ? promote(*common, *d) : *d;
-      std::vector<DType> in, out;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        auto& d = graph_.info(node.inputs[i]).dtype;
-        const bool follows = !own(i) || (specs[i]->wide_dtype && common && !is_half(*common));
-        if (!d) d = follows ? common.value_or(DType::float32) : DType::float32;
-        in.push_back(*d);
-      }
-      try {
-        gluino::infer_dtypes(*node.op, node.attrs, in, out);
-      } catch (const Error& e) {
-        fail(node, e);
-      }
-      for (size_t i = 0; i < out.size(); ++i) node.outputs[i].dtype = out[i];
     }
     for (auto& node : graph_.nodes)
       if (!node.op && !node.outputs[0].dtype) node.outputs[0].dtype = DType::float32;
   }
 
  private:
+  void infer_types_of(Graph::Node& node) {
+    std::optional<DType> common;
+    const auto spec = [&](size_t i) -> const InputSpec& { return node.op->input_spec(node.attrs, i); };
+    const auto own = [&](size_t i) { return !node.op->is_variadic && spec(i).own_dtype; };
+    const auto is_half = [](DType d) { return d == DType::float16 || d == DType::bfloat16; };
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (const auto& d = graph_.info(node.inputs[i]).dtype; d && !own(i)) common = common ? promote(*common, *d) : *d;
+    in_types_.clear();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      auto& d = graph_.info(node.inputs[i]).dtype;
+      const bool follows = !own(i) || (spec(i).wide_dtype && common && !is_half(*common));
+      if (!d) d = follows ? common.value_or(DType::float32) : DType::float32;
+      in_types_.push_back(*d);
+    }
+    gluino::infer_dtypes(*node.op, node.attrs, in_types_, out_types_);
+    for (size_t i = 0; i < out_types_.size(); ++i) node.outputs[i].dtype = out_types_[i];
+  }
+
   void start_leaf(Graph::Node& node) {
     OutputInfo& info = node.outputs[0];
     if (node.is_constant()) {
@@ -108,10 +124,12 @@ class Inference {
 
   bool pass() {
     bool learnt = false;
-    for (auto& node : graph_.nodes) {
-      if (!node.op) continue;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      Graph::Node& node = graph_.nodes[n];
+      if (!node.op || is_settled_[n]) continue;
       try {
         learnt |= visit(node);
+        is_settled_[n] = is_settled(node);
       } catch (const Error& e) {
         fail(node, e);
       }
@@ -119,10 +137,18 @@ class Inference {
     return learnt;
   }
 
+  // Nothing more can be learnt where all is known, and all has been compared.
+  bool is_settled(const Graph::Node& node) const {
+    return std::ranges::all_of(node.inputs, [&](ValueId v) { return fully_known(graph_.info(v).shape); }) &&
+           std::ranges::all_of(node.outputs, [](const OutputInfo& o) { return fully_known(o.shape); });
+  }
+
   bool visit(Graph::Node& node) {
     const OpDef& op = *node.op;
     check_input_count(op, node.attrs, static_cast<int>(node.inputs.size()));
-    OptionalShapes in, out;
+    OptionalShapes &in = in_, &out = out_;
+    in.clear();
+    out.clear();
     for (ValueId v : node.inputs) in.push_back(graph_.info(v).shape);
     for (const OutputInfo& o : node.outputs) out.push_back(o.shape);
     if (op.is_same_shape) {
@@ -144,14 +170,15 @@ class Inference {
   }
 
   void forward(const OpDef& op, const Attrs& attrs, const OptionalShapes& in, OptionalShapes& out) {
-    std::vector<Shape> known;
+    std::vector<Shape>&known = known_, &result = result_;
+    known.clear();
+    result.clear();
     bool complete = true;
     for (const auto& s : in) {
       if (!s) return;
       complete &= s->is_known();
       known.push_back(*s);
     }
-    std::vector<Shape> result;
     if (complete) {
       infer_shapes(op, attrs, known, result);
       if (in.empty())
@@ -209,6 +236,11 @@ class Inference {
   Graph& graph_;
   const ShapeMap& shapes_;
   const DTypeMap& types_;
+  std::vector<bool> is_settled_;  // by node
+  // Of the node that is looked at; here, so that not every node takes memory for them.
+  OptionalShapes in_, out_;
+  std::vector<Shape> known_, result_;
+  std::vector<DType> in_types_, out_types_;
 };
 
 }  // namespace
@@ -219,6 +251,8 @@ void infer_graph(Graph& graph, const ShapeMap& shapes, const DTypeMap& types) {
 }
 void infer_graph_shapes(Graph& graph, const ShapeMap& shapes) { Inference(graph, shapes, {}).infer_all_shapes(); }
 void infer_graph_types(Graph& graph, const DTypeMap& types) { Inference(graph, {}, types).infer_types(); }
+
+void infer_new_nodes(Graph& graph) { Inference(graph, {}, {}).infer_new(); }
 
 bool is_complete(const Graph& graph) {
   for (const auto& node : graph.nodes)

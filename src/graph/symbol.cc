@@ -19,11 +19,14 @@ const GraphNode& single_node(const Symbol& s, std::string_view what) {
 }
 
 std::vector<std::string> list_leaves(const Symbol& s, std::optional<bool> states) {
-  const Graph g = s.graph();
-  const std::vector<bool> is_state = find_states(g);
+  const std::vector<GraphNode*> nodes = topological_order(s.outputs());
+  std::unordered_set<const GraphNode*> read_as_states;
+  for (const GraphNode* n : nodes)
+    for (size_t i = 0; states && n->op && n->op->has_states && i < n->inputs.size(); ++i)
+      if (n->op->is_state_input(n->attrs, i)) read_as_states.insert(n->inputs[i].node.get());
   std::vector<std::string> names;
-  for (size_t i = 0; i < g.nodes.size(); ++i)
-    if (g.node(i).is_variable() && (!states || is_state[i] == *states)) names.push_back(g.node(i).name);
+  for (const GraphNode* n : nodes)
+    if (n->is_variable() && (!states || read_as_states.contains(n) == *states)) names.push_back(n->name);
   return names;
 }
 

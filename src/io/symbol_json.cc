@@ -207,47 +207,72 @@ class JsonReader {
 // What MXNet insists on is always written: enumerations (some have no default there) and the number of inputs.
 StringMap attrs_for_file(const Graph::Node& n) {
   StringMap attrs = n.op->print_attrs(n.attrs);
-  for (auto& [key, value] : n.op->print_attrs(n.attrs, true)) {
-    const auto field = std::find_if(n.op->fields.begin(), n.op->fields.end(), [&name = key](const AttrField& f) { return f.name == name; });
-    if (field != n.op->fields.end() && !field->choices.empty()) attrs[key] = value;
-    if (n.op->is_variadic && key == "num_args") attrs[key] = std::to_string(n.inputs.size());
+  const void* values = n.attrs ? n.attrs.get() : n.op->default_attrs.get();
+  for (const AttrField& field : n.op->fields) {
+    if (!field.choices.empty()) attrs[field.name] = field.print(values);
+    if (n.op->is_variadic && field.name == "num_args") attrs[field.name] = std::to_string(n.inputs.size());
   }
   return attrs;
 }
 
-Json to_json_object(const Graph& g) {
-  Json nodes = Json::array(), arg_nodes = Json::array(), row_ptr = Json::array(), heads = Json::array();
+Json entry_json(ValueId v) { return Json::array({v.node, v.index, 0}); }
+
+Json to_json_object(const Graph& g);
+Json node_json(const Graph::Node& n) {
+  StringMap attrs = attrs_with_mode(n);
+  if (n.op)
+    for (auto& [k, v] : attrs_for_file(n)) attrs[k] = v;
+  Json node{{"op", n.op ? n.op->name : "null"}, {"name", n.name}, {"inputs", Json::array()}};
+  if (!attrs.empty()) node["attrs"] = std::move(attrs);
+  for (ValueId v : n.inputs) node["inputs"].push_back(entry_json(v));
+  if (n.op && n.op->has_subgraphs())
+    for (const Symbol& s : n.op->subgraphs_of(n.attrs.get())) node["subgraphs"].push_back(to_json_object(s.graph()));
+  return node;
+}
+// All but the nodes.
+Json frame_json(const Graph& g) {
+  Json arg_nodes = Json::array(), row_ptr = Json::array(), heads = Json::array();
   int64_t row = 0;
-  auto entry = [](ValueId v) { return Json::array({v.node, v.index, 0}); };
   for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const auto& n = g.nodes[i];
-    StringMap attrs = attrs_with_mode(n);
-    if (n.op)
-      for (auto& [k, v] : attrs_for_file(n)) attrs[k] = v;
-    Json node{{"op", n.op ? n.op->name : "null"}, {"name", n.name}, {"inputs", Json::array()}};
-    if (!attrs.empty()) node["attrs"] = attrs;
-    for (ValueId v : n.inputs) node["inputs"].push_back(entry(v));
-    if (n.op && n.op->has_subgraphs())
-      for (const Symbol& s : n.op->subgraphs_of(n.attrs.get())) node["subgraphs"].push_back(to_json_object(s.graph()));
-    if (!n.op) arg_nodes.push_back(i);
+    if (!g.nodes[i].op) arg_nodes.push_back(i);
     row_ptr.push_back(row);
-    row += static_cast<int64_t>(n.outputs.size());
-    nodes.push_back(std::move(node));
+    row += static_cast<int64_t>(g.nodes[i].outputs.size());
   }
   row_ptr.push_back(row);
-  for (ValueId v : g.outputs) heads.push_back(entry(v));
-  return Json{{"nodes", nodes},
-              {"arg_nodes", arg_nodes},
-              {"node_row_ptr", row_ptr},
-              {"heads", heads},
+  for (ValueId v : g.outputs) heads.push_back(entry_json(v));
+  return Json{{"arg_nodes", std::move(arg_nodes)},
+              {"node_row_ptr", std::move(row_ptr)},
+              {"heads", std::move(heads)},
               {"attrs", {{"mxnet_version", Json::array({"int", kWrittenVersion})}}}};
+}
+Json to_json_object(const Graph& g) {
+  Json json = frame_json(g);
+  Json& nodes = json["nodes"] = Json::array();
+  for (const Graph::Node& n : g.nodes) nodes.push_back(node_json(n));
+  return json;
+}
+
+// The text of to_json_object(), whose last key is "nodes". A node at a time: as objects the nodes of a long graph take many times the
+// memory of their text.
+std::string to_json_text(const Graph& g) {
+  std::string text = json_text(frame_json(g), 2);
+  text.resize(text.size() - 2);  // the last line, with the closing brace
+  text += ",\n  \"nodes\": [";
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    text += i == 0 ? "\n    " : ",\n    ";
+    for (const char c : json_text(node_json(g.nodes[i]), 2)) {  // within texts line ends are escaped
+      text += c;
+      if (c == '\n') text += "    ";
+    }
+  }
+  return text + (g.nodes.empty() ? "]\n}" : "\n  ]\n}");
 }
 
 }  // namespace
 
 std::string Symbol::to_json() const {
   try {
-    return json_text(to_json_object(graph()), 2);
+    return to_json_text(graph());
   } catch (const Json::exception& e) {
     raise<UserError>("to_json: a name or an attribute is not UTF-8 text: {}", e.what());
   }

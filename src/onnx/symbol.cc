@@ -46,7 +46,7 @@ ModelSymbol to_symbol(const Program& program, const ShapeMap& shapes) {
       out.parameters.emplace_back(name, node.constant);
       node.constant = Tensor();
     }
-  out.symbol = Symbol::from_graph(graph);
+  out.symbol = Symbol::from_graph(std::move(graph));
   return out;
 }
 

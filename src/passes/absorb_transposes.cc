@@ -13,7 +13,7 @@ namespace {
 
 class Absorber {
  public:
-  explicit Absorber(const Graph& graph) : graph_(graph), updates_(graph), rewriter_(graph) {}
+  explicit Absorber(Graph& graph) : graph_(graph), updates_(graph), rewriter_(graph) {}
 
   // Nothing, where no product changes.
   std::optional<Graph> run() {
@@ -85,9 +85,9 @@ class Absorber {
     return made;
   }
   ValueId add(const OpDef& op, const std::string& name, std::pair<std::string_view, AttrValue> attr, ValueId from, const Shape& shape) {
-    OutputInfo info = rewriter_.graph().info(from);
+    OutputInfo info = rewriter_.info(from);
     info.shape = shape;
-    return {rewriter_.graph().add({.op = &op, .name = name, .attrs = op.make_attrs({&attr, 1}), .inputs = {from}, .outputs = {info}}), 0};
+    return {rewriter_.add({.op = &op, .name = name, .attrs = op.make_attrs({&attr, 1}), .inputs = {from}, .outputs = {info}}), 0};
   }
 
   const OpDef &reshape_ = OpRegistry::global().get("Reshape"), &transpose_ = OpRegistry::global().get("transpose");
@@ -98,9 +98,9 @@ class Absorber {
 
 }  // namespace
 
-Graph absorb_transposes(const Graph& graph, const PassContext& context) {
-  auto changed = Absorber(graph).run();
-  return changed ? eliminate_dead(*changed, context) : graph;
+Graph absorb_transposes(Graph graph, const PassContext& context) {
+  if (auto changed = Absorber(graph).run()) return eliminate_dead(std::move(*changed), context);
+  return graph;
 }
 
 }  // namespace gluino

@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph absorb_transposes(const Graph& graph, const PassContext& context);
+Graph absorb_transposes(Graph graph, const PassContext& context);
 
 }  // namespace gluino

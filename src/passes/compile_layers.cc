@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 
-#include "base/format.h"
 #include "dispatch/compiler_rules.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
@@ -13,17 +12,9 @@
 namespace gluino {
 namespace {
 
-// Where a value of the old graph is found in the new one: in either layout, or both.
-struct Forms {
-  std::optional<ValueId> plain, blocked;
-};
-
 class LayerCompiler {
  public:
-  explicit LayerCompiler(const Graph& graph)
-      : graph_(graph), forms_(graph.nodes.size()), readers_(graph), done_(graph.nodes.size(), false) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) forms_[i].resize(graph.node(i).outputs.size());
-  }
+  explicit LayerCompiler(Graph& graph) : graph_(graph), rewriter_(graph), readers_(graph), done_(graph.nodes.size(), false) {}
 
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -31,38 +22,38 @@ class LayerCompiler {
       const int n = static_cast<int>(i);
       if (!compile_layer(n) && !keep_blocked(n) && !run_on_blocks(n)) keep_plain(n);
     }
-    for (ValueId v : graph_.outputs) result_.outputs.push_back(plain(v));
-    infer_graph(result_, {}, {});
-    return std::move(result_);
+    for (ValueId v : graph_.outputs) plain(v);
+    Graph result = rewriter_.finish();
+    infer_new_nodes(result);
+    return result;
   }
 
  private:
-  Forms& forms(ValueId v) { return forms_[v.node][v.index]; }
+  // A value of the old graph is in the new one in either layout, or both.
+  bool is_plain(ValueId v) const { return rewriter_.is_mapped(v); }
+  bool is_blocked(ValueId v) const { return blocked_.contains(v); }
 
   int add(const OpDef& def, const std::string& name, Attrs attrs, std::vector<ValueId> inputs) {
     Graph::Node made{.op = &def, .name = name, .attrs = attrs ? attrs : def.default_attrs, .inputs = std::move(inputs)};
     made.outputs.resize(def.num_outputs(made.attrs));
-    return result_.add(std::move(made));
+    return rewriter_.add(std::move(made));
   }
   ValueId plain(ValueId v) {
-    Forms& f = forms(v);
-    if (!f.plain) {
+    if (!is_plain(v)) {
       const std::pair<std::string_view, AttrValue> attrs[] = {{"channels", graph_.shape(v)[1]}, {"rows", graph_.shape(v).ndim() == 3}};
-      f.plain = ValueId{add(from_blocked_, graph_.node(v).name + "_plain", from_blocked_.make_attrs(attrs), {*f.blocked}), 0};
+      rewriter_.replace(v, {add(from_blocked_, graph_.node(v).name + "_plain", from_blocked_.make_attrs(attrs), {blocked_.at(v)}), 0});
     }
-    return *f.plain;
+    return rewriter_.mapped(v);
   }
   ValueId blocked(ValueId v) {
-    Forms& f = forms(v);
-    if (!f.blocked) f.blocked = ValueId{add(to_blocked_, graph_.node(v).name + "_blocked", nullptr, {*f.plain}), 0};
-    return *f.blocked;
+    const auto known = blocked_.find(v);
+    if (known != blocked_.end()) return known->second;
+    return blocked_[v] = {add(to_blocked_, graph_.node(v).name + "_blocked", nullptr, {rewriter_.mapped(v)}), 0};
   }
 
   void keep_plain(int n) {
-    Graph::Node copy = graph_.node(n);
-    for (ValueId& v : copy.inputs) v = plain(v);
-    const int count = static_cast<int>(copy.outputs.size()), number = result_.add(std::move(copy));
-    for (int i = 0; i < count; ++i) forms_[n][i].plain = ValueId{number, i};
+    for (ValueId v : graph_.node(n).inputs) plain(v);
+    rewriter_.keep(n);
   }
 
   // An elementwise node over blocked values stays among them, if the zeros in a padded block stay zeros. What is broadcast over them (a
@@ -75,13 +66,13 @@ class LayerCompiler {
     bool any_blocked = false;
     for (ValueId v : old.inputs) {
       if (!can_be_blocked(v, out)) return false;
-      any_blocked |= graph_.shape(v) == out && forms(v).blocked && !forms(v).plain;
+      any_blocked |= graph_.shape(v) == out && is_blocked(v) && !is_plain(v);
     }
     if (!any_blocked || (is_padded(out) && !keeps_zero(old))) return false;
     Graph::Node copy = old;
     for (ValueId& v : copy.inputs) v = blocked_beside(v, out);
     copy.outputs = {OutputInfo{}};
-    forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
+    blocked_[{n, 0}] = {rewriter_.add(std::move(copy)), 0};
     return true;
   }
   // A node that moves whole channels, or places of all channels, moves blocks as well.
@@ -94,13 +85,13 @@ class LayerCompiler {
     for (ValueId v : old.inputs) {
       shapes.push_back(graph_.shape(v));
       if (shapes.back().ndim() == 4 && graph_.info(v).dtype != DType::float32) return false;
-      any_blocked |= forms(v).blocked && !forms(v).plain;
+      any_blocked |= is_blocked(v) && !is_plain(v);
     }
     if (!any_blocked || !works_on_blocks(old.attrs.get(), shapes)) return false;
     Graph::Node copy = old;
     for (size_t i = 0; i < shapes.size(); ++i) copy.inputs[i] = shapes[i].ndim() == 4 ? blocked(old.inputs[i]) : plain(old.inputs[i]);
     copy.outputs = {OutputInfo{}};
-    forms({n, 0}).blocked = ValueId{result_.add(std::move(copy)), 0};
+    blocked_[{n, 0}] = {rewriter_.add(std::move(copy)), 0};
     return true;
   }
   // Whether a value that is broadcast over one of this shape has a form that is broadcast over its blocked form. One for all channels is
@@ -125,7 +116,7 @@ class LayerCompiler {
   }
   ValueId reshaped(ValueId made, const Shape& to) {
     const std::pair<std::string_view, AttrValue> attrs[] = {{"shape", to}};
-    return {add(reshape_, result_.node(made).name + "_aligned", reshape_.make_attrs(attrs), {made}), 0};
+    return {add(reshape_, rewriter_.node(made).name + "_aligned", reshape_.make_attrs(attrs), {made}), 0};
   }
   // Whether the last block of a blocked value of this plain shape is not full.
   bool is_padded(const Shape& shape) const {
@@ -153,8 +144,7 @@ class LayerCompiler {
     const auto& in = graph_.node(r).inputs;
     const ValueId other = in[0].node == last ? in[1] : in[0];
     if (in[0].node == in[1].node || !(graph_.shape(in[0]) == graph_.shape(in[1]))) return {};
-    const Forms& f = forms_[other.node][other.index];
-    return f.plain || f.blocked ? std::optional(other) : std::nullopt;
+    return is_plain(other) || is_blocked(other) ? std::optional(other) : std::nullopt;
   }
   // relu, with or without an upper limit.
   std::optional<LayerEpilogue> relu_of(int r) const {
@@ -186,7 +176,6 @@ class LayerCompiler {
 
   bool emit(int n, const std::vector<Shape>& shapes, LayerEpilogue epilogue, std::optional<ValueId> other, std::vector<int> followers) {
     const Graph::Node& layer = graph_.node(n);
-    const Forms& data = forms(layer.inputs[0]);
     const auto compiled = rules_of(layer.op).compiled_layer(layer.attrs.get(), shapes, epilogue, true);
     if (!compiled) return false;
     // Results that only a backward pass would read have no compiled form.
@@ -195,39 +184,52 @@ class LayerCompiler {
     for (int i = results; i < static_cast<int>(layer.outputs.size()); ++i)
       if (is_read({n, i})) return false;
     // A layer without weights gains nothing from a layout that its data is not in.
-    if (layer.inputs.size() == 1 && compiled->takes_blocked && !data.blocked) return false;
+    if (layer.inputs.size() == 1 && compiled->takes_blocked && !is_blocked(layer.inputs[0])) return false;
     std::vector<ValueId> inputs{compiled->takes_blocked ? blocked(layer.inputs[0]) : plain(layer.inputs[0])};
     for (size_t i = 1; i < layer.inputs.size(); ++i) inputs.push_back(plain(layer.inputs[i]));
     if (!compiled->pack.empty()) inputs[1] = packed(*compiled, inputs[1], layer.name);
     if (other) inputs.push_back(compiled->gives_blocked ? blocked(*other) : plain(*other));
     const int last = followers.empty() ? n : followers.back();
     const int made = add(op, graph_.node(last).name, compiled->attrs, std::move(inputs));
-    for (int i = 0; i < results; ++i) (compiled->gives_blocked ? forms({last, i}).blocked : forms({last, i}).plain) = ValueId{made, i};
+    for (int i = 0; i < results; ++i)
+      if (compiled->gives_blocked)
+        blocked_[{last, i}] = {made, i};
+      else
+        rewriter_.replace({last, i}, {made, i});
     for (int f : followers) done_[f] = true;
     return true;
   }
 
   ValueId packed(const CompiledLayer& layer, ValueId weight, const std::string& name) {
     const OpDef& pack = OpRegistry::global().get(layer.pack);
-    const std::string key =
-        fmt::format("{} {} {} {}", layer.pack, weight.node, weight.index, fmt::join(pack.print_attrs(layer.pack_attrs), ","));
-    const auto [it, is_new] = packed_.try_emplace(key);
-    if (is_new) it->second = {add(pack, name + "_packed", layer.pack_attrs, {weight}), 0};
-    return it->second;
+    std::vector<Packed>& known = packed_[weight];
+    for (const Packed& p : known)
+      if (p.op == &pack && (p.attrs == layer.pack_attrs || pack.print_attrs(p.attrs) == pack.print_attrs(layer.pack_attrs))) return p.value;
+    const ValueId made{add(pack, name + "_packed", layer.pack_attrs, {weight}), 0};
+    known.push_back({&pack, layer.pack_attrs, made});
+    return made;
   }
 
   const OpDef &to_blocked_ = OpRegistry::global().get("_to_blocked"), &from_blocked_ = OpRegistry::global().get("_from_blocked"),
               &reshape_ = OpRegistry::global().get("Reshape");
   const Graph& graph_;
-  Graph result_;
-  std::vector<std::vector<Forms>> forms_;
+  Rewriter rewriter_;  // to it plain values are known
+  std::map<ValueId, ValueId> blocked_;
   const Readers readers_;
   std::vector<bool> done_;
-  std::map<std::string, ValueId> packed_;
+  struct Packed {
+    const OpDef* op;
+    Attrs attrs;
+    ValueId value;
+  };
+  std::map<ValueId, std::vector<Packed>> packed_;  // by weight
 };
 
 }  // namespace
 
-Graph compile_layers(const Graph& graph, const PassContext& context) { return context.training ? graph : LayerCompiler(graph).run(); }
+Graph compile_layers(Graph graph, const PassContext& context) {
+  if (context.training) return graph;
+  return LayerCompiler(graph).run();
+}
 
 }  // namespace gluino

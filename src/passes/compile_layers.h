@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph compile_layers(const Graph& graph, const PassContext& context);
+Graph compile_layers(Graph graph, const PassContext& context);
 
 }  // namespace gluino

@@ -12,22 +12,23 @@ using SharedNodes = std::vector<Ref<GraphNode>>;
 Graph with_gradients(Graph g, const SharedNodes& nodes, const std::vector<Value>& outputs, const std::vector<Value>& heads) {
   g.outputs.clear();
   NodeNumbers numbers;
-  for (size_t i = 0; i < nodes.size(); ++i) numbers[nodes[i].get()] = static_cast<int>(i);
+  for (size_t i = 0; i < nodes.size(); ++i) numbers.try_emplace(nodes[i].get(), static_cast<int>(i));
   for (const Value& head : heads) g.nodes[append(g, *head.node, numbers)].outputs = head.node->outputs;
   for (const GraphNode* n : nodes_in_order(outputs))
     if (!numbers.contains(n)) {
       Graph::Node& added = g.nodes[append(g, *n, numbers)];
       added.is_folded = added.is_constant();
+      if (n->outputs.size() == added.outputs.size()) added.outputs = n->outputs;
     }
   for (Graph::Node& n : g.nodes) n.mode.is_paused = false;  // has had its effect
   for (const Value& v : outputs) g.outputs.push_back({numbers.at(v.node.get()), v.index});
-  infer_graph(g, {}, {});
+  infer_new_nodes(g);
   return g;
 }
 
 }  // namespace
 
-Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted, const std::vector<bool>& as_rows) {
+Differentiated differentiate(Graph graph, const std::vector<int>& wanted, const std::vector<bool>& as_rows) {
   const SharedNodes nodes = shared_nodes(graph);  // the form in which operators' gradients can be asked for more
   const auto value = [&](ValueId v) { return Value{nodes[v.node], v.index}; };
   GradientRequest request;
@@ -64,7 +65,7 @@ Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted,
       modes.push_back(piece.mode);
     }
   }
-  result.graph = with_gradients(graph, nodes, outputs, heads);
+  result.graph = with_gradients(std::move(graph), nodes, outputs, heads);
   return result;
 }
 

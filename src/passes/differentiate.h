@@ -16,6 +16,6 @@ struct Differentiated {
 // `outputs` of the graph get head gradients: variables (Node::is_head) appended after the forward nodes.
 // wanted: nodes of the graph without operator, -1 for one that is not there. Shapes and dtypes must be known.
 // as_rows: beside wanted, which may keep rows; empty: none.
-Differentiated differentiate(const Graph& graph, const std::vector<int>& wanted, const std::vector<bool>& as_rows = {});
+Differentiated differentiate(Graph graph, const std::vector<int>& wanted, const std::vector<bool>& as_rows = {});
 
 }  // namespace gluino

@@ -4,27 +4,50 @@
 #include <tuple>
 
 namespace gluino {
+namespace {
 
-Graph eliminate_common(const Graph& graph, const PassContext&) {
-  using Key = std::tuple<const OpDef*, StringMap, bool, std::optional<bool>, std::vector<ValueId>>;
-  std::map<Key, int> seen;
+// Calls of one operator on the same values, told apart by their attributes. Those are printed from the second call on, which few have.
+class SameCalls {
+ public:
+  // A call of this that is there already, or -1: then it is this one, by `number`.
+  int find_or_add(const Graph::Node& call, int number) {
+    if (!first_) {
+      first_ = &call;
+      first_number_ = number;
+      return -1;
+    }
+    if (first_->attrs == call.attrs) return first_number_;
+    if (by_attrs_.empty()) by_attrs_.emplace(first_->op->print_attrs(first_->attrs), first_number_);
+    const auto [known, is_new] = by_attrs_.try_emplace(call.op->print_attrs(call.attrs), number);
+    return is_new ? -1 : known->second;
+  }
+
+ private:
+  const Graph::Node* first_ = nullptr;
+  int first_number_ = -1;
+  std::map<StringMap, int> by_attrs_;
+};
+
+}  // namespace
+
+Graph eliminate_common(Graph graph, const PassContext&) {
+  using Key = std::tuple<const OpDef*, bool, std::optional<bool>, std::vector<ValueId>>;
+  std::map<Key, SameCalls> seen;
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.node(i);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Graph::Node& node = graph.node(n);
     if (!node.op || has_effect(node) || node.op->has_subgraphs()) {
-      rewriter.keep(static_cast<int>(i));
+      rewriter.keep(n);
       continue;
     }
-    Key key{node.op, node.op->print_attrs(node.attrs), node.mode.is_paused, node.mode.training, {}};
-    for (ValueId v : node.inputs) std::get<4>(key).push_back(rewriter.mapped(v));
-    const auto it = seen.find(key);
-    if (it == seen.end()) {
-      seen.emplace(std::move(key), rewriter.keep(static_cast<int>(i)));
-      continue;
-    }
-    std::vector<ValueId> same;
-    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) same.push_back({it->second, k});
-    rewriter.replace(static_cast<int>(i), std::move(same));
+    Key key{node.op, node.mode.is_paused, node.mode.training, {}};
+    for (ValueId v : node.inputs) std::get<3>(key).push_back(rewriter.mapped(v));
+    SameCalls& same = seen[std::move(key)];
+    const int known = same.find_or_add(node, n);
+    if (known < 0)
+      rewriter.keep(n);
+    else
+      for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) rewriter.replace({n, i}, rewriter.mapped({known, i}));
   }
   return rewriter.finish();
 }

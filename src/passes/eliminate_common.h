@@ -3,5 +3,5 @@
 #include "passes/pass.h"
 
 namespace gluino {
-Graph eliminate_common(const Graph& graph, const PassContext& context);
+Graph eliminate_common(Graph graph, const PassContext& context);
 }

@@ -19,7 +19,7 @@ bool has_effect(const Graph::Node& node) {
   return node.op->draws_random(node.attrs) || acts(*node.op, node.attrs) || node.may_update_states();
 }
 
-Graph eliminate_dead(const Graph& graph, const PassContext&) {
+Graph eliminate_dead(Graph graph, const PassContext&) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (ValueId v : graph.outputs) needed[v.node] = true;
   const auto forward_nodes = static_cast<size_t>(graph.count_forward_nodes());  // which user code wrote: their errors are its own

@@ -4,5 +4,5 @@
 #include "passes/pass.h"
 
 namespace gluino {
-Graph eliminate_dead(const Graph& graph, const PassContext& context);
+Graph eliminate_dead(Graph graph, const PassContext& context);
 }

@@ -1,5 +1,6 @@
 #include "passes/fold_batch_norm.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/format.h"
@@ -12,15 +13,17 @@ namespace {
 
 class Folding {
  public:
-  explicit Folding(const Graph& graph) : graph_(graph), readers_(graph), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {}
+  explicit Folding(Graph& graph) : graph_(graph), readers_(graph), layer_of_(graph.nodes.size(), -1), rewriter_(graph) {}
 
   Graph run() {
     std::vector<bool> disappears(graph_.nodes.size(), false);
+    bool is_any_folded = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (can_fold(i)) {
         layer_of_[i] = graph_.node(i).inputs[0].node;
-        disappears[layer_of_[i]] = true;
+        disappears[layer_of_[i]] = is_any_folded = true;
       }
+    if (!is_any_folded) return std::move(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (layer_of_[i] >= 0) {
         if (fold(i)) continue;
@@ -29,7 +32,7 @@ class Folding {
       if (!disappears[i]) rewriter_.keep(static_cast<int>(i));
     }
     Graph result = rewriter_.finish();
-    infer_graph(result, {}, {});
+    infer_new_nodes(result);
     return result;
   }
 
@@ -73,7 +76,7 @@ class Folding {
     Graph::Node result{
         .op = layer.op, .name = norm.name, .attrs = folded.attrs, .user_attrs = norm.user_attrs, .outputs = {norm.outputs[0]}};
     for (const Tensor& t : folded.inputs) result.inputs.push_back(imported(value_of(t), norm.name));
-    const int number = rewriter_.graph().add(std::move(result));
+    const int number = rewriter_.add(std::move(result));
     rewriter_.replace(static_cast<int>(i), std::vector<ValueId>(norm.outputs.size(), ValueId{number, 0}));
     return true;
   }
@@ -89,13 +92,13 @@ class Folding {
       });
       copy.name = fmt::format("{}_fold{}", name, numbers_.size());
       copy.is_folded = copy.is_constant();
-      numbers_[n] = rewriter_.graph().add(std::move(copy));
+      numbers_[n] = rewriter_.add(std::move(copy));
       held_.push_back(Ref<GraphNode>(const_cast<GraphNode*>(n)));
     }
     return {numbers_.at(value.node.get()), value.index};
   }
 
-  const Graph& graph_;
+  Graph& graph_;  // as it was until the end
   const Readers readers_;
   std::vector<int> layer_of_;  // the layer that a node is folded into
   Rewriter rewriter_;
@@ -106,6 +109,10 @@ class Folding {
 
 }  // namespace
 
-Graph fold_batch_norm(const Graph& graph, const PassContext& context) { return context.training ? graph : Folding(graph).run(); }
+Graph fold_batch_norm(Graph graph, const PassContext& context) {
+  const auto is_norm = [](const Graph::Node& n) { return static_cast<bool>(rules_of(n.op).channel_affine); };
+  if (context.training || std::ranges::none_of(graph.nodes, is_norm)) return graph;
+  return Folding(graph).run();
+}
 
 }  // namespace gluino

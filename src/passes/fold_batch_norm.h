@@ -5,5 +5,5 @@
 #include "passes/pass.h"
 
 namespace gluino {
-Graph fold_batch_norm(const Graph& graph, const PassContext& context);
+Graph fold_batch_norm(Graph graph, const PassContext& context);
 }

@@ -7,7 +7,7 @@ namespace gluino {
 // Larger results are cheaper to compute again than to keep.
 static constexpr int64_t kLargestFolded = 1 << 20;
 
-Graph fold_constants(const Graph& graph, const PassContext&) {
+Graph fold_constants(Graph graph, const PassContext&) {
   // A result stays computed: the caller owns it and may change it.
   std::vector<bool> is_output(graph.nodes.size(), false);
   for (ValueId v : graph.outputs) is_output[v.node] = true;
@@ -20,7 +20,7 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
     Tensors inputs;
     for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {
       const ValueId v = rewriter.mapped(node.inputs[k]);
-      const auto& source = rewriter.graph().node(v);
+      const auto& source = rewriter.node(v);
       foldable = source.is_constant() && source.is_folded;
       inputs.push_back(source.constant);
     }
@@ -38,11 +38,10 @@ Graph fold_constants(const Graph& graph, const PassContext&) {
     std::vector<ValueId> values;
     for (size_t k = 0; k < results.size(); ++k) {
       std::string name = results.size() == 1 ? node.name : fmt::format("{}_{}", node.name, k);
-      const int made =
-          rewriter.graph().add({.name = std::move(name), .constant = results[k], .outputs = {node.outputs[k]}, .is_folded = true});
+      const int made = rewriter.add({.name = std::move(name), .constant = results[k], .outputs = {node.outputs[k]}, .is_folded = true});
       values.push_back({made, 0});
     }
-    rewriter.replace(static_cast<int>(i), std::move(values));
+    rewriter.replace(static_cast<int>(i), values);
   }
   return rewriter.finish();
 }

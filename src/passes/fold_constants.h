@@ -4,5 +4,5 @@
 #include "passes/pass.h"
 
 namespace gluino {
-Graph fold_constants(const Graph& graph, const PassContext& context);
+Graph fold_constants(Graph graph, const PassContext& context);
 }

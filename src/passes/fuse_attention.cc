@@ -229,7 +229,7 @@ class AttentionFinder {
 
 // (time, heads, depth) as (1, time, heads * depth).
 static Shape one_batch(const Shape& s) { return {1, s[0], s[1] * s[2]}; }
-static ValueId add_view(Graph& graph, ValueId of, const Shape& shape) {
+static ValueId add_view(Rewriter& graph, ValueId of, const Shape& shape) {
   const OpDef& reshape = OpRegistry::global().get("Reshape");
   const std::pair<std::string_view, AttrValue> attrs[] = {{"shape", shape}};
   OutputInfo info = graph.info(of);
@@ -240,7 +240,7 @@ static ValueId add_view(Graph& graph, ValueId of, const Shape& shape) {
       0};
 }
 
-Graph fuse_attention(const Graph& graph, const PassContext& context) {
+Graph fuse_attention(Graph graph, const PassContext& context) {
   const AttentionFinder finder(graph);
   std::map<int, Attention> ending;  // by the node whose result it gives
   std::vector<bool> is_inside(graph.nodes.size(), false);
@@ -266,7 +266,7 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
     const Graph::Node& last = graph.node(n);
     Graph::Node made{.op = &fused, .name = last.name, .attrs = fused.make_attrs(attrs), .outputs = last.outputs};
     for (ValueId v : {a.query, a.key, a.value})
-      made.inputs.push_back(a.time_first ? add_view(rewriter.graph(), rewriter.mapped(v), one_batch(graph.shape(v))) : rewriter.mapped(v));
+      made.inputs.push_back(a.time_first ? add_view(rewriter, rewriter.mapped(v), one_batch(graph.shape(v))) : rewriter.mapped(v));
     for (ValueId v : a.others) made.inputs.push_back(rewriter.mapped(v));
     if (!a.time_first) {
       rewriter.put(n, std::move(made));
@@ -274,8 +274,8 @@ Graph fuse_attention(const Graph& graph, const PassContext& context) {
     }
     made.name += "_attention";
     made.outputs[0].shape = one_batch(*last.outputs[0].shape);
-    const int number = rewriter.graph().add(std::move(made));
-    rewriter.replace(n, {add_view(rewriter.graph(), {number, 0}, *last.outputs[0].shape)});
+    const int number = rewriter.add(std::move(made));
+    rewriter.replace({n, 0}, add_view(rewriter, {number, 0}, *last.outputs[0].shape));
   }
   return eliminate_dead(rewriter.finish(), context);  // what only prepared the operands
 }

@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph fuse_attention(const Graph& graph, const PassContext& context);
+Graph fuse_attention(Graph graph, const PassContext& context);
 
 }  // namespace gluino

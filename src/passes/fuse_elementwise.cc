@@ -16,7 +16,7 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph)
+  explicit Fusion(Graph& graph)
       : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) types_.push_back(scalar_type(graph, n));
   }
@@ -139,10 +139,10 @@ class Fusion {
     made.attrs = made.op->make_attrs(attrs);
     for (ValueId v : inputs) made.inputs.push_back(rewriter.mapped(v));
     const int number = rewriter.put(last, std::move(made));
-    for (size_t r = 1; r < results.size(); ++r) rewriter.replace(results[r], {{number, static_cast<int>(r)}});
+    for (size_t r = 1; r < results.size(); ++r) rewriter.replace({results[r], 0}, {number, static_cast<int>(r)});
   }
 
-  const Graph& graph_;
+  Graph& graph_;  // as it was until the end
   const StateUpdates updates_;
   std::vector<std::optional<ComputeType>> types_;  // of the nodes that can be fused
   std::vector<int> group_;                         // the last node of the group that a node is in
@@ -153,6 +153,6 @@ class Fusion {
 
 }  // namespace
 
-Graph fuse_elementwise(const Graph& graph, const PassContext&) { return Fusion(graph).run(); }
+Graph fuse_elementwise(Graph graph, const PassContext&) { return Fusion(graph).run(); }
 
 }  // namespace gluino

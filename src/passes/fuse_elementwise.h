@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph fuse_elementwise(const Graph& graph, const PassContext& context);
+Graph fuse_elementwise(Graph graph, const PassContext& context);
 
 }  // namespace gluino

@@ -24,7 +24,7 @@ struct Taking {
 
 class ReductionFusion {
  public:
-  explicit ReductionFusion(const Graph& graph) : graph_(graph), readers_(graph), backward_begins_(graph.count_forward_nodes()) {}
+  explicit ReductionFusion(Graph& graph) : graph_(graph), readers_(graph), backward_begins_(graph.count_forward_nodes()) {}
 
   Graph run() {
     std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);
@@ -85,14 +85,14 @@ class ReductionFusion {
     Graph::Node made{.op = &fused, .name = r.name, .attrs = fused.make_attrs(attrs), .outputs = r.outputs};
     for (ValueId v : from.inputs) made.inputs.push_back(rewriter.mapped(v));
     for (int i : taking.others) made.outputs.push_back(from.outputs[i]);
-    const int number = rewriter.graph().add(std::move(made));
+    const int number = rewriter.add(std::move(made));
     std::vector<ValueId> values(from.outputs.size(), {number, 0});
     for (size_t k = 0; k < taking.others.size(); ++k) values[taking.others[k]].index = static_cast<int>(k) + 1;
-    rewriter.replace(source, std::move(values));
-    rewriter.replace(taking.reduction, {{number, 0}});
+    rewriter.replace(source, values);
+    rewriter.replace({taking.reduction, 0}, {number, 0});
   }
 
-  const Graph& graph_;
+  Graph& graph_;  // as it was until the end
   const Readers readers_;
   const int backward_begins_;
   std::map<int, Taking> taken_;  // by the node that is taken over
@@ -100,6 +100,6 @@ class ReductionFusion {
 
 }  // namespace
 
-Graph fuse_reductions(const Graph& graph, const PassContext&) { return ReductionFusion(graph).run(); }
+Graph fuse_reductions(Graph graph, const PassContext&) { return ReductionFusion(graph).run(); }
 
 }  // namespace gluino

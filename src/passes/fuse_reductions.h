@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph fuse_reductions(const Graph& graph, const PassContext& context);
+Graph fuse_reductions(Graph graph, const PassContext& context);
 
 }  // namespace gluino

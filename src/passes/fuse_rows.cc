@@ -53,7 +53,7 @@ struct Rows {
 
 class RowFusion {
  public:
-  explicit RowFusion(const Graph& graph)
+  explicit RowFusion(Graph& graph)
       : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) members_.push_back(classify(n));
   }
@@ -128,12 +128,14 @@ class RowFusion {
     if (!fits(seed, group)) return;
     for (bool more = true; more;) {
       more = false;
-      for (int neighbour : neighbours(group))
-        if (const Group larger = group.with(neighbour); fits(neighbour, group) && is_valid(larger)) {
-          group = larger;
-          more = true;
-          break;
-        }
+      for (int neighbour : neighbours(group)) {
+        if (!fits(neighbour, group)) continue;
+        Group larger = group.with(neighbour);
+        if (!is_valid(larger)) continue;
+        group = std::move(larger);
+        more = true;
+        break;
+      }
     }
     if (!is_worth_it(group) || !gives_shape(group)) return;
     const int last = group.nodes.back();
@@ -344,11 +346,11 @@ class RowFusion {
       std::vector<ValueId> outputs(graph_.node(n).outputs.size(), {number, 0});
       for (size_t r = 0; r < results.size(); ++r)
         if (results[r].node == n) outputs[results[r].index].index = static_cast<int>(r);
-      rewriter.replace(n, std::move(outputs));
+      rewriter.replace(n, outputs);
     }
   }
 
-  const Graph& graph_;
+  Graph& graph_;  // as it was until the end
   const StateUpdates updates_;
   std::vector<Member> members_;
   std::vector<int> group_;  // the last node of the group that a node is in
@@ -359,6 +361,6 @@ class RowFusion {
 
 }  // namespace
 
-Graph fuse_rows(const Graph& graph, const PassContext&) { return RowFusion(graph).run(); }
+Graph fuse_rows(Graph graph, const PassContext&) { return RowFusion(graph).run(); }
 
 }  // namespace gluino

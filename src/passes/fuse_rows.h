@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph fuse_rows(const Graph& graph, const PassContext& context);
+Graph fuse_rows(Graph graph, const PassContext& context);
 
 }  // namespace gluino

@@ -14,11 +14,12 @@ constexpr size_t kLongest = 3;  // layers that an operator joins
 
 class LayerJoiner {
  public:
-  explicit LayerJoiner(const Graph& graph) : graph_(graph), readers_(graph), updates_(graph), is_joined_(graph.nodes.size(), false) {}
+  explicit LayerJoiner(Graph& graph) : graph_(graph), readers_(graph), updates_(graph), is_joined_(graph.nodes.size(), false) {}
 
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       if (rules_of(graph_.node(n).op).join && !is_joined_[n]) find_chain(n);
+    if (chain_ending_at_.empty()) return std::move(graph_);
     Rewriter rewriter(graph_);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (const auto found = chain_ending_at_.find(n); found != chain_ending_at_.end())
@@ -76,7 +77,7 @@ class LayerJoiner {
     return made;
   }
 
-  const Graph& graph_;
+  Graph& graph_;  // as it was until the end
   const Readers readers_;
   const StateUpdates updates_;
   std::vector<bool> is_joined_;
@@ -85,6 +86,6 @@ class LayerJoiner {
 
 }  // namespace
 
-Graph join_layers(const Graph& graph, const PassContext&) { return LayerJoiner(graph).run(); }
+Graph join_layers(Graph graph, const PassContext&) { return LayerJoiner(graph).run(); }
 
 }  // namespace gluino

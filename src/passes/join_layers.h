@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph join_layers(const Graph& graph, const PassContext& context);
+Graph join_layers(Graph graph, const PassContext& context);
 
 }  // namespace gluino

@@ -11,7 +11,7 @@ static bool is_reshaped_like_others(const Graph& graph, const Graph::Node& node)
   return elements > 0 && graph.shape(node.inputs[0]).elements() == elements;
 }
 
-Graph number_shapes(const Graph& graph, const PassContext&) {
+Graph number_shapes(Graph graph, const PassContext&) {
   const OpDef& reshape = OpRegistry::global().get("Reshape");
   Rewriter rewriter(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {

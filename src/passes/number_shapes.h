@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph number_shapes(const Graph& graph, const PassContext& context);
+Graph number_shapes(Graph graph, const PassContext& context);
 
 }  // namespace gluino

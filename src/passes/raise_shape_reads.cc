@@ -30,16 +30,22 @@ class Highest {
 
 }  // namespace
 
-Graph raise_shape_reads(const Graph& graph, const PassContext&) {
+Graph raise_shape_reads(Graph graph, const PassContext&) {
   const Highest highest(graph);
   Rewriter rewriter(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    Graph::Node node = graph.node(n);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool shape_only = node.op->input_spec(node.attrs, i).shape_only;
-      node.inputs[i] = rewriter.mapped(shape_only ? highest.like(node.inputs[i]) : node.inputs[i]);
+    const Graph::Node& node = graph.node(n);
+    std::vector<ValueId> inputs = node.inputs;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (node.op->input_spec(node.attrs, i).shape_only) inputs[i] = highest.like(inputs[i]);
+    if (inputs == node.inputs) {
+      rewriter.keep(n);
+      continue;
     }
-    rewriter.put(n, std::move(node));
+    Graph::Node made = node;
+    made.inputs.clear();
+    for (ValueId v : inputs) made.inputs.push_back(rewriter.mapped(v));
+    rewriter.put(n, std::move(made));
   }
   return rewriter.finish();
 }

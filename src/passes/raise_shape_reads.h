@@ -5,6 +5,6 @@
 
 namespace gluino {
 
-Graph raise_shape_reads(const Graph& graph, const PassContext& context);
+Graph raise_shape_reads(Graph graph, const PassContext& context);
 
 }  // namespace gluino

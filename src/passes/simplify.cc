@@ -5,7 +5,7 @@ namespace {
 
 class Simplifier {
  public:
-  Simplifier(const Graph& graph, const PassContext& context)
+  Simplifier(Graph& graph, const PassContext& context)
       : graph_(graph), context_(context), rewriter_(graph), origin_(graph.nodes.size()), is_output_(graph.nodes.size(), false) {
     for (ValueId v : graph.outputs) is_output_[v.node] = true;
     if (context.has_backward) find_reachable();
@@ -63,6 +63,6 @@ class Simplifier {
 
 }  // namespace
 
-Graph simplify(const Graph& graph, const PassContext& context) { return Simplifier(graph, context).run(); }
+Graph simplify(Graph graph, const PassContext& context) { return Simplifier(graph, context).run(); }
 
 }  // namespace gluino

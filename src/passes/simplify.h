@@ -3,5 +3,5 @@
 #include "passes/pass.h"
 
 namespace gluino {
-Graph simplify(const Graph& graph, const PassContext& context);
+Graph simplify(Graph graph, const PassContext& context);
 }

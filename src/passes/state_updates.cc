@@ -8,7 +8,7 @@ StateUpdates::StateUpdates(const Graph& graph) : graph_(graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Graph::Node& node = graph.node(n);
     viewed_.push_back(node.op && node.op->is_view ? memory_of(node.inputs[0]) : ValueId{});
-    for (size_t i = 0; i < node.inputs.size(); ++i)
+    for (size_t i = 0; node.op && node.op->has_states && i < node.inputs.size(); ++i)
       if (node.op->is_state_input(node.attrs, i)) updates_[memory_of(node.inputs[i])].push_back(static_cast<int>(n));
   }
 }

@@ -8,7 +8,7 @@
 namespace gluino::test {
 namespace {
 
-Graph both(const Graph& graph, const PassContext& context) { return fuse_rows(fuse_elementwise(graph, context), context); }
+Graph both(Graph graph, const PassContext& context) { return fuse_rows(fuse_elementwise(std::move(graph), context), context); }
 
 TEST(FuseRows, ScalesAndMasksInTheSweepOfSoftmax) {
   EXPECT_EQ(after(both, R"g(graph(x: float32 (2, 3, 8), mask: float32 (2, 1, 8)) {

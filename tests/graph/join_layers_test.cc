@@ -9,8 +9,8 @@
 namespace gluino::test {
 namespace {
 
-Graph compiled_and_joined(const Graph& graph, const PassContext& context) { return join_layers(compile_layers(graph, context), context); }
-Graph compiled(const Graph& graph, const PassContext& context) { return compile_layers(graph, context); }
+Graph compiled_and_joined(Graph graph, const PassContext& context) { return join_layers(compile_layers(std::move(graph), context), context); }
+Graph compiled(Graph graph, const PassContext& context) { return compile_layers(std::move(graph), context); }
 
 // 16 channels are expanded to 96, each with a window of its own, and projected; `end` is what follows.
 std::string inverted_residual(int64_t extent, const std::string& end) {

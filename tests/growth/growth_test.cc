@@ -127,6 +127,46 @@ Program updates(int n) {
   };
   return p;
 }
+// A value that is read decides what is done: two segments, of which each reads many tensors from outside.
+Program decided(int n) {
+  Program p{make_tensors(1), make_tensors(n / 2), {}};
+  p.function = [w = p.captured](const Tensors& in) -> Tensors {
+    Tensor h = in[0];
+    const size_t half = w.size() / 2;
+    for (size_t i = 0; i < half; ++i) h = softmax(h * w[i]);
+    const bool is_decided = sum(h).item<float>() > 0;
+    for (size_t i = half; i < w.size(); ++i) h = is_decided ? softmax(h + w[i]) : softmax(h - w[i]);
+    return {h};
+  };
+  return p;
+}
+// What forward leaves in tensors from outside while gradients flow back to others.
+Program averages(int n) {
+  Program p{make_tensors(1), make_tensors(n / 4), {}};
+  for (int i = 0; i < n / 4; ++i) p.captured.push_back(ones({4}));
+  p.function = [w = p.captured](const Tensors& in) -> Tensors {
+    Tensor h = in[0];
+    const size_t half = w.size() / 2;
+    for (size_t i = 0; i < half; ++i) {
+      h = softmax(h * w[i]);
+      const autograd::Scope paused = autograd::pause();
+      Tensor average = w[half + i];
+      average *= 0.5;
+    }
+    return {h};
+  };
+  return p;
+}
+// One operator on one value many times, told apart by its attributes alone.
+Program alike(int n) {
+  Program p{make_tensors(1), {}, {}};
+  p.function = [n](const Tensors& in) -> Tensors {
+    Tensors all;
+    for (int i = 0; i < n / 2; ++i) all.push_back(softmax(in[0] + i));
+    return {add_n(all)};
+  };
+  return p;
+}
 Program states(int n) {
   Program p{{ones({2, 4})}, {}, {}};
   auto net = std::make_shared<nn::HybridSequential>();
@@ -140,6 +180,7 @@ struct Form {
   const char* name;
   Program (*make)(int);
   bool is_differentiated = true;
+  bool is_one_graph = true;
 };
 const Form kForms[] = {{"chain", chain},
                        {"skips", skips},
@@ -151,6 +192,9 @@ const Form kForms[] = {{"chain", chain},
                        {"views", views},
                        {"derived", derived},
                        {"updates", updates, false},
+                       {"averages", averages},
+                       {"alike", alike},
+                       {"decided", decided, true, false},
                        {"states", states}};
 
 using Stages = std::vector<std::pair<std::string, Work>>;
@@ -177,13 +221,14 @@ Stages work_of_stages(const Form& form, int n) {
     stage("first step", step);
     stage("step", step);
   }
-  Symbol symbol;
-  stage("symbol", [&] { symbol = cache->symbol(); });
-  std::string json;
-  stage("to JSON", [&] { json = symbol.to_json(); });
-  stage("from JSON", [&] { Symbol::from_json(json, "test"); });
+  if (form.is_one_graph) {
+    Symbol symbol;
+    stage("symbol", [&] { symbol = cache->symbol(); });
+    std::string json;
+    stage("to JSON", [&] { json = symbol.to_json(); });
+    stage("from JSON", [&] { Symbol::from_json(json, "test"); });
+  }
   stage("explain", [&] { cache->explain(); });
-  symbol = {};
   stage("release", [&] { cache = nullptr; });
   return stages;
 }
