@@ -74,6 +74,16 @@ def test_errors():
         iter(mx.np.array(1.0))
 
 
+@pytest.mark.parametrize("call", (
+    lambda x: nd.relu(x), lambda x: nd.FullyConnected(x, x, num_hidden=2, no_bias=True), lambda x: nd.linalg.gemm2(x, x), lambda x: nd.contrib.quadratic(x),
+    lambda x: nd.image.flip_left_right(x), lambda x: nd.concat(x, x, dim=0), lambda x: nd.sum(x), lambda x: gluon.nn.Flatten()(x),
+    lambda x: sym.relu(sym.var("x").as_np_ndarray())))
+def test_arrays_of_np_are_not_for_operators_of_nd(call):
+    """Outside of NumPy mode, where layers are made of mx.nd's operators too."""
+    with pytest.raises(TypeError, match="mx.np"):
+        call(mx.np.ones((2, 2)))
+
+
 def test_cells_that_cannot_be_stepped_inside_of_others():
     stack = gluon.rnn.SequentialRNNCell()
     for cell in (gluon.rnn.LSTMCell, gluon.rnn.GRUCell):
