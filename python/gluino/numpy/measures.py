@@ -157,7 +157,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **kwargs):
 
 def cumprod(a, axis=None, dtype=None, out=None):
     """Products of all elements up to each."""
-    if axis is not None and a.ndim and not -a.ndim <= axis < a.ndim:
+    if axis is not None and not -max(a.ndim, 1) <= axis < max(a.ndim, 1):
         raise ValueError(f"cumprod: axis {axis} is out of bounds for an array with {a.ndim} axes")
     return written(_op("_npi_cumprod")(a, axis=axis, dtype=dtype), out)
 

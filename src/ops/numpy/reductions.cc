@@ -52,7 +52,7 @@ void define_total(OpBuilder<ReductionAttrs>& op, const char* reduction_op, doubl
   composed(op.input("a").dtypes(DTypeSet::any).dtype(total_dtype),
            [=](const ReductionAttrs& a, std::span<const Tensor> in) {
              const Tensor found = reduction(reduction_op, as_dtype(in[0], total_dtype(a, {}, in[0].dtype())), a, identity);
-             return a.initial ? with_initial(found, *a.initial) : found;
+             return a.initial ? as_dtype(with_initial(found, *a.initial), found.dtype()) : found;
            })
       .sample({uniform_sample({2, 3}, 0.3, 2)})
       .sample({uniform_sample({3}, 0.3, 2)}, {.axis = Shape{0}})
@@ -120,7 +120,7 @@ GLUINO_OP(_npi_cumprod, RunningAttrs) {
            [](const RunningAttrs& a, std::span<const Tensor> in) {
              const Tensor whole = a.axis && in[0].ndim() > 0 ? in[0] : reshaped(in[0], {-1});
              const Tensor x = as_dtype(whole, running_dtype(a, {}, whole.dtype()));
-             const int axis = normalize_axis(in[0].ndim() > 0 ? a.axis.value_or(0) : 0, x.shape());
+             const int axis = normalize_axis(a.axis.value_or(0), x.shape());
              if (x.size() == 0) return x;
              Tensors products{slice_of(x, axis, 0, 1)};
              for (int64_t i = 1; i < x.extent(axis); ++i) products.push_back(products.back() * slice_of(x, axis, i, i + 1));
