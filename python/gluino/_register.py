@@ -17,7 +17,8 @@ def fill(package, symbolic):
     """Gives mx.nd or mx.sym its operators. Names in `package` that exist already stay."""
     for name, op in _core.operator_names():
         place, short = place_of(name, _PLACES) or ("_internal" if name.startswith("_") else "", name)
-        function = _core.make_operator(op, short if place != "_internal" else name, False, symbolic)
+        is_public = place != "_internal"
+        function = _core.make_operator(op, short if is_public else name, False, symbolic, is_public)
         module = getattr(package, place) if place else package
         if short not in vars(module):  # not hasattr: a name that is missing makes the module look for its nearest
             setattr(module, short, function)

@@ -1,4 +1,6 @@
 // The base of mx.nd.NDArray and mx.np.ndarray: what has to be fast, or needs the engine's handle. The rest is Python.
+#include <algorithm>
+
 #include "autograd/row_gradient.h"
 #include "dispatch/mode.h"
 #include "gluino/autograd.h"
@@ -92,11 +94,20 @@ PyGetSetDef array_properties[] = {{"shape", get_shape, nullptr, "Tuple of extent
 
 // ---- indexing
 
+// An output by its name; another kind of mistake than a number out of range, as MXNet has it.
+Symbol output_named(const Symbol& s, const std::string& name) {
+  const std::vector<std::string> names = s.list_outputs();
+  const auto count = std::count(names.begin(), names.end(), name);
+  if (count > 1) throw py::value_error("There are multiple outputs with name \"" + name + "\"");
+  if (count == 0) throw py::value_error("Cannot find output that matches name \"" + name + "\"");
+  return s[name];
+}
+
 PyObject* get_item(PyObject* o, PyObject* key) {
   return guarded([&]() -> PyObject* {
     if (is_graph_symbol(o)) {  // [] of a symbol picks outputs
       const Symbol s = unwrap_symbol(o);
-      if (PyUnicode_Check(key)) return wrap(s[py::cast<std::string>(py::handle(key))], flavour_of(o));
+      if (PyUnicode_Check(key)) return wrap(output_named(s, py::cast<std::string>(py::handle(key))), flavour_of(o));
       if (PyIndex_Check(key)) return wrap(s[py::cast<int>(py::handle(key))], flavour_of(o));
       if (!PySlice_Check(key))
         throw py::type_error("[] of a Symbol takes the number or name of an output; slices of values need mx.sym.slice");

@@ -17,6 +17,7 @@ bool is_on(size_t kind) { return of_thread[kind].value_or(of_process[kind]); }
 
 }  // namespace
 
+bool is_numpy_mode() { return is_on(0); }
 char numpy_mode_key() { return static_cast<char>('0' + is_on(0) + 2 * is_on(1)); }
 
 void add_numpy_mode(py::module_& m) {

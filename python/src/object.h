@@ -44,6 +44,7 @@ inline bool is_symbol(PyObject* o) { return PyObject_TypeCheck(o, &symbol_base);
 inline ArrayObject* as_array(PyObject* o) { return reinterpret_cast<ArrayObject*>(o); }
 inline SymbolObject* as_symbol(PyObject* o) { return reinterpret_cast<SymbolObject*>(o); }
 bool is_tracing();
+bool is_numpy_mode();               // whether new arrays are those of mx.np
 char numpy_mode_key();              // npx.set_np and its like, of this thread
 std::string user_line();            // "script.py:12", or ""
 std::string& refusal();             // why the trace of this thread was given up by an operator; "": it was not

@@ -21,7 +21,8 @@ struct OperatorObject {
   PyObject** input_names;  // interned, null-terminated
   PyObject** field_names;
   Flavour flavour;
-  bool symbolic;  // belongs to mx.sym: without inputs it makes a Symbol
+  bool symbolic;   // belongs to mx.sym: without inputs it makes a Symbol
+  bool is_public;  // a name of mx.nd or mx.sym: outside of NumPy mode arrays of mx.np are not meant for it
 };
 OperatorObject* as_operator(PyObject* o) { return reinterpret_cast<OperatorObject*>(o); }
 
@@ -256,6 +257,9 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
       }
     }
     if (has[kLegacy] && has[kNumpy] && !graph) refuse_mixed(g.op().name);
+    if (has[kNumpy] && self.is_public && !is_numpy_mode())
+      throw py::type_error(g.op().name + ": an array of mx.np was given to an operator of " + (self.symbolic ? "mx.sym" : "mx.nd") +
+                           "; convert it with as_nd_ndarray(), which shares its memory, or use mx.np and mx.npx");
     if (has[kLegacy] && self.flavour == kNumpy && !graph)
       throw py::type_error(
           g.op().name + ": an array of mx.nd was given to a function of mx.np; convert it with as_np_ndarray(), which shares its memory");
@@ -312,7 +316,7 @@ PyObject** interned(const auto& things) {
   return names;
 }
 
-py::object make_operator(const std::string& op_name, const std::string& name, bool numpy, bool symbolic) {
+py::object make_operator(const std::string& op_name, const std::string& name, bool numpy, bool symbolic, bool is_public) {
   const OpDef& op = OpRegistry::global().get(op_name);
   auto* o = PyObject_New(OperatorObject, &operator_type);
   o->call = call_object;
@@ -322,6 +326,7 @@ py::object make_operator(const std::string& op_name, const std::string& name, bo
   o->field_names = interned(op.fields);
   o->flavour = numpy ? kNumpy : kLegacy;
   o->symbolic = symbolic;
+  o->is_public = is_public;
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
 }
 
@@ -393,7 +398,8 @@ void add_operators(py::module_& m) {
     }
     return names;
   });
-  m.def("make_operator", &make_operator, py::arg("op"), py::arg("name"), py::arg("numpy"), py::arg("symbolic"));
+  m.def("make_operator", &make_operator, py::arg("op"), py::arg("name"), py::arg("numpy"), py::arg("symbolic"),
+        py::arg("is_public") = false);
   m.def("describe_operator", &describe);
   m.def(
       "check_attributes",

@@ -74,6 +74,16 @@ def test_errors():
         iter(mx.np.array(1.0))
 
 
+@pytest.mark.parametrize("call", (
+    lambda x: nd.relu(x), lambda x: nd.FullyConnected(x, x, num_hidden=2, no_bias=True), lambda x: nd.linalg.gemm2(x, x), lambda x: nd.contrib.quadratic(x),
+    lambda x: nd.image.flip_left_right(x), lambda x: nd.concat(x, x, dim=0), lambda x: nd.sum(x), lambda x: gluon.nn.Flatten()(x),
+    lambda x: sym.relu(sym.var("x").as_np_ndarray())))
+def test_arrays_of_np_are_not_for_operators_of_nd(call):
+    """Outside of NumPy mode, where layers are made of mx.nd's operators too."""
+    with pytest.raises(TypeError, match="mx.np"):
+        call(mx.np.ones((2, 2)))
+
+
 def test_cells_that_cannot_be_stepped_inside_of_others():
     stack = gluon.rnn.SequentialRNNCell()
     for cell in (gluon.rnn.LSTMCell, gluon.rnn.GRUCell):
@@ -332,3 +342,27 @@ def test_images_of_records_as_whole_numbers(tmp_path, name, dtype, least):
     assert data.dtype == onp.dtype(dtype) == batches.provide_data[0].dtype and (data.asnumpy() == 200 + least).all()
     with pytest.raises(ValueError, match="mean_r belongs to ImageRecordIter"):
         getattr(mx.io, name)(str(tmp_path / "a.rec"), (3, 8, 8), 2, mean_r=1)
+
+
+def _modified_cell():
+    cell = gluon.rnn.LSTMCell(3)
+    gluon.rnn.ResidualCell(cell)
+    cell.begin_state(1)
+
+
+def _two_constants():
+    known = gluon.ParameterDict()
+    known.get_constant("k", nd.ones((1,)))
+    known.get_constant("k", nd.zeros((1,)))
+
+
+@pytest.mark.parametrize("mistake", (
+    lambda nn, rnn: nn.Conv2D(2, 3, layout="NCWH"), lambda nn, rnn: nn.Conv2D(2, (3, 3, 3)), lambda nn, rnn: nn.Conv1DTranspose(2, 3, output_padding=(0, 0)),
+    lambda nn, rnn: nn.MaxPool2D((2, 2, 2)), lambda nn, rnn: nn.AvgPool3D(layout="NCHW"), lambda nn, rnn: nn.GlobalAvgPool2D(layout="HW"),
+    lambda nn, rnn: nn.Lambda("no_such"), lambda nn, rnn: nn.HybridLambda("no_such"), lambda nn, rnn: rnn.LSTM(3, layout="NCT"),
+    lambda nn, rnn: rnn.LSTMCell(3).unroll(3, None), lambda nn, rnn: rnn.LSTMCell(3).unroll(3, nd.ones((1, 2, 3))), lambda nn, rnn: rnn.DropoutCell("half"),
+    lambda nn, rnn: rnn.ZoneoutCell(rnn.BidirectionalCell(rnn.LSTMCell(3), rnn.LSTMCell(3))), lambda nn, rnn: gluon.Parameter("w", grad_req="sum"),
+    lambda nn, rnn: nn.LeakyReLU(-1), lambda nn, rnn: _modified_cell(), lambda nn, rnn: _two_constants()))
+def test_mistakes_that_mxnet_asserts(mistake):
+    with pytest.raises(AssertionError):
+        mistake(gluon.nn, gluon.rnn)

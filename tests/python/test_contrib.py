@@ -244,3 +244,61 @@ def test_batches_of_images_with_boxes(tmp_path):
     data.reset()
     assert data.next().label[0].shape == (2, 4, 5)
     assert next(data.draw_next()).shape == (10, 15, 3)
+
+
+def _boxes(folder, labels, size=(20, 30)):
+    writer = mx.recordio.MXIndexedRecordIO(str(folder / "boxes.idx"), str(folder / "boxes.rec"), "w")
+    for i, label in enumerate(labels):
+        pixels = np.zeros((*size, 3), "uint8")
+        for box in np.array(label[2:]).reshape(-1, label[1]):
+            left, top, right, bottom = (box[1:5] * [size[1], size[0], size[1], size[0]]).astype(int)
+            pixels[top:bottom, left:right] = 200
+        writer.write_idx(i, mx.recordio.pack_img(mx.recordio.IRHeader(0, np.array(label, "float32"), i, 0), pixels, img_fmt=".png"))
+    writer.close()
+    return str(folder / "boxes.rec")
+
+
+def test_records_of_images_with_boxes(tmp_path):
+    """Rows of labels: shape of the image, length of the label, the label as the file has it, -1."""
+    labels = [[2, 5, 0, 0.1, 0.1, 0.5, 0.5], [2, 5, 1, 0.2, 0.2, 0.9, 0.9, 0, 0.3, 0.3, 0.4, 0.4], [2, 5, 1, 0, 0, 1, 1]]
+    path = _boxes(tmp_path, labels)
+    data = mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, 10, 15), batch_size=2, mean_r=100, mean_g=100, mean_b=100)
+    assert data.provide_label[0].name == "label" and data.provide_label[0].shape == (2, 16) and data.provide_data[0].shape == (2, 3, 10, 15)
+    batches = list(data)
+    assert [b.pad for b in batches] == [0, 1]
+    rows = batches[0].label[0].asnumpy()
+    np.testing.assert_allclose(rows[0], [3, 10, 15, 7, *labels[0], *[-1] * 5], atol=1e-6)
+    np.testing.assert_allclose(rows[1], [3, 10, 15, 12, *labels[1]], atol=1e-6)
+    assert batches[0].data[0].asnumpy().min() == -100 and batches[1].data[0][0].asnumpy().min() == 100
+    assert mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, 10, 15), batch_size=1, label_pad_width=30).next().label[0].shape == (1, 34)
+    for wrong in ({"label_pad_width": 8}, {"label_width": 7}, {"resize_mode": "other"}, {"min_crop_scales": (0.1, 0.2, 0.3)}):
+        with pytest.raises(ValueError):
+            mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, 10, 15), batch_size=1, **wrong)
+    with pytest.raises(TypeError, match="rand_crop"):
+        mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, 10, 15), batch_size=1, rand_crop=1)
+
+
+@pytest.mark.parametrize("options", (
+    {"rand_mirror_prob": 1}, {"rand_pad_prob": 1, "max_pad_scale": 3.0, "fill_value": 0}, {"resize_mode": "fit"}, {"resize_mode": "shrink"},
+    {"rand_crop_prob": 1, "min_crop_scales": 0.6, "max_crop_scales": 0.9, "min_crop_object_coverages": 1.0, "max_crop_trials": 200},
+    {"rand_crop_prob": 1, "num_crop_sampler": 2, "min_crop_scales": (0.5, 0.7), "max_crop_scales": 0.95, "min_crop_overlaps": (0.1, 0.2),
+     "crop_emit_mode": "overlap", "emit_overlap_thresh": 0.9, "max_crop_trials": (100, 200)}))
+def test_boxes_of_records_follow_their_images(tmp_path, options):
+    path = _boxes(tmp_path, [[2, 5, 0, 0.3, 0.3, 0.6, 0.7]], (80, 120))
+    for _ in range(4):
+        batch = mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, 100, 100), batch_size=1, **options).next()
+        row, image = batch.label[0].asnumpy()[0], batch.data[0].asnumpy()[0, 0]
+        image = image[:int(row[1]), :int(row[2])]
+        rows, columns = np.where(image > 100)
+        found = [columns.min() / image.shape[1], rows.min() / image.shape[0], (columns.max() + 1) / image.shape[1], (rows.max() + 1) / image.shape[0]]
+        np.testing.assert_allclose(row[7:11], found, atol=0.03)
+
+
+def test_lists_of_mixed_precision_cover_each_operator_once():
+    from gluino.contrib.amp import lists
+    for module, low in ((lists.symbol_fp16, "FP16"), (lists.symbol_bf16, "BF16")):
+        parts = [getattr(module, f"{low}_FUNCS"), getattr(module, f"{low}_FP32_FUNCS"), module.FP32_FUNCS, module.WIDEST_TYPE_CASTS,
+                 module.LOSS_OUTPUT_FUNCTIONS, [name for name, _, _ in module.CONDITIONAL_FP32_FUNCS]]
+        listed = [name for part in parts for name in part]
+        assert len(listed) == len(set(listed)) and {"Convolution", "softmax", "relu", "Concat", "SVMOutput"} <= set(listed)
+    assert lists.symbol_bf16.BF16_USE_FP32_PARAMS == {}

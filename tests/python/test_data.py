@@ -172,9 +172,11 @@ def test_options_of_image_records(records):
     writer.write_idx(0, mx.recordio.pack_img(mx.recordio.IRHeader(0, 0.0, 0, 0), slope, img_fmt=".png"))
     writer.close()
     assert next(mx.io.ImageRecordIter("slope.rec", (3, 16, 16), 1, mirror=True)).data[0].asnumpy()[0, 0, 0].tolist() == list(range(15, -1, -1))
-    for name, value in (("max_rotate_angle", 10), ("random_h", 36), ("max_random_scale", 2.0), ("min_random_area", 0.5), ("mean_img", "absent.nd")):
-        with pytest.raises(NotImplementedError, match=name if name != "min_random_area" else "random_resized_crop"):
+    for name, value in (("aug_seq", "other"), ("mean_img", "absent.nd")):
+        with pytest.raises(NotImplementedError, match=name):
             first(**{name: value})
+    with pytest.raises(ValueError, match="random_resized_crop"):
+        first(random_resized_crop=True, rand_crop=True)
     assert first(preprocess_threads=4, prefetch_buffer=1, verbose=False, max_random_scale=1.0).data[0].shape == (2, 3, 16, 16)
 
 
@@ -207,3 +209,49 @@ def test_ways_to_resize(interp):
         np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-4, atol=1e-3)
     whole = mx.image.imresize(mx.nd.array(np.where(pixels > 128, 255, 0), dtype="uint8"), 30, 30, interp=2).asnumpy()
     assert whole.dtype == np.uint8 and {0, 255} <= set(whole.ravel()), "what a cubic overshoots is cut off"
+
+
+def _record_of(pixels):
+    writer = mx.recordio.MXIndexedRecordIO("one.idx", "one.rec", "w")
+    writer.write_idx(0, mx.recordio.pack_img(mx.recordio.IRHeader(0, 0.0, 0, 0), pixels, img_fmt=".png"))
+    writer.close()
+    return lambda **options: next(mx.io.ImageRecordIter("one.rec", options.pop("data_shape", (3, 16, 16)), 1, **options)).data[0].asnumpy()[0]
+
+
+def test_images_of_records_are_turned_and_stretched():
+    pixels = np.random.RandomState(0).randint(0, 255, (17, 17, 3)).astype("uint8")
+    first, whole = _record_of(pixels[:, :, ::-1]), (3, 17, 17)  # packed as blue, green, red
+    # Turned around the corner between pixels, as the centre is that of the extents.
+    turned = first(rotate=180, data_shape=whole, fill_value=7)
+    np.testing.assert_allclose(turned[:, 1:, 1:], pixels.transpose(2, 0, 1)[:, :0:-1, :0:-1], atol=1)
+    assert (turned[:, 0] == 7).all()
+    assert first(min_random_scale=2.0, max_random_scale=2.0, data_shape=(3, 34, 34)).shape == (3, 34, 34)
+    assert first(min_img_size=40, data_shape=(3, 40, 40), fill_value=9)[0, 0, 0] == 9
+    assert first(max_crop_size=9, min_crop_size=9, data_shape=(3, 9, 9)).tolist() == pixels.transpose(2, 0, 1)[:, 4:13, 4:13].tolist()
+    with pytest.raises(ValueError, match="max_crop_size"):
+        first(max_crop_size=90, min_crop_size=9)
+    for options in ({"max_rotate_angle": 30}, {"max_shear_ratio": 0.3}, {"max_aspect_ratio": 0.25}, {"min_aspect_ratio": 0.5, "max_aspect_ratio": 1.5},
+                    {"random_h": 36, "random_s": 50, "random_l": 50}, {"max_random_contrast": 0.4, "max_random_illumination": 20.0}):
+        seen = {first(**options).tobytes() for _ in range(6)}
+        assert len(seen) > 1, options
+
+
+def test_colours_by_hue_lightness_and_saturation():
+    import colorsys
+    pixels = np.random.RandomState(1).randint(0, 255, (5, 6, 3)).astype("uint8")
+    for move in ({"hue": 20}, {"lightness": -40}, {"saturation": 60}, {"hue": -15, "lightness": 30, "saturation": -20}):
+        found = mx.nd.image.adjust_hls(mx.nd.array(pixels, dtype="uint8"), **move).asnumpy()
+        for pixel, got in zip(pixels.reshape(-1, 3), found.reshape(-1, 3)):
+            h, l, s = colorsys.rgb_to_hls(*pixel / 255)
+            moved = [min(max(x + move.get(name, 0) / whole, 0), 1) for x, name, whole in ((h, "hue", 180), (l, "lightness", 255), (s, "saturation", 255))]
+            assert np.abs(got - np.array(colorsys.hls_to_rgb(*moved)) * 255).max() <= 1
+
+
+def test_images_are_warped():
+    pixels = mx.nd.array(np.random.RandomState(2).rand(4, 6, 2))
+    shifted = mx.nd.image.warp_affine(pixels, matrix=(1, 0, 2, 0, 1, 1), height=4, width=6, fill_value=5).asnumpy()
+    assert np.allclose(shifted[1:, 2:], pixels.asnumpy()[:-1, :-2]) and (shifted[0] == 5).all() and (shifted[:, :2] == 5).all()
+    half = mx.nd.image.warp_affine(pixels, matrix=(1, 0, 0.5, 0, 1, 0), height=4, width=6).asnumpy()
+    assert np.allclose(half[:, 1:], (pixels.asnumpy()[:, 1:] + pixels.asnumpy()[:, :-1]) / 2)
+    with pytest.raises(mx.base.MXNetError, match="inverse"):
+        mx.nd.image.warp_affine(pixels, matrix=(1, 1, 0, 1, 1, 0), height=4, width=6)

@@ -2,6 +2,7 @@
 import logging
 
 import numpy as np
+import pytest
 
 import mxnet as mx
 from mxnet import autograd, gluon, nd
@@ -380,15 +381,19 @@ def test_estimator_with_handlers(caplog):
     first = make()
     accuracy = first.val_metrics[0]
     checkpoints = est.CheckpointHandler("ckpt", "net", monitor=accuracy, save_best=True, max_checkpoints=2)
-    caplog.set_level(logging.INFO)
+    first.logger.addHandler(caplog.handler)
     first.fit(train, val, epochs=6, event_handlers=[checkpoints, est.LoggingHandler(log_interval=2)])
-    assert accuracy.get()[1] > 0.85 and "[Batch 2]" in caplog.text
+    assert accuracy.get()[0] == "validation accuracy" and accuracy.get()[1] > 0.85 and "[Batch 2]" in caplog.text
     import os
     assert sorted(os.listdir("ckpt")) == ["net-best.params", "net-best.states", "net-epoch4batch20.params", "net-epoch4batch20.states",
                                           "net-epoch5batch24.params", "net-epoch5batch24.states"]
     resumed = make()
-    resumed.fit(train, val, batches=1, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True)])
-    assert resumed.val_metrics[0].get()[1] > 0.85
+    with pytest.raises(AssertionError, match="batch_period"):
+        resumed.fit(train, val, batches=1, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True)])
+    with pytest.raises(ValueError, match="maximum number"):
+        resumed.fit(train, val, epochs=6, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True)])
+    resumed.fit(train, val, epochs=7, event_handlers=[est.CheckpointHandler("ckpt", "net", resume_from_checkpoint=True, max_checkpoints=1)])
+    assert resumed.val_metrics[0].get()[1] > 0.85 and resumed.max_epoch == 1 and "net-epoch6batch28.params" in os.listdir("ckpt")
 
     class Counting(est.BatchProcessor):
         count = 0
@@ -397,8 +402,28 @@ def test_estimator_with_handlers(caplog):
             Counting.count += 1
             return super().fit_batch(estimator, train_batch, batch_axis)
     stopped = make(batch_processor=Counting())
-    stopped.fit(train, val, epochs=100, event_handlers=[est.EarlyStoppingHandler(stopped.train_metrics[1], min_delta=0.05, patience=1)])
+    stopped.fit(train, val, epochs=100, event_handlers=[est.EarlyStoppingHandler(stopped.train_metrics[0], min_delta=0.05, patience=2)])
     assert 8 <= Counting.count < 200
+
+    class Third(est.BatchEnd):
+        seen = 0
+
+        def batch_end(self, estimator, *args, **kwargs):
+            self.seen += 1
+            return self.seen == 3
+    count, third = Counting.count, Third()
+    stopped.fit(train, epochs=1, event_handlers=third)  # a handler ends the epoch, and the training is through with its epochs
+    assert Counting.count == count + 3 and third.seen == 3
+    with pytest.raises(ValueError, match="known"):
+        stopped.fit(train, epochs=1, event_handlers=[est.LoggingHandler(metrics=[mx.metric.Accuracy()])])
+    for wrong in (lambda: stopped.fit(train), lambda: stopped.fit(train, epochs=1, batches=1), lambda: stopped.fit([1], epochs=1),
+                  lambda: est.EarlyStoppingHandler("acc"), lambda: est.CheckpointHandler("ckpt", save_best=True), lambda: make(batch_processor=object()),
+                  lambda: est.LoggingHandler(log_interval="batch"), lambda: stopped.fit(train, epochs=1, event_handlers=["log"])):
+        with pytest.raises(ValueError):
+            wrong()
+    plain = est.Estimator(nn.Dense(2), gluon.loss.L2Loss())
+    assert [m.name for m in plain.train_metrics] == ["training l2loss"] and [m.name for m in plain.val_metrics] == ["validation l2loss"]
+    assert plain.trainer.learning_rate == 0.001
 
 
 def test_the_zoo_has_the_published_sizes():

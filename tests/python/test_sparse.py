@@ -120,3 +120,21 @@ def test_a_linear_model_learns_from_a_libsvm_file():
             trainer.step(20)
             right += ((out.reshape(-1) > 0) == batch.label[0]).sum().asscalar()
     assert right > 180
+
+
+@pytest.mark.parametrize("stype", ("csr", "row_sparse"))
+def test_functions_that_leave_zeros_zero_keep_the_kind(stype):
+    dense = nd.array([[0, 0.5, 0], [-0.25, 0, 0.75], [0, 0, 0]])
+    sparse = dense.tostype(stype)
+    for name in "abs sign floor ceil square sin tan arcsin arctan sinh tanh arcsinh arctanh expm1 relu negative rint".split():
+        for made in (getattr(nd.sparse, name)(sparse), getattr(sparse, name)()):
+            assert made.stype == stype, name
+            np.testing.assert_allclose(made.asnumpy(), getattr(nd, name)(dense).asnumpy(), rtol=1e-6)
+    assert nd.sparse.exp(sparse).stype == "default" and nd.sparse.square(dense).stype == "default"
+    assert (sparse + sparse).stype == (sparse - sparse).stype == (sparse * 2).stype == stype and (sparse + dense).stype == "default"
+    np.testing.assert_allclose((sparse + sparse).asnumpy(), dense.asnumpy() * 2)
+    sparse.attach_grad()
+    with autograd.record():
+        loss = (nd.sparse.square(sparse) + sparse).sum()
+    loss.backward()
+    np.testing.assert_allclose(sparse.grad.asnumpy()[0, 1], 2)

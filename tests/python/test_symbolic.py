@@ -261,7 +261,15 @@ def test_a_compiled_block_knows_how_its_inputs_are_nested():
     (lambda F, a: F.median(a, axis=0), [(5, 2)]), (lambda F, a: F.delete(a, 1, axis=1), [(2, 3)]), (lambda F, a: F.insert(a, 1, 7.0, axis=0), [(2, 3)]),
     (lambda F, a: F.delete(a, slice(0, 2)), [(2, 3)]), (lambda F, a: F.unique(F.sign(a)), [(4, 3)]), (lambda F, a: F.histogram(a, 4, (-2.0, 2.0))[0], [(20,)]),
     (lambda F, a: F.bincount(F.abs(a).astype("int32")), [(9,)]), (lambda F, a: F.bitwise_xor(a.astype("int32"), 5), [(4,)]),
-    (lambda F, a: F.lcm(6, a.astype("int32")), [(4,)]), (lambda F, a: F.invert(a.astype("int32")), [(4,)]), (lambda F, a: F.flatnonzero(a), [(2, 2)])])
+    (lambda F, a: F.lcm(6, a.astype("int32")), [(4,)]), (lambda F, a: F.invert(a.astype("int32")), [(4,)]), (lambda F, a: F.flatnonzero(a), [(2, 2)]),
+    (lambda F, a: F.linalg.det(a), [(3, 3)]), (lambda F, a: F.linalg.slogdet(a)[0], [(3, 3)]), (lambda F, a: F.linalg.slogdet(a)[1], [(2, 2)]),
+    (lambda F, a, b: F.kron(a, b), [(2, 3), (3, 2)]), (lambda F, a, b: F.kron(a, b), [(2,), (3, 2)]), (lambda F, a, b: F.cross(a, b), [(4, 3), (4, 3)]),
+    (lambda F, a, b: F.cross(a, b), [(2,), (2,)]), (lambda F, a, b: F.cross(a, b, axis=0), [(3, 4), (3, 4)]), (lambda F, a, b: F.cross(a, b), [(4, 2), (3,)]),
+    (lambda F, a: F.linalg.qr(a)[0], [(4, 3)]), (lambda F, a: F.linalg.qr(a)[1], [(3, 4)]), (lambda F, a: F.linalg.qr(a)[1], [(2, 3, 3)]),
+    (lambda F, a, b: F.linalg.multi_dot([a, b, a]), [(2, 3), (3, 2)]), (lambda F, a: F.linalg.matrix_power(a, 3), [(3, 3)]),
+    (lambda F, a: F.linalg.matrix_power(a, -2), [(3, 3)]), (lambda F, a: F.linalg.cond(a), [(3, 3)]), (lambda F, a: F.sinc(a), [(2, 3)]),
+    (lambda F, a: F.nanstd(a, axis=1), [(2, 3)]), (lambda F, a: F.nanvar(a, ddof=1), [(2, 3)]), (lambda F, a: F.diagonal(a), [(3, 3)]),
+    (lambda F, a: F.take_along_axis(a, F.argsort(a, axis=1), 1), [(2, 3)])])
 def test_functions_of_symbols_without_a_shape(function, shapes):
     values = [mx.np.array(np.random.RandomState(i).randn(*shape) + 0.1, dtype="float32") for i, shape in enumerate(shapes)]
     symbols = [mx.sym.var(f"x{i}").as_np_ndarray() for i in range(len(shapes))]

@@ -184,3 +184,72 @@ def test_errors_of_a_bound_symbol_name_the_line_of_the_operator():
     with pytest.raises(ValueError, match=f"made at test_symbols.py:{line}"):
         block(nd.ones((2, 3)), nd.ones((5, 5)))
     assert "made at" not in wrong.tojson()
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "int32", "bool"))
+@pytest.mark.parametrize("name", "sum prod mean max min all any argmax argmin std var ptp nansum nanmean nanmax nanmin cumprod".split())
+def test_reductions_of_graphs_are_numpys(name, dtype):
+    """Where no axis is left there is none, also when the axis was named; dtypes are those of mx.np."""
+    drawn = np.random.RandomState(0).randint(0, 3, 6).astype(dtype)
+    for shape in ((6,), (2, 3), (1, 2, 3)):
+        value = mx.np.array(drawn.reshape(shape), dtype=dtype)
+        takes_keepdims = name not in ("argmax", "argmin", "cumprod")
+        axes = [None, 0, -1] + ([tuple(range(len(shape)))] if takes_keepdims else [])
+        for axis in axes:
+            for keepdims in (False, True) if takes_keepdims else (None,):
+                options = {"axis": axis, **({} if keepdims is None else {"keepdims": keepdims})}
+                wanted = getattr(mx.np, name)(value, **options)
+                symbol = getattr(sym.np, name)(sym.var("x").as_np_ndarray(), **options)
+                for graph in (symbol, sym.load_json(symbol.tojson()).as_np_ndarray()):
+                    found = graph.bind(mx.cpu(), {"x": value}).forward()[0]
+                    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), (shape, options)
+                    np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-5)
+
+
+def test_reductions_of_graphs_begin_with_a_number_and_refuse_nothing():
+    x, value = sym.var("x").as_np_ndarray(), mx.np.array([[1.0, 2.0], [3.0, 4.0]])
+    empty = mx.np.zeros((0, 2))
+    for made, given, wanted in ((sym.np.sum(x, initial=5), value, 15), (sym.np.prod(x, initial=2, axis=0), value, [6, 16]), (sym.np.max(x, initial=9), value, 9),
+                                (sym.np.min(x, axis=1, initial=2), value, [1, 2]), (sym.np.sum(x, axis=()), value, value), (sym.np.sum(x), empty, 0),
+                                (sym.np.prod(x, axis=0), empty, [1, 1]), (sym.np.max(x, axis=1), empty, np.zeros(0)), (sym.np.max(x, initial=3), empty, 3)):
+        found = made.bind(mx.cpu(), {"x": given}).forward()[0].asnumpy()
+        wanted = wanted.asnumpy() if hasattr(wanted, "asnumpy") else np.array(wanted)
+        assert found.shape == wanted.shape and (found == wanted).all()
+    with pytest.raises(mx.base.MXNetError):
+        sym.np.max(x, axis=0).bind(mx.cpu(), {"x": empty}).forward()
+    for name in ("out", "where"):
+        with pytest.raises(NotImplementedError):
+            sym.np.sum(x, **{name: value})
+
+
+def test_what_is_not_chosen_does_not_count():
+    """A number beside a tensor that has infinities and NaN where the other one is taken."""
+    x, value = sym.var("x").as_np_ndarray(), mx.np.array([np.inf, np.nan, 1.0, -np.inf])
+    value.attach_grad()
+    for choose in (lambda F, x: F.where(x == 1, x, 0.0), lambda F, x: F.where(x != 1, -np.inf, x), lambda F, x: F.where(x == 1, x, -np.inf)):
+        wanted = choose(mx.np, value).asnumpy()
+        executor = choose(sym.np, x).bind(mx.cpu(), {"x": value}, {"x": mx.np.zeros(4)})
+        np.testing.assert_array_equal(executor.forward(is_train=True)[0].asnumpy(), wanted)
+        executor.backward(mx.np.array([np.inf, 2.0, 3.0, np.nan]))
+        assert executor.grad_dict["x"].asnumpy().tolist() == [0, 0, 3, 0]
+    whole = sym.np.where(x > 1, x, 7).bind(mx.cpu(), {"x": mx.np.array([1, 2, 3], dtype="int32")}).forward()[0]
+    assert whole.tolist() == [7, 2, 3] and whole.dtype == np.int32
+
+
+def test_outputs_are_found_by_name_or_number():
+    inside = sym.FullyConnected(sym.var("x"), num_hidden=2, name="fc").get_internals()
+    assert inside["fc_output"].name == "fc" and inside[0].name == "x"
+    with pytest.raises(ValueError, match="matches name"):
+        inside["other"]
+    with pytest.raises(ValueError, match="multiple"):
+        sym.Group([sym.var("x"), sym.var("x")])["x"]
+    with pytest.raises(IndexError):
+        inside[9]
+
+
+@pytest.mark.parametrize("dtype", ("int32", "uint8", "bool", "float64"))
+def test_whole_numbers_of_graphs_are_divided_as_real_ones(dtype):
+    value, x = mx.np.array(np.array([1, 1, 1] if dtype == "bool" else [1, 2, 3]), dtype=dtype), sym.var("x").as_np_ndarray()
+    for divide in (lambda F, x: F.true_divide(x, 2), lambda F, x: F.true_divide(3, x), lambda F, x: F.divide(x, x * 2)):
+        wanted, found = divide(mx.np, value), divide(sym.np, x).bind(mx.cpu(), {"x": value}).forward()[0]
+        assert found.dtype == wanted.dtype and np.allclose(found.asnumpy(), wanted.asnumpy())

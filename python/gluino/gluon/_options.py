@@ -16,4 +16,4 @@ def check_layout(layer, layout, axes):
     """Channels before or behind the axes of space."""
     known = f"NC{_SPACES[axes]}", f"N{_SPACES[axes]}C"
     if layout not in known:
-        raise ValueError(f"{type(layer).__name__}: layout is {layout!r}; it must be {known[0]} or {known[1]}")
+        raise AssertionError(f"{type(layer).__name__}: layout is {layout!r}; it must be {known[0]} or {known[1]}")

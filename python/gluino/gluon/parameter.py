@@ -97,7 +97,7 @@ class Parameter:
     @grad_req.setter
     def grad_req(self, req):
         if req not in ("write", "add", "null"):
-            raise ValueError(f"grad_req must be one of \"write\", \"add\", or \"null\", but got \"{req}\"")
+            raise AssertionError(f"grad_req must be one of \"write\", \"add\", or \"null\", but got \"{req}\"")
         if not self._differentiable:
             req = "null"
         if req == self._grad_req:

@@ -1,10 +1,20 @@
 """ParameterDict: parameters by name."""
+import numpy as np
+
 from .. import initializer
 from .. import ndarray as nd
 from ..base import dtype_name
 from .parameter import Constant, Parameter
 
 __all__ = ["ParameterDict", "load_by_name"]
+
+
+def _check_constant(known, value):
+    if not isinstance(known, Constant):
+        raise AssertionError(f"Parameter '{known.name}' already exists but it is not a constant.")
+    value = np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+    if known.shape != value.shape or (known.value.asnumpy() != value).any():
+        raise AssertionError(f"Constant '{known.name}' already exists but its value doesn't match the new value")
 
 
 class ParameterDict:
@@ -77,6 +87,8 @@ class ParameterDict:
             if value is None:
                 raise KeyError(f"No constant named '{full}'. Please specify value if you want to create a new constant.")
             known = self._params[full] = Constant(full, value)
+        elif value is not None:
+            _check_constant(known, value)
         return known
 
     def update(self, other):

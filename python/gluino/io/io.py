@@ -6,7 +6,7 @@ import numpy as np
 from .. import ndarray as nd
 
 __all__ = ["DataDesc", "DataBatch", "DataIter", "NDArrayIter", "ResizeIter", "PrefetchingIter", "MXDataIter", "CSVIter", "LibSVMIter", "MNISTIter",
-           "ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1", "read_idx"]
+           "ImageRecordIter", "ImageDetRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1", "read_idx"]
 
 
 class DataDesc(collections.namedtuple("DataDesc", ["name", "shape"])):
@@ -280,3 +280,4 @@ class PrefetchingIter(_Over):
 # At the end, because they are made of the classes above; MXNet has them in this module.
 from .readers import (CSVIter, ImageRecordInt8Iter, ImageRecordIter, ImageRecordIter_v1, ImageRecordUInt8Iter, ImageRecordUInt8Iter_v1,  # noqa: E402
                       LibSVMIter, MNISTIter, MXDataIter, read_idx)
+from .detection_records import ImageDetRecordIter  # noqa: E402,F401

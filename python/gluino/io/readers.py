@@ -5,6 +5,7 @@ import numpy as np
 
 from .. import _core, ndarray as nd
 from ..base import FileError
+from .image_changes import Affine, OtherContrast, OtherHls, SquareCrop
 from .io import DataDesc, DataIter, NDArrayIter
 
 __all__ = ["MXDataIter", "CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1",
@@ -107,12 +108,6 @@ class MNISTIter(MXDataIter, NDArrayIter):
         super().__init__(pixels, labels[part].astype(np.float32), batch_size, shuffle, "discard", data_name, label_name)
 
 
-# Options that ImageRecordIter has in MXNet and not here, with the values that ask for nothing.
-_ABSENT = {"max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0, "max_crop_size": -1, "min_crop_size": -1, "max_random_scale": 1,
-           "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0, "random_h": 0, "random_s": 0, "random_l": 0, "max_random_contrast": 0,
-           "max_random_illumination": 0, "mean_a": 0, "std_a": 1, "aug_seq": "aug_default"}
-
-
 class ImageRecordIter(MXDataIter):
     """Batches of the images of a RecordIO file, cut, mirrored and normalised on the way; rounds end as those of other files."""
 
@@ -120,29 +115,40 @@ class ImageRecordIter(MXDataIter):
                  mean_r=0, mean_g=0, mean_b=0, std_r=1, std_g=1, std_b=1, scale=1, data_name="data", label_name="softmax_label", round_batch=True,
                  num_parts=1, part_index=0, path_imglist=None, mirror=False, mean_img=None, pad=0, fill_value=255, random_resized_crop=False,
                  min_random_area=1.0, max_random_area=1.0, min_aspect_ratio=None, max_aspect_ratio=0.0, brightness=0, contrast=0, saturation=0,
-                 pca_noise=0, inter_method=1, dtype="float32", **kwargs):
+                 pca_noise=0, inter_method=1, dtype="float32", max_rotate_angle=0, rotate=-1, max_shear_ratio=0, max_random_scale=1.0,
+                 min_random_scale=1.0, max_img_size=1e10, min_img_size=0, max_crop_size=-1, min_crop_size=-1, random_h=0, random_s=0, random_l=0,
+                 max_random_contrast=0, max_random_illumination=0, aug_seq="aug_default", **kwargs):
         from .. import image
         super().__init__(batch_size)
-        for name, nothing in _ABSENT.items():
-            if kwargs.get(name, nothing) != nothing:
-                raise NotImplementedError(f"{type(self).__name__}: {name}={kwargs[name]!r} is not there; use gluon.data.vision.ImageRecordDataset with "
-                                          "a transform of your own")
-        if not random_resized_crop and (max_aspect_ratio or (min_random_area, max_random_area) != (1, 1)):
-            raise NotImplementedError(f"{type(self).__name__}: areas and aspect ratios go with random_resized_crop=True alone")
+        if aug_seq != "aug_default":
+            raise NotImplementedError(f"{type(self).__name__}: aug_seq={aug_seq!r} is not there; use gluon.data.vision.ImageRecordDataset with a transform "
+                                      "of your own")
+        if random_resized_crop and (rand_crop or (max_random_scale, min_random_scale, max_crop_size, min_crop_size) != (1, 1, -1, -1)):
+            raise ValueError(f"{type(self).__name__}: random_resized_crop does not go with rand_crop, random scales and crop sizes")
+        ratios = ((1 - max_aspect_ratio, 1 + max_aspect_ratio) if min_aspect_ratio is None else (min_aspect_ratio, max_aspect_ratio))
+        size = data_shape[2], data_shape[1]
         changes = [image.ResizeAug(resize, inter_method)] if resize > 0 else []
+        affine = Affine(max_rotate_angle, rotate, max_shear_ratio, (min_random_scale, max_random_scale), (1.0, 1.0) if random_resized_crop else ratios,
+                        max_img_size, min_img_size, fill_value)
+        if affine.does_something:
+            changes.append(affine)
         if pad:
             changes.append(lambda picture: image.copyMakeBorder(picture, pad, pad, pad, pad, value=fill_value))
         if random_resized_crop:
-            ratio = (1 - max_aspect_ratio if min_aspect_ratio is None else min_aspect_ratio,
-                     1 + max_aspect_ratio if min_aspect_ratio is None else max_aspect_ratio)
-            changes.append(image.RandomSizedCropAug((data_shape[2], data_shape[1]), (min_random_area, max_random_area), ratio, inter_method))
+            changes.append(image.RandomSizedCropAug(size, (min_random_area, max_random_area), ratios, inter_method))
+        if max(max_crop_size, min_crop_size) > 0:
+            changes.append(SquareCrop(min_crop_size if min_crop_size > 0 else max_crop_size, max_crop_size, bool(rand_crop), size, inter_method))
+        if random_h or random_s or random_l:
+            changes.append(OtherHls(random_h, random_s, random_l))
         changes += image.CreateAugmenter(data_shape, 0, bool(rand_crop), False, bool(rand_mirror), brightness=brightness, contrast=contrast,
                                          saturation=saturation, pca_noise=pca_noise, inter_method=inter_method)
         if mirror:
             changes.append(image.HorizontalFlipAug(1.0))
         changes += self._normalisation(mean_img, np.array([mean_r, mean_g, mean_b], np.float32), np.array([std_r, std_g, std_b], np.float32) / scale,
                                        data_shape[0])
-        self._images = _record_images(image.ImageIter)(
+        if max_random_contrast or max_random_illumination:
+            changes.append(OtherContrast(max_random_contrast, max_random_illumination))
+        self._images = record_images(image.ImageIter)(
             batch_size, data_shape, label_width, path_imgrec, shuffle=shuffle, aug_list=changes, num_parts=num_parts, part_index=part_index,
             data_name=data_name, label_name=label_name, round_batch=round_batch, labels=path_imglist, dtype=dtype)
         self.provide_data, self.provide_label = self._images.provide_data, self._images.provide_label
@@ -166,7 +172,7 @@ class ImageRecordIter(MXDataIter):
         return self._images.next()
 
 
-def _record_images(base):
+def record_images(base):
     """ImageIter with the rounds of files, images of one channel, and labels of a list by the numbers of the records."""
 
     class RecordImages(base):

@@ -1,6 +1,7 @@
 """Products and sums of sparse arrays by what is stored; a part of mx.nd.sparse."""
 import numpy as np
 
+from .. import _core
 from .ndarray import NDArray, array as _array
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, _made
 
@@ -38,6 +39,26 @@ def with_sparse(dense_dot):
         return dense_dot(lhs, rhs, *args, **kwargs)
     dot.__doc__ = dense_dot.__doc__
     return dot
+
+
+def is_watched():
+    """Whether the tape or a trace must see the operators of the whole array."""
+    return _core.is_recording() or _core.is_tracing()
+
+
+# Functions of one number that give 0 for 0.
+KEEP_ZEROS = frozenset("abs sign round rint fix floor ceil trunc square sqrt cbrt sin tan arcsin arctan sinh tanh arcsinh arctanh expm1 log1p relu negative "
+                       "degrees radians".split())
+
+
+def of_stored(name):
+    """The function of what is stored, as an array of the same kind; of a dense array, or where it is recorded, mx.nd's."""
+    def function(data, **kwargs):
+        from .. import ndarray as nd
+        by_parts = isinstance(data, BaseSparseNDArray) and not kwargs and not is_watched()
+        return data._with(getattr(nd, name)(data.data)) if by_parts else getattr(nd, name)(data, **kwargs)
+    function.__name__, function.__doc__ = name, f"mx.nd.{name}; sparse of a sparse array."
+    return function
 
 
 def _sum_of_rows(lhs, rhs):

@@ -142,7 +142,7 @@ class BaseSparseNDArray(NDArray):
     # ---- arithmetic that leaves zeros zero changes what is stored alone
 
     def _scaled(self, factor, operation):
-        if isinstance(factor, NDArray) or np.ndim(factor) or _core.dense_writes(self) >= 0:
+        if isinstance(factor, NDArray) or np.ndim(factor) or is_watched():
             return None
         return self._with(operation(self.data, factor))
 
@@ -155,6 +155,16 @@ class BaseSparseNDArray(NDArray):
     def __truediv__(self, other):
         made = self._scaled(other, NDArray.__truediv__)
         return super().__truediv__(other) if made is None else made
+
+    def _joined(self, other, operation, dense):
+        same = type(other) is type(self) and other.shape == self.shape and not is_watched()
+        return operation(self, other) if same else dense(self, other)
+
+    def __add__(self, other):
+        return self._joined(other, add, NDArray.__add__)
+
+    def __sub__(self, other):
+        return self._joined(other, subtract, NDArray.__sub__)
 
     def _updated(self, value):
         self[:] = value
@@ -438,9 +448,14 @@ def rows_of(table, indices):
 
 
 def __getattr__(name):
-    """Other operators are those of mx.nd, with dense results."""
+    """Other operators are those of mx.nd: functions that leave zeros zero keep the kind, others have dense results."""
     from .. import ndarray as nd
-    return getattr(nd, name)
+    return getattr(nd, name) if name.startswith("_") or name not in KEEP_ZEROS else of_stored(name)
 
 
-from ._sparse_arithmetic import add, divide, dot, multiply, subtract, with_sparse  # noqa: E402,F401 - it needs the classes above
+# At the end, because it needs the classes above.
+from ._sparse_arithmetic import KEEP_ZEROS, add, divide, dot, is_watched, multiply, of_stored, subtract, with_sparse  # noqa: E402,F401
+
+for _name in KEEP_ZEROS:
+    setattr(BaseSparseNDArray, _name, of_stored(_name))
+del _name

@@ -119,27 +119,13 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 def kron(a, b):
     """All products, blocks of b scaled by the elements of a."""
-    ndim = max(a.ndim, b.ndim)
-    a, b = (x.reshape((1,) * (ndim - x.ndim) + tuple(x.shape)) for x in (a, b))
-    left, right = [], []
-    for m, n in zip(a.shape, b.shape):
-        left, right = [*left, m, 1], [*right, 1, n]
-    return (a.reshape(left) * b.reshape(right)).reshape([m * n for m, n in zip(a.shape, b.shape)])
+    return _op("_npi_kron")(a, b)
 
 
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vector product of vectors with 2 or 3 elements."""
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
-    if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
-        raise ValueError(f"cross: vectors have 2 or 3 elements, not {a.shape[-1]} and {b.shape[-1]}")
-    x, y = ([v[..., i] for i in range(v.shape[-1])] for v in (a, b))
-    third = x[0] * y[1] - x[1] * y[0]
-    if len(x) == len(y) == 2:
-        return third
-    x, y = ([*v, _op("zeros_like")(v[0])][:3] for v in (x, y))
-    return moveaxis(_op("stack")(x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], third, axis=-1), -1, axisc)
+    axes = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    return _op("_npi_cross")(a, b, axisa=axes[0], axisb=axes[1], axisc=axes[2])
 
 
 # ---- diagonals

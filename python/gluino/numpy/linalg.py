@@ -54,19 +54,14 @@ def inv(a):
     return _op("_linalg_inverse")(a)
 
 
-def _one_each(x, a):
-    """One number per matrix: none of the axes is left for a single one."""
-    return x._call("Reshape", shape=()) if a.ndim == 2 else x
-
-
 def det(a):
     """The determinant."""
-    return _one_each(_op("_linalg_det")(a), a)
+    return _op("_npi_det")(a)
 
 
 def slogdet(a):
     """Sign and logarithm of the determinant."""
-    return tuple(_one_each(x, a) for x in _op("_linalg_slogdet")(a))
+    return tuple(_op("_npi_slogdet")(a))
 
 
 def cholesky(a):
@@ -155,10 +150,7 @@ def qr(a, mode="reduced"):
     """(q, r) with a = q @ r: orthonormal columns, and an upper triangle."""
     if mode != "reduced":
         raise NotImplementedError(f"qr: only mode='reduced' is supported, not {mode!r}")
-    if a.shape[-2] < a.shape[-1]:
-        return _qr(a)
-    q, lower = _op("_linalg_gelqf")(a._call("SwapAxis", dim1=-1, dim2=-2))
-    return q._call("SwapAxis", dim1=-1, dim2=-2), lower._call("SwapAxis", dim1=-1, dim2=-2)
+    return tuple(_op("_npi_qr")(a))
 
 
 def matrix_power(a, n):
@@ -185,5 +177,4 @@ def svd(a):
     return tuple(_op("_npi_svd")(a))
 
 
-_qr = by_numpy(_np.linalg.qr, "linalg.qr")
 lstsq = by_numpy(_np.linalg.lstsq, "linalg.lstsq")

@@ -6,7 +6,7 @@ import numpy as _np
 from .. import _core
 from ..util import check_ufunc_options
 from .elementwise import refuse, square, written
-from .functions import _axes, concatenate, max as _max, mean, min as _min, moveaxis, sort, sum as _sum, where
+from .functions import _axes, max as _max, mean, min as _min, moveaxis, sort, sum as _sum, where
 from .multiarray import _op, array
 
 __all__ = ["histogram", "bincount", "nansum", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod",
@@ -94,6 +94,10 @@ def bincount(x, weights=None, minlength=0):
 
 # ---- without what is not a number
 
+def _numbers_of(a, instead):
+    return where(a == a, a, instead) if _np.issubdtype(a.dtype, _np.floating) else a  # whole numbers are all numbers
+
+
 def _counted(a, axis, keepdims):
     return _sum((a == a).astype(a.dtype), axis, keepdims=keepdims)
 
@@ -122,17 +126,17 @@ def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
 
 def nanmax(a, axis=None, out=None, keepdims=False):
     """The greatest of those that are numbers."""
-    return _max(where(a == a, a, -math.inf), axis, out, keepdims)
+    return _max(_numbers_of(a, -math.inf), axis, out, keepdims)
 
 
 def nanmin(a, axis=None, out=None, keepdims=False):
     """The least of those that are numbers."""
-    return _min(where(a == a, a, math.inf), axis, out, keepdims)
+    return _min(_numbers_of(a, math.inf), axis, out, keepdims)
 
 
 def nansum(a, axis=None, dtype=None, out=None, keepdims=False):
     """The sum of those that are numbers."""
-    return _sum(where(a == a, a, 0.0) if _np.issubdtype(a.dtype, _np.floating) else a, axis, dtype, out, keepdims)
+    return _sum(_numbers_of(a, 0.0), axis, dtype, out, keepdims)
 
 
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **kwargs):
@@ -153,20 +157,9 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **kwargs):
 
 def cumprod(a, axis=None, dtype=None, out=None):
     """Products of all elements up to each."""
-    if axis is None:
-        a, axis = a.reshape(-1), 0
-    if dtype is not None or a.dtype in (_np.bool_, _np.int32):
-        a = a.astype(dtype or "int64")
-    if a.ndim == 0:
-        a = a.reshape(1)
-    if not -a.ndim <= axis < a.ndim:
+    if axis is not None and not -max(a.ndim, 1) <= axis < max(a.ndim, 1):
         raise ValueError(f"cumprod: axis {axis} is out of bounds for an array with {a.ndim} axes")
-    if a.size == 0:
-        return written(a.copy(), out)
-    products = [_op("slice_axis")(a, axis=axis, begin=0, end=1)]
-    for i in range(1, a.shape[axis]):
-        products.append(products[-1] * _op("slice_axis")(a, axis=axis, begin=i, end=i + 1))
-    return written(concatenate(products, axis), out)
+    return written(_op("_npi_cumprod")(a, axis=axis, dtype=dtype), out)
 
 
 def polyval(p, x):

@@ -20,13 +20,14 @@ _OPERATORS = {
     "hstack": "_npi_hstack", "vstack": "_npi_vstack", "row_stack": "_npi_vstack", "dstack": "_npi_dstack",
     "column_stack": "_npi_column_stack", "atleast_1d": "_np_atleast_1d", "atleast_2d": "_np_atleast_2d", "atleast_3d": "_np_atleast_3d",
     "fabs": "_npi_abs", "rint": "_npi_rint", "nan_to_num": "_npi_nan_to_num", "diff": "_npi_diff", "rot90": "_npi_rot90",
+    "kron": "_npi_kron", "cumprod": "_npi_cumprod",
 }
 _BINARY = {"true_divide": "true_divide", "divide": "true_divide", "arctan2": "arctan2", "hypot": "hypot", "copysign": "copysign",
            **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")}}
 _SYMMETRIC = {"hypot", "bitwise_and", "bitwise_or", "bitwise_xor", "lcm"}  # a number on either side is the same operator
-_OF_ALL = {"sum", "prod", "max", "min", "amax", "amin", "all", "any", "mean", "argmax", "argmin"}  # without an axis they give one number
 _AXES = {"axis", "shift", "source", "destination"}  # which operators take as tuples
-_OF_ONE_AXIS = ("argmax", "argmin", "cumsum", "diff")  # whose axis is a number
+_OF_ONE_AXIS = ("argmax", "argmin", "cumsum", "cumprod", "diff")  # whose axis is a number
+_WITH_INITIAL = {"sum", "prod", "max", "min", "amax", "amin"}
 
 
 def _is_graph(x):
@@ -47,18 +48,14 @@ def _by_operator(name, given, signature):
         default = signature.parameters[key].default
         if _has_graph([value]):
             inputs.extend(value if isinstance(value, (list, tuple)) else [value])
-        elif key == "dtype" and value is not None and name in ("sum", "prod", "mean"):
-            inputs = [x.astype(value) for x in inputs]
         elif isinstance(value, tuple) and signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             inputs.extend(value)
         elif value is not None and value is not default:
             attrs[key] = _tuple(value) if key in _AXES and name not in _OF_ONE_AXIS else value
     for key in ("out", "where", "initial", "order", "subok"):
-        if attrs.pop(key, None) is not None:
+        if key in attrs and not (key == "initial" and name in _WITH_INITIAL):
             raise NotImplementedError(f"sym.np.{name}: {key} is not supported")
-    made = getattr(_internal, _OPERATORS[name])(*inputs, **attrs)
-    is_whole = name in _OF_ALL and "axis" not in attrs and not attrs.get("keepdims")
-    return _internal.Reshape(made, shape=()) if is_whole else made
+    return getattr(_internal, _OPERATORS[name])(*inputs, **attrs)
 
 
 def _binary(name):
@@ -90,7 +87,7 @@ def _pad(x, pad_width, mode="constant", constant_values=0, **kwargs):
 
 def _flip(m, axis=None, out=None):
     if axis is None:  # all axes turned round are all elements turned round
-        return _internal.reshape_like(_internal._npi_flip(_flat(m), axis=(0,)), m)
+        return _symbol._operator("reshape_like")(_internal._npi_flip(_flat(m), axis=(0,)), m)
     return _internal._npi_flip(m, axis=_tuple(axis))
 
 
@@ -191,7 +188,7 @@ def _unravel_index(indices, shape, order="C"):
     if order != "C":
         raise NotImplementedError("unravel_index: only order='C' is supported")
     found = _internal._unravel_index(indices, shape=tuple(shape))
-    parts = _internal.SliceChannel(found, num_outputs=len(shape), axis=0, squeeze_axis=True)
+    parts = _symbol._operator("SliceChannel")(found, num_outputs=len(shape), axis=0, squeeze_axis=True)
     return tuple(parts) if len(shape) > 1 else (parts,)
 
 
@@ -227,7 +224,7 @@ def _norm(x, ord=None, axis=None, keepdims=False):
         made = _internal._npi_norm(x, ord=float(ord), flag=-1, **attrs)
     else:
         raise NotImplementedError("sym.np.linalg.norm: of a symbol the number of axes is not known; give the axis of vectors, or order None")
-    return _internal.Reshape(made, shape=()) if axis is None and not keepdims else made
+    return _symbol._operator("Reshape")(made, shape=()) if axis is None and not keepdims else made
 
 
 def _pinv(a, rcond=1e-15, hermitian=False):
@@ -236,8 +233,91 @@ def _pinv(a, rcond=1e-15, hermitian=False):
     return _internal._npi_pinv_scalar_rcond(a, rcond=float(rcond), hermitian=hermitian)
 
 
+# ---- functions of functions
+
+def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    axes = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    return _internal._npi_cross(a, b, axisa=axes[0], axisb=axes[1], axisc=axes[2])
+
+
+def _take_along_axis(arr, indices, axis):
+    if axis is None:
+        arr, indices, axis = _flat(arr), _flat(indices), 0
+    return _internal._take_along_axis(arr, indices, axis=axis)
+
+
+def _sinc(x):
+    angle = _where(x == 0, 1.0, x * _np.pi)
+    return _where(x == 0, 1.0, angle.sin() / angle)
+
+
+def _reduced(name, a, axis, keepdims, **attrs):
+    return getattr(_internal, name)(a, keepdims=keepdims, **attrs, **({} if axis is None else {"axis": _tuple(axis)}))
+
+
+def _numbers(a, instead):
+    return _where(a == a, a, instead)  # what is not a number equals nothing
+
+
+def _nansum(a, axis=None, dtype=None, out=None, keepdims=False):
+    return _reduced("_np_sum", _numbers(a, 0.0), axis, keepdims, **({} if dtype is None else {"dtype": dtype}))
+
+
+def _nanmean(a, axis=None, dtype=None, out=None, keepdims=False):
+    a = a if dtype is None else a.astype(dtype)
+    return _binary("true_divide")(_nansum(a, axis, keepdims=keepdims), _reduced("_np_sum", a == a, axis, keepdims))
+
+
+def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+    a = a if dtype is None else a.astype(dtype)
+    distance = _internal._npi_subtract(a, _nanmean(a, axis, keepdims=True))
+    return _binary("true_divide")(_nansum(distance * distance, axis, keepdims=keepdims), _reduced("_np_sum", a == a, axis, keepdims) - ddof)
+
+
+def _nan_extreme(operator, instead):
+    return lambda a, axis=None, out=None, keepdims=False: _reduced(operator, _numbers(a, instead), axis, keepdims)
+
+
+def _ptp(a, axis=None, out=None, keepdims=False):
+    return _reduced("_np_max", a, axis, keepdims) - _reduced("_np_min", a, axis, keepdims)
+
+
+def _multi_dot(arrays):
+    product = arrays[0]
+    for each in arrays[1:]:
+        product = _internal._np_dot(product, each)
+    return product
+
+
+def _matrix_power(a, n):
+    if n == 0:
+        raise NotImplementedError("sym.np.linalg.matrix_power: of a symbol the extents are not known; power 0 is sym.np.eye")
+    base = _internal._npi_inv(a) if n < 0 else a
+    product = base
+    for _ in range(abs(n) - 1):
+        product = _internal._npi_matmul(product, base)
+    return product
+
+
+def _singular_values(x):
+    return _internal._npi_svd(x)[1]
+
+
+def _cond(x, p=None):
+    if p not in (None, 2, -2):
+        raise NotImplementedError("sym.np.linalg.cond: only the orders None, 2 and -2 are supported")
+    greatest, least = (_reduced(name, _singular_values(x), -1, False) for name in ("_np_max", "_np_min"))
+    return least / greatest if p == -2 else greatest / least
+
+
+def _qr(a, mode="reduced"):
+    if mode != "reduced":
+        raise NotImplementedError(f"qr: only mode='reduced' is supported, not {mode!r}")
+    return tuple(_internal._npi_qr(a))
+
+
 _LINALG = {
-    "norm": _norm, "pinv": _pinv, "det": lambda a: _internal._npi_det(a), "slogdet": lambda a: tuple(_internal._npi_slogdet(a)),
+    "qr": _qr, "multi_dot": _multi_dot, "matrix_power": _matrix_power, "cond": _cond, "norm": _norm, "pinv": _pinv, "det": lambda a: _internal._npi_det(a), "slogdet": lambda a: tuple(_internal._npi_slogdet(a)),
     "solve": lambda a, b: _internal._npi_solve(a, b), "tensorinv": lambda a, ind=2: _internal._npi_tensorinv(a, ind=ind),
     "tensorsolve": lambda a, b, axes=None: _internal._npi_tensorsolve(a, b, **({} if axes is None else {"a_axes": _tuple(axes)})),
 }
@@ -250,6 +330,9 @@ _FUNCTIONS = {
     "split": _split("_npi_split", 0), "array_split": _split("_npi_split", 0), "vsplit": _split("_npi_split", 0), "hsplit": _split("_npi_split", 1),
     "dsplit": _split("_npi_split", 2), "pad": _pad, "tensordot": _tensordot, "percentile": _percentile, "quantile": _quantile, "average": _average,
     "triu": lambda m, k=0: m - _internal._npi_tril(m, k=k - 1), "flip": _flip, "flipud": lambda m: _flip(m, 0),
+    "cross": _cross, "take_along_axis": _take_along_axis, "sinc": _sinc, "nansum": _nansum, "nanmean": _nanmean, "nanvar": _nanvar, "ptp": _ptp,
+    "nanstd": lambda *args, **kwargs: _nanvar(*args, **kwargs).sqrt(), "nanmax": _nan_extreme("_np_max", -_np.inf),
+    "nanmin": _nan_extreme("_np_min", _np.inf),
     "inner": lambda a, b: _tensordot(a, b, ([-1], [-1])), "vdot": lambda a, b: _tensordot(_flat(a), _flat(b), 1),
     "fliplr": lambda m: _flip(m, 1), **{name: _binary(name) for name in _BINARY},
 }

@@ -84,24 +84,6 @@ void define_of_two(OpBuilder<NoAttrs>& op, Uses uses, F expression, G gradient) 
       .sample({uniform_sample({2, 3, 4}, 0.3, 2), uniform_sample({3, 1}, 0.3, 2)});
 }
 
-GLUINO_OP(_npi_true_divide, NoAttrs) {
-  define_of_two(
-      op.doc("x1 / x2 of real numbers."), BOTH, [](Expr a, Expr b) { return a / b; },
-      [](const Gradient& g) -> Tensors {
-        return {g.head() / g.in(1), -(g.head() * g.in(0) / f("square", g.in(1)))};
-      });
-}
-GLUINO_OP(_npi_true_divide_scalar, NumberAttrs) {
-  define_with_number(
-      op.doc("A tensor of real numbers divided by a number."), NONE, [](Expr x, double s) { return x / s; },
-      [](const Gradient& g, double s) { return g.head() / s; });
-}
-GLUINO_OP(_npi_rtrue_divide_scalar, NumberAttrs) {
-  define_with_number(
-      op.doc("A number divided by a tensor of real numbers."), IN, [](Expr x, double s) { return s / x; },
-      [](const Gradient& g, double s) { return -(g.head() * s / f("square", g.in(0))); });
-}
-
 // 1 or -1 as the sign of x; 1 for 0.
 Expr sign_of(Expr x) { return 1.0 - 2.0 * (x < 0.0); }
 Tensor sign_of(const Tensor& x) { return 1 - 2 * indicator(x, "<", 0); }
@@ -258,14 +240,15 @@ void define_choice(OpBuilder<ChoiceAttrs>& op, bool number_where_true) {
   op.input("condition")
       .own_dtype()
       .input(number_where_true ? "y" : "x")
+      .dtypes(DTypeSet::any)
       .scalar([number_where_true](const ChoiceAttrs& a, Expr condition, Expr x) {
-        const Expr holds = condition != 0.0;
-        return number_where_true ? holds * a.scalar + (1.0 - holds) * x : holds * x + (1.0 - holds) * a.scalar;
+        return number_where_true ? select(condition, a.scalar, x) : select(condition, x, a.scalar);
       })
       .gradient({{0}, {}},
                 [number_where_true](const ChoiceAttrs&, const Gradient& g) -> Tensors {
-                  const Tensor holds = (g.in(0) != 0).astype(g.head().dtype());
-                  return {Tensor(), reduce_like(g.head() * (number_where_true ? 1 - holds : holds), g.like(1))};
+                  const Tensor zero = call("zeros_like", {g.head()});
+                  const Tensors choice = number_where_true ? Tensors{g.in(0), zero, g.head()} : Tensors{g.in(0), g.head(), zero};
+                  return {Tensor(), reduce_like(call("_npi_where", choice), g.like(1))};
                 })
       .sample({index_sample({3, 4}, 2), {3, 4}}, {.scalar = 0.5});
 }

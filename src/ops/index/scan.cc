@@ -21,9 +21,11 @@ struct ArgAttrs {
         .field("keepdims", &ArgAttrs::keepdims, "keep the axis with extent 1");
   }
 };
-static Shape arg_shape(const ArgAttrs& a, const Shape& data) {
+// NumPy's result has no axes where none is left, MXNet's one of extent 1.
+static Shape arg_shape(const ArgAttrs& a, const Shape& data, bool numpy = false) {
   const int64_t searched = a.axis ? data[normalize_axis(*a.axis, data)] : data.elements();
   if (searched == 0) raise<ShapeError>("data of shape {} has no element to find", data);
+  if (numpy && !a.keepdims && (!a.axis || data.ndim() == 1)) return {};
   return ReducedAxes(data, a.axis ? std::optional(Shape{*a.axis}) : std::nullopt, false).result(data, a.keepdims);
 }
 // Whether v comes before the best element so far: the first NaN before all numbers, as in NumPy.
@@ -115,7 +117,7 @@ static void run_arg(const ArgAttrs& a, bool largest, const Tensor& data, Tensor&
 static void define_arg(OpBuilder<ArgAttrs>& op, bool largest, DType index) {
   op.input("data")
       .dtypes(DTypeSet::any)
-      .shape([](const ArgAttrs& a, std::span<const Shape> in) { return arg_shape(a, in[0]); })
+      .shape([numpy = index == DType::int64](const ArgAttrs& a, std::span<const Shape> in) { return arg_shape(a, in[0], numpy); })
       .dtype([index](const ArgAttrs&, std::span<const DType>, DType) { return index; })
       .kernel([largest](const ArgAttrs& a, KernelContext& k) { run_arg(a, largest, k.in(0), k.out()); })
       .not_differentiable(kIndex)

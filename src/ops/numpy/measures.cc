@@ -323,6 +323,40 @@ GLUINO_OP(_npi_ediff1d, Ediff1dAttrs) {
 
 // ---- one element at a time
 
+// Whole numbers are divided as real ones.
+template <class A>
+DType quotient_dtype(const A&, std::span<const DType>, DType promoted) {
+  return real_dtype(promoted);
+}
+GLUINO_OP(_npi_true_divide, NoAttrs) {
+  composed(op.doc("x1 / x2 as real numbers.").input("x1").input("x2").dtypes(DTypeSet::any).dtype(quotient_dtype<NoAttrs>),
+           [](const NoAttrs&, std::span<const Tensor> in) {
+             const DType dtype = real_dtype(promote(in[0].dtype(), in[1].dtype()));
+             return call("broadcast_div", {as_dtype(in[0], dtype), as_dtype(in[1], dtype)});
+           })
+      .sample({uniform_sample({2, 3, 4}, 0.3, 2), uniform_sample({3, 1}, 0.3, 2)});
+}
+struct DivisionAttrs {
+  double scalar = 1;
+  bool is_int = true;
+  static void fields(AttrFields<DivisionAttrs>& f) {
+    f.field("scalar", &DivisionAttrs::scalar, "the number")
+        .field("is_int", &DivisionAttrs::is_int, "whether it was written as a whole number");
+  }
+};
+void define_division(OpBuilder<DivisionAttrs>& op, const char* division) {
+  composed(op.input("data").dtypes(DTypeSet::any).dtype(quotient_dtype<DivisionAttrs>), [division](const DivisionAttrs& a,
+                                                                                                   std::span<const Tensor> in) {
+    return call(division, {as_real(in[0])}, {{"scalar", a.scalar}});
+  }).sample({uniform_sample({3, 4}, 0.3, 2)}, {.scalar = 1.5, .is_int = false});
+}
+GLUINO_OP(_npi_true_divide_scalar, DivisionAttrs) {
+  define_division(op.doc("A tensor divided by a number, as real numbers."), "_div_scalar");
+}
+GLUINO_OP(_npi_rtrue_divide_scalar, DivisionAttrs) {
+  define_division(op.doc("A number divided by a tensor, as real numbers."), "_rdiv_scalar");
+}
+
 struct DecimalsAttrs {
   int64_t decimals = 0;
   static void fields(AttrFields<DecimalsAttrs>& f) {

@@ -1,4 +1,4 @@
-// Names of mx.np that multiply and invert: dot, matmul, tensordot, pinv, tensorinv, tensorsolve.
+// Names of mx.np that multiply, invert and take matrices apart: dot, matmul, tensordot, kron, cross, det, qr, pinv, tensorinv, tensorsolve.
 #include <limits>
 
 #include "ops/numpy/composed.h"
@@ -122,6 +122,104 @@ GLUINO_OP(_npi_tensordot_int_axes, AxesAttrs) {
       .sample({{2}, {3}}, {.axes = 0});
 }
 
+GLUINO_OP(_npi_kron, NoAttrs) {
+  composed(op.doc("All products: blocks of b, scaled by the elements of a.").input("a").input("b"),
+           [](const NoAttrs&, std::span<const Tensor> in) {
+             Shape a = in[0].shape(), b = in[1].shape(), left, right, whole;
+             while (a.ndim() < b.ndim()) a.insert(0, 1);
+             while (b.ndim() < a.ndim()) b.insert(0, 1);
+             for (int i = 0; i < a.ndim(); ++i) {
+               left.push_back(a[i]);
+               left.push_back(1);
+               right.push_back(1);
+               right.push_back(b[i]);
+               whole.push_back(a[i] * b[i]);
+             }
+             return reshaped(call("broadcast_mul", {reshaped(in[0], left), reshaped(in[1], right)}), whole);
+           })
+      .sample({{2, 3}, {3, 2}})
+      .sample({{2}, {2, 3}});
+}
+
+struct CrossAttrs {
+  int64_t axisa = -1, axisb = -1, axisc = -1;
+  static void fields(AttrFields<CrossAttrs>& f) {
+    f.field("axisa", &CrossAttrs::axisa, "the axis of a's vectors")
+        .field("axisb", &CrossAttrs::axisb, "the axis of b's vectors")
+        .field("axisc", &CrossAttrs::axisc, "the axis of the result's vectors");
+  }
+};
+// The components of vectors along an axis, which stays last with extent 1; the third of two is 0.
+Tensors components(const Tensor& x, int64_t axis) {
+  const int64_t count = x.ndim() ? x.extent(normalize_axis(axis, x.shape())) : 0;
+  if (count != 2 && count != 3)
+    raise<ShapeError>("vectors have 2 or 3 elements, but shape {} has {} along axis {}", x.shape(), count, axis);
+  const Tensor last = moved_axes(x, {axis}, {-1});
+  Tensors found;
+  for (int64_t i = 0; i < count; ++i) found.push_back(slice_of(last, -1, i, i + 1));
+  if (count == 2) found.push_back(call("zeros_like", {found[0]}));
+  return found;
+}
+GLUINO_OP(_npi_cross, CrossAttrs) {
+  composed(op.doc("The vector product of vectors with 2 or 3 elements; of two plane ones only the component across the plane.")
+               .input("a")
+               .input("b"),
+           [](const CrossAttrs& attrs, std::span<const Tensor> in) {
+             const Tensors a = components(in[0], attrs.axisa), b = components(in[1], attrs.axisb);
+             const auto component = [&](int i, int j) { return call("broadcast_mul", {a[i], b[j]}) - call("broadcast_mul", {a[j], b[i]}); };
+             const Tensor third = component(0, 1);
+             const auto extent = [&](int i, int64_t axis) { return in[i].extent(normalize_axis(axis, in[i].shape())); };
+             if (extent(0, attrs.axisa) == 2 && extent(1, attrs.axisb) == 2)
+               return reshaped(third, part_of(third.shape(), 0, third.ndim() - 1));
+             return moved_axes(joined({component(1, 2), component(2, 0), third}, third.ndim() - 1), {-1}, {attrs.axisc});
+           })
+      .sample({{2, 3}, {2, 3}})
+      .sample({{3, 2}, {4, 3, 3}}, {.axisb = 1, .axisc = 0})
+      .sample({{2}, {2}});
+}
+
+// ---- one number per matrix, which is a scalar for a single one
+
+Tensor per_matrix(const Tensor& found, const Tensor& matrices) { return matrices.ndim() == 2 ? reshaped(found, {}) : found; }
+GLUINO_OP(_npi_det, NoAttrs) {
+  composed(op.doc("The determinant of each matrix.").input("A"),
+           [](const NoAttrs&, std::span<const Tensor> in) { return per_matrix(call("_linalg_det", {in[0]}), in[0]); })
+      .sample({{2, 2}})
+      .sample({{2, 3, 3}});
+}
+GLUINO_OP(_npi_slogdet, NoAttrs) {
+  composed(op.doc("Sign and logarithm of the determinant of each matrix.").input("A").outputs({"sign", "logabsdet"}),
+           [](const NoAttrs&, std::span<const Tensor> in) -> Tensors {
+             const Tensors parts = call_all("_linalg_slogdet", Tensors{in[0]});
+             return {per_matrix(parts[0], in[0]), per_matrix(parts[1], in[0])};
+           })
+      .sample({{2, 2}})
+      .sample({{2, 3, 3}});
+}
+
+// ---- orthonormal columns and a triangle
+
+Tensor with_swapped_axes(const Tensor& x) { return call("SwapAxis", {x}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}}); }
+Tensors tall_qr(const Tensor& x) {
+  const Tensors parts = call_all("_linalg_gelqf", Tensors{with_swapped_axes(x)});
+  return {with_swapped_axes(parts[0]), with_swapped_axes(parts[1])};
+}
+GLUINO_OP(_npi_qr, NoAttrs) {
+  composed(op.doc("Orthonormal columns q and an upper triangle r with a = q r.").input("a").outputs({"q", "r"}),
+           [](const NoAttrs&, std::span<const Tensor> in) -> Tensors {
+             const Tensor& x = in[0];
+             if (x.ndim() < 2) raise<ShapeError>("matrices are needed, not shape {}", x.shape());
+             const int64_t rows = x.extent(-2);
+             if (rows >= x.extent(-1)) return tall_qr(x);
+             // The first columns decide q; r holds the others as q sees them.
+             const Tensors first = tall_qr(slice_of(x, -1, 0, rows));
+             const Tensor others = call("_linalg_gemm2", {first[0], slice_of(x, -1, rows, {})}, {{"transpose_a", true}});
+             return {first[0], joined({first[1], others}, x.ndim() - 1)};
+           })
+      .sample({{3, 2}})
+      .sample({{2, 2, 3}});
+}
+
 // ---- inverses
 
 struct HermitianAttrs {
@@ -142,8 +240,7 @@ struct RcondAttrs {
 Tensor pseudo_inverse(const Tensor& x, const Tensor& u, const Tensor& values, const Tensor& v, const Tensor& least) {
   const Tensor counts = as_dtype(values > least, x.dtype());
   const Tensor inverse = counts / (values * counts + (1 - counts));
-  const Tensor scaled =
-      call("SwapAxis", {v}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}}) * call("expand_dims", {inverse}, {{"axis", int64_t{-2}}});
+  const Tensor scaled = with_swapped_axes(v) * call("expand_dims", {inverse}, {{"axis", int64_t{-2}}});
   return call("_linalg_gemm2", {scaled, u}, {{"transpose_b", true}});
 }
 Tensor greatest(const Tensor& values) { return call("max", {values}, {{"axis", Shape{-1}}, {"keepdims", true}}); }

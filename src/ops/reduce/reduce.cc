@@ -149,16 +149,16 @@ static void define_reduction(OpBuilder<ReduceAttrs>& op, ReduceOp how, ReduceFin
 }
 
 GLUINO_OP(sum, ReduceAttrs) {
-  define_reduction(op.doc("Sum over axes.").alias("sum_axis", "_np_sum").dtype(integer_sum_dtype), ReduceOp::sum, ReduceFinish::none, {},
+  define_reduction(op.doc("Sum over axes.").alias("sum_axis").dtype(integer_sum_dtype), ReduceOp::sum, ReduceFinish::none, {},
                    [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {expand(a, g, g.head())}; });
 }
 GLUINO_OP(mean, ReduceAttrs) {
   op.dtype([](const ReduceAttrs&, std::span<const DType>, DType promoted) { return is_floating(promoted) ? promoted : DType::float32; });
-  define_reduction(op.doc("Mean over axes; integers give float32.").alias("_npi_mean"), ReduceOp::sum, ReduceFinish::divide, {},
+  define_reduction(op.doc("Mean over axes; integers give float32."), ReduceOp::sum, ReduceFinish::divide, {},
                    [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {expand(a, g, g.head(), true)}; });
 }
 GLUINO_OP(prod, ReduceAttrs) {
-  define_reduction(op.doc("Product over axes.").alias("_np_prod").dtype(integer_sum_dtype), ReduceOp::prod, ReduceFinish::none, {{0}, {0}},
+  define_reduction(op.doc("Product over axes.").dtype(integer_sum_dtype), ReduceOp::prod, ReduceFinish::none, {{0}, {0}},
                    [](const ReduceAttrs& a, const Gradient& g) -> Tensors { return {expand(a, g, g.head() * g.out(0)) / g.in(0)}; });
 }
 GLUINO_OP(nansum, ReduceAttrs) {
@@ -175,11 +175,11 @@ static Tensors extremum_gradient(const ReduceAttrs& a, const Gradient& g) {
   return {expand(a, g, g.head()) * call("_equal", {g.in(0), expand(a, g, g.out(0))})};
 }
 GLUINO_OP(max, ReduceAttrs) {
-  define_reduction(op.doc("Maximum over axes; NaN wins.").alias("max_axis", "_np_max"), ReduceOp::max, ReduceFinish::none, {{0}, {0}},
+  define_reduction(op.doc("Maximum over axes; NaN wins.").alias("max_axis"), ReduceOp::max, ReduceFinish::none, {{0}, {0}},
                    extremum_gradient);
 }
 GLUINO_OP(min, ReduceAttrs) {
-  define_reduction(op.doc("Minimum over axes; NaN wins.").alias("min_axis", "_np_min"), ReduceOp::min, ReduceFinish::none, {{0}, {0}},
+  define_reduction(op.doc("Minimum over axes; NaN wins.").alias("min_axis"), ReduceOp::min, ReduceFinish::none, {{0}, {0}},
                    extremum_gradient);
 }
 GLUINO_OP(_square_sum, ReduceAttrs) {

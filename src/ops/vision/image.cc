@@ -312,5 +312,81 @@ GLUINO_OP(_image_resize, ImageResizeAttrs) {
       .sample({index_sample({5, 7, 3}, 200)}, {.size = {3, 9}, .interp = 4});
 }
 
+// ---- turned, sheared, stretched
+
+struct WarpAttrs {
+  Floats matrix;
+  int64_t height = 1, width = 1;
+  double fill_value = 0;
+  static void fields(AttrFields<WarpAttrs>& f) {
+    f.required("matrix", &WarpAttrs::matrix, "(a, b, c, d, e, f): what is at (x, y) comes to (a x + b y + c, d x + e y + f)")
+        .required("height", &WarpAttrs::height, "height of the result")
+        .required("width", &WarpAttrs::width, "width of the result")
+        .field("fill_value", &WarpAttrs::fill_value, "what stands where nothing comes from");
+  }
+};
+// Where a place of the result comes from: the inverse of the function that attributes describe.
+struct Origin {
+  explicit Origin(const Floats& m) {
+    const double determinant = m[0] * m[4] - m[1] * m[3];
+    xx = m[4] / determinant, xy = -m[1] / determinant, yx = -m[3] / determinant, yy = m[0] / determinant;
+    x0 = -xx * m[2] - xy * m[5], y0 = -yx * m[2] - yy * m[5];
+  }
+  double xx, xy, yx, yy, x0, y0;
+};
+template <class T>
+static float pixel_or(const T* image, const ImageLayout& l, int64_t y, int64_t x, int64_t c, double fill) {
+  const bool inside = y >= 0 && y < l.height && x >= 0 && x < l.width;
+  return inside ? static_cast<float>(image[(y * l.width + x) * l.channels + c]) : static_cast<float>(fill);
+}
+// Between the four pixels around (x, y).
+template <class T>
+static float blended(const T* image, const ImageLayout& l, double y, double x, int64_t c, double fill) {
+  if (!(y > -1 && y < static_cast<double>(l.height) && x > -1 && x < static_cast<double>(l.width))) return static_cast<float>(fill);
+  const auto top = static_cast<int64_t>(std::floor(y)), left = static_cast<int64_t>(std::floor(x));
+  const auto down = static_cast<float>(y - static_cast<double>(top)), along = static_cast<float>(x - static_cast<double>(left));
+  const auto row = [&](int64_t at) {
+    return pixel_or(image, l, at, left, c, fill) * (1 - along) + pixel_or(image, l, at, left + 1, c, fill) * along;
+  };
+  return row(top) * (1 - down) + row(top + 1) * down;
+}
+GLUINO_OP(_image_warp_affine, WarpAttrs) {
+  op.doc("Images with channels last after a linear function of places, blended between pixels.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape([](const WarpAttrs& a, std::span<const Shape> in) {
+        if (a.matrix.size() != 6) raise<AttrError>("attribute 'matrix' has {} numbers, but 6 are needed", a.matrix.size());
+        const double determinant = a.matrix[0] * a.matrix[4] - a.matrix[1] * a.matrix[3];
+        if (!std::isfinite(determinant) || determinant == 0) throw AttrError("attribute 'matrix' has no inverse");
+        if (a.height < 1 || a.width < 1) raise<AttrError>("a result of {} x {} has no pixels", a.height, a.width);
+        return image_shape(in[0], a.height, a.width, image_layout(in[0]).channels);
+      })
+      .kernel([](const WarpAttrs& a, KernelContext& k) {
+        const ImageLayout from = image_layout(k.in(0).shape());
+        const Origin origin(a.matrix);
+        visit_dtype(k.out().dtype(), [&]<class T>(T*) {
+          const T* data = k.data<T>(0);
+          T* out = k.out_data<T>();
+          const auto warp_row = [&](int64_t r) {
+            const T* image = data + r / a.height * from.height * from.width * from.channels;
+            const auto y = static_cast<double>(r % a.height);
+            for (int64_t j = 0; j < a.width * from.channels; ++j) {
+              const auto x = static_cast<double>(j / from.channels);
+              out[r * a.width * from.channels + j] =
+                  to_pixel<T>(blended(image, from, origin.yx * x + origin.yy * y + origin.y0, origin.xx * x + origin.xy * y + origin.x0,
+                                      j % from.channels, a.fill_value));
+            }
+          };
+          parallel_for(from.batch * a.height, kParallelGrain / std::max<int64_t>(a.width * from.channels * 16, 1) + 1,
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t r = begin; r < end; ++r) warp_row(r);
+                       });
+        });
+      })
+      .not_differentiable("it prepares data")
+      .sample({index_sample({3, 4, 2}, 200)}, {.matrix = {0.8, -0.6, 1, 0.6, 0.8, 0}, .height = 4, .width = 5, .fill_value = 7})
+      .sample({index_sample({2, 4, 3, 3}, 200)}, {.matrix = {1, 0, 0.5, 0, 1, 0}, .height = 4, .width = 3});
+}
+
 }  // namespace
 }  // namespace gluino::ops

@@ -219,6 +219,35 @@ GLUINO_OP(_image_adjust_lighting, LightAttrs) {
       .sample({index_sample({3, 4, 3}, 256)}, {.alpha = {0.1, -0.1, 0.2}});
 }
 
+struct HlsAttrs {
+  double hue = 0, lightness = 0, saturation = 0;
+  static void fields(AttrFields<HlsAttrs>& f) {
+    f.field("hue", &HlsAttrs::hue, "what is added to the hue; 180 is a whole turn")
+        .field("lightness", &HlsAttrs::lightness, "what is added to the lightness, which is 0 to 255")
+        .field("saturation", &HlsAttrs::saturation, "what is added to the saturation, which is 0 to 255");
+  }
+};
+GLUINO_OP(_image_adjust_hls, HlsAttrs) {
+  op.doc("Images with other hue, lightness and saturation, each kept within its bounds.")
+      .input("data")
+      .dtypes(DTypeSet::any)
+      .shape(same_coloured<HlsAttrs>)
+      .kernel([](const HlsAttrs& a, KernelContext& k) {
+        const auto moved = [](float x, double by, double whole) {
+          return std::min(std::max(x + static_cast<float>(by / whole), 0.f), 1.f);
+        };
+        const float half = is_floating(k.out().dtype()) ? 0.f : 0.5f;  // whole numbers are cut off
+        change_pixels(k.in(0), k.out(), [&](const Colour& c, int64_t) {
+          const Colour hls = to_hls({c[0] / 255, c[1] / 255, c[2] / 255});
+          const Colour rgb =
+              from_hls({moved(hls[0] - std::floor(hls[0]), a.hue, 180), moved(hls[1], a.lightness, 255), moved(hls[2], a.saturation, 255)});
+          return Colour{rgb[0] * 255 + half, rgb[1] * 255 + half, rgb[2] * 255 + half};
+        });
+      })
+      .not_differentiable(kPreparesData)
+      .sample({index_sample({3, 4, 3}, 256)}, {.hue = 20, .lightness = -30, .saturation = 40});
+}
+
 struct RandomLightAttrs {
   double alpha_std = 0.05;
   static void fields(AttrFields<RandomLightAttrs>& f) {

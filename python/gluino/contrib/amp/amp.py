@@ -246,9 +246,7 @@ def list_fp32_ops(target_dtype):
 
 def list_lp16_fp32_ops(target_dtype):
     """Operators that run in the precision of their inputs: all that are in no other list."""
-    _checked(target_dtype)
-    listed = {*lists.LOW, *lists.FLOAT32, *lists.WIDEST, *lists.LOSSES, *(name for name, _, _ in lists.CONDITIONAL_FLOAT32)}
-    return sorted({op for _, op in _core.operator_names()} - listed)
+    return _checked(target_dtype) and lists.rest()
 
 
 def list_conditional_fp32_ops(target_dtype):

@@ -271,7 +271,7 @@ class Lambda(Block):
         from ... import ndarray
         if isinstance(function, str):
             if not hasattr(ndarray, function):
-                raise Exception(f"Function name {function} is not found in ndarray.")
+                raise AssertionError(f"Function name {function} is not found in ndarray.")
             self._impl, self._func_name = getattr(ndarray, function), function
         elif callable(function):
             self._impl, self._func_name = function, function.__name__
@@ -293,7 +293,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             from ... import ndarray, symbol
             if not (hasattr(ndarray, function) and hasattr(symbol, function)):
-                raise Exception(f"Function name {function} is not found in symbol/ndarray.")
+                raise AssertionError(f"Function name {function} is not found in symbol/ndarray.")
             self._func, self._func_name = lambda F, *args: getattr(F, function)(*args), function
         elif callable(function):
             self._func, self._func_name = function, function.__name__

@@ -11,7 +11,12 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def _tuple(value, axes):
-    return (value,) * axes if isinstance(value, int) else tuple(value)
+    """A number for each axis."""
+    if not isinstance(value, (list, tuple)):
+        return (value,) * axes
+    if len(value) != axes:
+        raise AssertionError(f"{tuple(value)}: a number or a list of {axes} ints is needed")
+    return tuple(value)
 
 
 class _Conv(HybridBlock):

@@ -1,4 +1,6 @@
 """Cells: one step of a recurrent network; unroll() runs several."""
+import numbers
+
 from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
@@ -34,6 +36,10 @@ def _steps(inputs, length, layout):
         if length is not None and len(inputs) != length:
             raise AssertionError(f"{len(inputs)} inputs for {length} steps")
         return list(inputs), time, batch
+    if inputs is None:
+        raise AssertionError("unroll(inputs=None) has been deprecated. Please create input variables outside unroll.")
+    if isinstance(inputs, nd.NDArray) and length is not None and inputs.shape[time] != length:
+        raise AssertionError(f"inputs of shape {inputs.shape} with layout {layout} do not have {length} steps")
     F = _functions(inputs)
     parts = F.split(inputs, num_outputs=length, axis=time, squeeze_axis=True)
     return list(parts) if length > 1 else [parts], time, batch
@@ -42,7 +48,7 @@ def _steps(inputs, length, layout):
 class RecurrentCell(Block):
     """The base of cells."""
 
-    _unwatched = Block._unwatched | {"_counter", "_init_counter"}  # of steps, for names alone
+    _unwatched = Block._unwatched | {"_counter", "_init_counter", "_modified"}  # of steps, for names alone; and who may ask
 
     def __init__(self, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
@@ -61,6 +67,8 @@ class RecurrentCell(Block):
 
     def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
         """States to start from; batch_size=0 leaves the batch to the input."""
+        if self._modified:
+            raise AssertionError("After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called directly. Call the modifier cell instead.")
         if batch_size == 0 and _core.is_tracing():
             return [OpenState(info["shape"]) for info in self.state_info(batch_size)]
         states = [func(shape=info["shape"], **kwargs) for info in self.state_info(batch_size)]
@@ -269,6 +277,8 @@ class DropoutCell(HybridRecurrentCell):
 
     def __init__(self, rate, axes=(), prefix=None, params=None):
         super().__init__(prefix, params)
+        if not isinstance(rate, numbers.Number):
+            raise AssertionError(f"rate must be a number, not {rate!r}")
         self._rate, self._axes = rate, axes
 
     def state_info(self, batch_size=0):
@@ -285,6 +295,9 @@ class ModifierCell(HybridRecurrentCell):
     """A cell around another."""
 
     def __init__(self, base_cell):
+        if base_cell._modified:
+            raise AssertionError(f"Cell {base_cell.name} is already modified. One cell cannot be modified twice")
+        base_cell._modified = True
         super().__init__(prefix=base_cell.prefix + self._alias() + "_")
         self.base_cell = base_cell
 
@@ -297,7 +310,11 @@ class ModifierCell(HybridRecurrentCell):
         return self.base_cell.state_info(batch_size)
 
     def begin_state(self, func=nd.zeros, **kwargs):
-        return self.base_cell.begin_state(func=func, **kwargs)
+        self.base_cell._modified = False
+        try:
+            return self.base_cell.begin_state(func=func, **kwargs)
+        finally:
+            self.base_cell._modified = True
 
     def hybrid_forward(self, F, inputs, states):
         """What the cell around does; define it."""
@@ -308,6 +325,9 @@ class ZoneoutCell(ModifierCell):
     """Keeps some outputs and states of the step before (Krueger et al., 2016)."""
 
     def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
+        if isinstance(base_cell, BidirectionalCell):
+            raise AssertionError("BidirectionalCell doesn't support zoneout since it doesn't support step. Please add ZoneoutCell to the cells underneath "
+                                 "instead.")
         super().__init__(base_cell)
         self.zoneout_outputs, self.zoneout_states, self._previous = zoneout_outputs, zoneout_states, None
 

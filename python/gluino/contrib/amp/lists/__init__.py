@@ -14,3 +14,13 @@ WIDEST = ["elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "broad
           "broadcast_logical_xor", "Concat", "stack", "add_n", "where"]
 CONDITIONAL_FLOAT32 = [("Activation", "act_type", ["softrelu"]), ("LeakyReLU", "act_type", ["elu", "selu"])]
 LOSSES = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss"]
+
+
+def rest():
+    """Operators that run in the precision of their inputs: all that are in no other list."""
+    from .... import _core
+    listed = {*LOW, *FLOAT32, *WIDEST, *LOSSES, *(name for name, _, _ in CONDITIONAL_FLOAT32)}
+    return sorted({op for _, op in _core.operator_names()} - listed)
+
+
+from . import symbol_bf16, symbol_fp16  # noqa: E402,F401: they read the lists above

@@ -1,0 +1,8 @@
+"""The lists of bfloat16 under MXNet's names."""
+from . import CONDITIONAL_FLOAT32 as CONDITIONAL_FP32_FUNCS, FLOAT32 as FP32_FUNCS, LOSSES as LOSS_OUTPUT_FUNCTIONS, LOW as BF16_FUNCS, rest
+from . import WIDEST as WIDEST_TYPE_CASTS
+
+__all__ = ["BF16_FUNCS", "BF16_FP32_FUNCS", "BF16_USE_FP32_PARAMS", "FP32_FUNCS", "CONDITIONAL_FP32_FUNCS", "WIDEST_TYPE_CASTS", "LOSS_OUTPUT_FUNCTIONS"]
+
+BF16_FP32_FUNCS = rest()
+BF16_USE_FP32_PARAMS = {}  # parameters of the low precision are cast anew
