@@ -232,6 +232,11 @@ PyObject* run(const Given& g, Flavour flavour) {
   return call_operator(op, inputs, attrs, flavour);
 }
 
+[[noreturn, gnu::cold]] void refuse_numpy(const OperatorObject& self) {
+  throw py::type_error(self.op->name + ": an array of mx.np was given to an operator of " + (self.symbolic ? "mx.sym" : "mx.nd") +
+                       "; convert it with as_nd_ndarray(), which shares its memory, or use mx.np and mx.npx");
+}
+
 PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&] {
     const OperatorObject& self = *as_operator(callable);
@@ -257,9 +262,7 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
       }
     }
     if (has[kLegacy] && has[kNumpy] && !graph) refuse_mixed(g.op().name);
-    if (has[kNumpy] && self.is_public && !is_numpy_mode())
-      throw py::type_error(g.op().name + ": an array of mx.np was given to an operator of " + (self.symbolic ? "mx.sym" : "mx.nd") +
-                           "; convert it with as_nd_ndarray(), which shares its memory, or use mx.np and mx.npx");
+    if (has[kNumpy] && self.is_public && !is_numpy_mode()) refuse_numpy(self);
     if (has[kLegacy] && self.flavour == kNumpy && !graph)
       throw py::type_error(
           g.op().name + ": an array of mx.nd was given to a function of mx.np; convert it with as_np_ndarray(), which shares its memory");

@@ -6,6 +6,16 @@
 
 namespace gluino {
 
+// Asks for the lines of a tensor, and for the first ones of its memory, before they are needed.
+inline void prefetch_tensor(const Tensor& t) {
+  const char* object = reinterpret_cast<const char*>(t.impl().get());
+  for (size_t line = 0; line < sizeof(detail::TensorImpl); line += 64) __builtin_prefetch(object + line);
+}
+inline void prefetch_values(const Tensor& t) {
+  for (int line = 0; line < 4; ++line) __builtin_prefetch(impl_of(t).data + 64 * line);
+  __builtin_prefetch(impl_of(t).storage.get());
+}
+
 // Graphs and plans hold the shadow, a tensor of their own on the same memory, so that the owner's tensor has one reference from all
 // programs together: when it is the last, the owner has let go of it, and what was traced is out of date.
 class CapturedTensor {

@@ -108,32 +108,44 @@ CompileRequest TracedProgram::request_for(const Tensors& inputs) const {
   return r;
 }
 
-// Forwards alone, call by call, as the trace did: this is asked for every new set of shapes, and all inputs are known.
+// Forwards alone, call by call, as the trace did: this is asked for every new set of shapes, and all inputs are known. Most calls read
+// what they read the first time, when another extent is that of a cache that grows, and then give what they gave.
 bool TracedProgram::guards_hold(const Tensors& inputs) const {
   const Graph& g = traced.graph;
-  const std::vector<Tensor> leaves = leaf_values(*this, inputs);
-  std::vector<std::vector<Shape>> shapes(g.nodes.size());
+  const bool is_first = first_shapes.empty();
+  std::vector<std::vector<Shape>> first(is_first ? g.nodes.size() : 0), other(g.nodes.size());
+  const std::vector<std::vector<Shape>>& known = is_first ? first : first_shapes;
+  const auto shape_of = [&](ValueId v) -> const Shape& { return (other[v.node].empty() ? known : other)[v.node][v.index]; };
+  const Tensors variables = variables_of(*this, inputs);
   std::vector<Shape> in;
+  size_t next = 0;
   try {
     for (size_t i = 0; i < g.nodes.size(); ++i) {
       const Graph::Node& n = g.nodes[i];
       if (!n.op) {
-        shapes[i] = {impl_of(leaves[i].defined() ? leaves[i] : n.constant).shape};
+        const Shape& shape = impl_of(n.is_variable() ? variables[next++] : n.constant).shape;
+        if (is_first)
+          first[i] = {shape};
+        else if (!(shape == known[i][0]))
+          other[i] = {shape};
         continue;
       }
       if (n.op->is_dynamic_shape) return false;
+      if (!is_first && std::ranges::all_of(n.inputs, [&](ValueId v) { return other[v.node].empty(); })) continue;
       in.clear();
-      for (ValueId v : n.inputs) in.push_back(shapes[v.node][v.index]);
-      infer_shapes(*n.op, n.attrs, in, shapes[i]);
+      for (ValueId v : n.inputs) in.push_back(shape_of(v));
+      infer_shapes(*n.op, n.attrs, in, is_first ? first[i] : other[i]);
+      if (!is_first && other[i] == known[i]) other[i].clear();
     }
   } catch (const UserError&) {
     return false;  // another trace may do something else with these shapes, or explain what is wrong
   }
   for (size_t i = 0; i < trace.guards.size(); ++i) {
     const Trace::Guard& guard = trace.guards[i];
-    const Shape& shape = shapes[traced.guarded[i].node][traced.guarded[i].index];
+    const Shape& shape = shape_of(traced.guarded[i]);
     if (guard.axis < 0 ? !(shape == guard.shape) : shape[guard.axis] != guard.shape[guard.axis]) return false;
   }
+  if (is_first) first_shapes = std::move(first);
   return true;
 }
 
@@ -182,8 +194,12 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
   c->graph = compile(without_input_info(program->traced.graph), request);
   c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
   const std::vector<bool> is_state = find_states(c->graph.before);
+  std::vector<bool> is_source(is_state.size(), false);  // which is kept for each call
+  for (size_t i = inputs.size(); i < c->wanted.size(); ++i)
+    if (c->wanted[i]) is_source[program->traced.captured_nodes[i - inputs.size()]] = true;
   for (size_t n = 0; n < is_state.size(); ++n)
-    if (const Graph::Node& node = c->graph.before.nodes[n]; node.is_constant() && !is_state[n]) c->constants.push_back(node.constant);
+    if (const Graph::Node& node = c->graph.before.nodes[n]; node.is_constant() && !is_state[n] && !is_source[n])
+      c->constants.push_back(node.constant);
   c->bytes = bytes_of_plan(c->graph, static_alloc);
   c->runner = std::make_unique<PlanRunner>(std::move(c->graph.plan), static_alloc);
   c->draws_random = gluino::draws_random(c->graph.before);

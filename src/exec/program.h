@@ -26,7 +26,8 @@ struct TracedProgram {
   bool holds(const Tensors& inputs) const {
     return is_repeatable && still_holds(trace.settings, trace.captured, trace.captured_inputs, inputs);
   }
-  // Whether the extents that user code read come out the same for these inputs.
+  mutable std::vector<std::vector<Shape>> first_shapes;  // by node of the graph: of the first inputs that guards_hold() was asked about
+  // Whether the extents that user code read come out the same for these inputs. To be asked by one thread at a time.
   bool guards_hold(const Tensors& inputs) const;
   // Whether a tensor that the program updates shares memory with another that it reads: then only eager code gives the right answer.
   bool has_aliased_updates(const Tensors& inputs) const;
@@ -40,7 +41,7 @@ struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled
   std::vector<bool> wanted;      // per input, then per captured tensor; empty when nothing is recorded
   CompiledGraph graph;           // whose plan the runner has
   std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it
-  Tensors constants;             // that the graph reads and does not update
+  Tensors constants;             // that the graph reads and does not update, but for those whose gradients are wanted
   std::unique_ptr<PlanRunner> runner;
   bool draws_random = false, updates_layers = false;
   int64_t bytes = 0;  // what it takes to keep, about

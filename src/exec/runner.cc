@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "exec/captured.h"
 #include "tensor/impl.h"
 #include "tensor/pool.h"
 
@@ -168,10 +169,28 @@ PlanRunner::Run::~Run() {
   runner_.idle_.push_back(std::move(state_));
 }
 
+// What the steps of a long plan read, tensors and then their memory, has left the cache since the last run: it is asked for some steps
+// ahead.
+void PlanRunner::fetch_ahead(const Run::State& state, int step, int last) const {
+  constexpr int kAhead = 4;
+  const auto arguments = [&](int k) {
+    const Call& call = calls_[k];
+    return std::span(state.arguments).subspan(call.first, call.inputs + call.outputs);
+  };
+  if (step + 2 * kAhead < last)
+    for (const Tensor& t : arguments(step + 2 * kAhead)) prefetch_tensor(t);
+  if (step + kAhead < last)
+    for (const Tensor& t : arguments(step + kAhead))
+      if (t.defined()) prefetch_values(t);
+}
+
 // `times`: where to put what each step took, or null.
 void PlanRunner::run_steps(Run::State& state, int first, int last, std::vector<double>* times) const {
   using Clock = std::chrono::steady_clock;
+  constexpr size_t kManySteps = 512;
+  const bool is_long = calls_.size() >= kManySteps;
   for (int k = first; k < last; ++k) {
+    if (is_long) fetch_ahead(state, k, last);
     const Call& call = calls_[k];
     Tensor* arguments = state.arguments.data() + call.first;
     const Clock::time_point start = times ? Clock::now() : Clock::time_point();

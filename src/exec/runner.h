@@ -55,6 +55,7 @@ class PlanRunner {
     size_t first;  // of its arguments: inputs, then outputs
     uint32_t inputs, outputs;
   };
+  void fetch_ahead(const Run::State& state, int step, int last) const;
   void run_steps(Run::State& state, int first, int last, std::vector<double>* times) const;
   Plan plan_;
   std::vector<Call> calls_;                             // beside plan_.steps

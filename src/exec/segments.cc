@@ -28,9 +28,15 @@ bool still_holds(const std::vector<SettingRead>& settings, const CapturedTensors
                  const std::vector<std::pair<int, std::shared_ptr<CapturedTensor>>>& captured_inputs, const Tensors& inputs) {
   for (const SettingRead& s : settings)
     if (s.setting->key() != s.seen) return false;
-  for (const auto& c : captured) {
-    if (c->is_let_go()) return false;
-    c->follow();
+  constexpr size_t kAhead = 8;
+  for (size_t i = 0; i < captured.size(); ++i) {
+    if (i + 2 * kAhead < captured.size()) __builtin_prefetch(captured[i + 2 * kAhead].get());
+    if (i + kAhead < captured.size()) {
+      prefetch_tensor(captured[i + kAhead]->live());
+      __builtin_prefetch(captured[i + kAhead]->shadow().impl().get());
+    }
+    if (captured[i]->is_let_go()) return false;
+    captured[i]->follow();
   }
   for (const auto& [i, tensor] : captured_inputs)
     if (!inputs[i].is_same(tensor->live())) return false;

@@ -120,6 +120,9 @@ struct ThreadCache {
 };
 thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that nearly everybody uses
 
+constexpr int64_t kLargeToSystem = int64_t{64} << 10;
+thread_local bool frees_to_system = false;
+
 MemorySource* other_source = nullptr;
 
 void count_allocation(Pool& p, int64_t bytes) {
@@ -146,6 +149,20 @@ void* new_block(int64_t bytes, int64_t rounded, const Pool& p, Device device) {
     raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
   return data;
 }
+
+// Those that lie in a block altogether.
+struct WholePages {
+  WholePages(void* data, int64_t bytes) {
+    static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    auto* const begin = static_cast<char*>(data);
+    const auto address = reinterpret_cast<uintptr_t>(begin);
+    first = begin + ((address + page - 1) / page * page - address);
+    last = begin + bytes - (address + static_cast<uintptr_t>(bytes)) % page;
+  }
+  // To the system, until something is written there.
+  bool give_back() const { return first < last && madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) == 0; }
+  char *first, *last;
+};
 
 void* block_of_other_source(int64_t bytes, Pool& p, Device device) {
   void* data = other_source->allocate(bytes);
@@ -182,6 +199,10 @@ void pool_free(void* data, int64_t bytes, Device device) {
   Pool& p = pool(device);
   p.live.fetch_sub(bytes, std::memory_order_relaxed);
   if (other_source && other_source->release(data)) return;
+  if (frees_to_system && bytes >= kLargeToSystem) {
+    WholePages(data, bytes).give_back();  // free() alone keeps what lies between other blocks
+    return std::free(data);
+  }
   const int c = size_class(bytes);
   const auto k = static_cast<size_t>(c);
   p.cached.fetch_add(class_bytes(c), std::memory_order_relaxed);
@@ -204,19 +225,20 @@ void trim_cached_memory(Device device) {
   p.trim(std::max(kLeast, p.live.load(std::memory_order_relaxed)));
 }
 
+FreesToSystem::FreesToSystem() : previous_(std::exchange(frees_to_system, true)) {}
+FreesToSystem::~FreesToSystem() { frees_to_system = previous_; }
+
 void fill_with_zeros(void* data, int64_t bytes) {
   constexpr int64_t kLarge = int64_t{128} << 10;
-  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + static_cast<uintptr_t>(bytes);
-  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  const WholePages pages(data, bytes);
   // Private memory without a file, as malloc gives it, is zero after this.
-  const bool are_given_back = bytes >= kLarge && !other_source && madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) == 0;
-  if (!are_given_back) {
+  if (bytes < kLarge || other_source || !pages.give_back()) {
     std::memset(data, 0, static_cast<size_t>(bytes));
     return;
   }
-  std::memset(data, 0, first - begin);
-  std::memset(reinterpret_cast<void*>(last), 0, end - last);
+  auto* const begin = static_cast<char*>(data);
+  std::memset(begin, 0, static_cast<size_t>(pages.first - begin));
+  std::memset(pages.last, 0, static_cast<size_t>(begin + bytes - pages.last));
 }
 
 MemoryStats memory_stats(Device device) {

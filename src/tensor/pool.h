@@ -24,4 +24,17 @@ class MemorySource {
 };
 void install_memory_source(MemorySource* source);  // must live as long as any block of it; null: the pool alone
 
+// While one lives, large blocks that this thread frees go back to the system: they were needed once, and the pool would keep each for
+// others of its size.
+class [[nodiscard]] FreesToSystem {
+ public:
+  FreesToSystem();
+  ~FreesToSystem();
+  FreesToSystem(const FreesToSystem&) = delete;
+  FreesToSystem& operator=(const FreesToSystem&) = delete;
+
+ private:
+  bool previous_;
+};
+
 }  // namespace gluino

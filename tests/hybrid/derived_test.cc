@@ -143,5 +143,19 @@ TEST(CompiledLayers, AreRightForOddShapes) {
   }
 }
 
+// On the way to a packed weight the norm is folded into it: that result is as large, and nobody needs it again.
+TEST(DerivedMemory, WhatOnlyLedToAValueIsGivenBack) {
+  nn::HybridSequential net;
+  net.add(nn::Conv2D(256, 3, {.padding = 1, .use_bias = false}), nn::BatchNorm());
+  net.initialize();
+  const Tensor x = ones({1, 256, 4, 4});
+  net(x);
+  net.hybridize();
+  release_cached_memory();
+  net(x);
+  const int64_t weight = 256 * 256 * 3 * 3 * 4;
+  EXPECT_LT(memory_stats().cached, weight);
+}
+
 }  // namespace
 }  // namespace gluino::test

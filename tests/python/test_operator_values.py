@@ -443,3 +443,10 @@ def test_masks_of_matched_objects():
                 assert (weights[image, region, kind].asnumpy() == (classes[image, region] == kind)).all()
     with pytest.raises(mx.MXNetError, match="num_rois"):
         nd.contrib.mrcnn_mask_target(arr(rois), arr(masks), arr(matches), arr(classes), num_rois=3, num_classes=3, mask_size=(4, 2))
+
+
+def test_more_than_there_are_cannot_be_chosen():
+    for data, k, axis in ((nd.ones((2, 3)), 4, 1), (nd.ones((2, 3)), 7, None), (nd.ones((2, 3)), 3, 0)):
+        with pytest.raises(mx.base.MXNetError, match="'k' is"):
+            nd.topk(data, k=k, axis=axis)
+    assert nd.topk(nd.ones((2, 3)), k=0).shape == (2, 3)

@@ -230,7 +230,10 @@ Tensors SymbolBlock::forward(const Tensors& inputs) {
     types[inputs_[i]] = inputs[i].dtype();
   }
   for (const auto& [name, p] : own_parameters())
-    if (p->is_initialized()) shapes[name] = p->shape();
+    if (p->is_initialized()) {
+      shapes[name] = p->shape();
+      types[name] = p->dtype();
+    }
   if (known) infer_graph(graph, shapes, types);
   TensorMap tensors;
   for (size_t i = 0; i < inputs.size(); ++i) tensors[inputs_[i]] = inputs[i];

@@ -131,7 +131,8 @@ struct TopkAttrs {
   bool has_values() const { return ret_typ == TopkResult::value || ret_typ == TopkResult::both; }
   int64_t count(const Shape& data) const {
     const int64_t n = row_length(axis, data);
-    return k < 1 ? n : std::min(k, n);
+    if (k > n) raise<AttrError>("attribute 'k' is {}, but shape {} has {} elements to choose from", k, data, n);
+    return k < 1 ? n : k;
   }
 };
 static void run_mask(const TopkAttrs& a, KernelContext& k) {
