@@ -7,6 +7,9 @@
 #include "kernels/isa/independent_steps.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/isa/scalar_functions.h"
+#if defined(__AVX512F__) || defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
@@ -99,6 +102,53 @@ void convert_each(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = kFunction(from[i]);
 }
 
+// 16-bit floats have instructions of their own, with the same results; a NaN becomes the one that the formula gives.
+#if defined(__AVX512F__)
+void halves_to_floats(const void* in, void* out, int64_t n) {
+  const uint16_t* from = static_cast<const uint16_t*>(in);
+  float* to = static_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+  for (; i < n; ++i) to[i] = math::half_to_float(from[i]);
+}
+void floats_to_halves(const void* in, void* out, int64_t n) {
+  const float* from = static_cast<const float*>(in);
+  uint16_t* to = static_cast<uint16_t*>(out);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512 x = _mm512_loadu_ps(from + i);
+    const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+    const __m512 nan = _mm512_castsi512_ps(_mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000)));
+    const __m512 known = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x, nan);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtps_ph(known, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  for (; i < n; ++i) to[i] = math::float_to_half(from[i]);
+}
+#elif defined(__F16C__)
+void halves_to_floats(const void* in, void* out, int64_t n) {
+  const uint16_t* from = static_cast<const uint16_t*>(in);
+  float* to = static_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  for (; i < n; ++i) to[i] = math::half_to_float(from[i]);
+}
+void floats_to_halves(const void* in, void* out, int64_t n) {
+  const float* from = static_cast<const float*>(in);
+  uint16_t* to = static_cast<uint16_t*>(out);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 x = _mm256_loadu_ps(from + i), sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
+    const __m256 nan = _mm256_or_ps(sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
+    const __m256 known = _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_cvtps_ph(known, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  for (; i < n; ++i) to[i] = math::float_to_half(from[i]);
+}
+#else
+constexpr ConvertKernel halves_to_floats = convert_each<uint16_t, float, math::half_to_float>;
+constexpr ConvertKernel floats_to_halves = convert_each<float, uint16_t, math::float_to_half>;
+#endif
+
 template <class T>
 void fill_each(const void* in, void* out, int64_t n) {
   const T value = *static_cast<const T*>(in);
@@ -133,8 +183,8 @@ const PrimitiveTable kTable = {
 #undef OPERANDS
 #undef GLUINO_X
      }},
-    convert_each<uint16_t, float, math::half_to_float>,
-    convert_each<float, uint16_t, math::float_to_half>,
+    halves_to_floats,
+    floats_to_halves,
     convert_each<uint16_t, float, math::bfloat_to_float>,
     convert_each<float, uint16_t, math::float_to_bfloat>,
     {fill_each<uint8_t>, fill_each<uint16_t>, fill_each<uint32_t>, fill_each<uint64_t>},

@@ -190,7 +190,7 @@ inline float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
   // Shifted into place the exponent is 112 too small; the multiplication mends that for subnormals too.
   const float scaled = from_bits(magnitude << 13) * 0x1p112f;
-  const uint32_t special = (magnitude << 13) | 0x7f800000u;
+  const uint32_t special = (magnitude << 13) | (magnitude > 0x7c00u ? 0x7fc00000u : 0x7f800000u);  // as instructions do: NaN is quiet
   return from_bits(sign | (magnitude >= 0x7c00u ? special : bits(scaled)));
 }
 inline uint16_t float_to_half(float x) {
