@@ -111,6 +111,146 @@ def a_forward_of_the_object():
     return net, drive
 
 
+def recorded(*arguments):
+    """Calls that are recorded, what they give and the gradients of their arguments; errors by their kind."""
+    def drive(f):
+        seen = []
+        for x in arguments * 2:
+            x = x.copy()
+            x.attach_grad()
+            try:
+                with autograd.record():
+                    y = f(x)
+                    total = (y * y).sum()
+                seen.append(plain(y))
+                total.backward()
+            except Exception as error:
+                seen.append(type(error).__name__)
+            seen.append(plain(x.grad))
+        return seen
+    return drive
+
+
+@program
+def a_value_inside_is_given_a_gradient():
+    def f(x):
+        middle = x * 2
+        middle.attach_grad()
+        return middle * middle
+    return f, recorded(rows(), rows(1))
+
+
+@program
+def an_argument_is_given_a_gradient_inside():
+    def f(x):
+        x.attach_grad()
+        return x * 3
+
+    def drive(f):
+        seen = []
+        for k in range(3):
+            x = rows(k)
+            with autograd.record():
+                y = f(x)
+            y.backward()
+            seen.append(plain(x.grad))
+        return seen
+    return f, drive
+
+
+@program
+def a_gradient_that_is_read_is_another():
+    w = nd.ones((3,))
+    w.attach_grad()
+
+    def drive(f):
+        seen = []
+        for k in range(5):
+            with autograd.record():
+                y = f(rows(k))
+            y.backward()
+            seen.append((plain(y), plain(w.grad)))
+            if k == 2:
+                w.attach_grad()
+        return seen
+    return lambda x: x * w + w.grad, drive
+
+
+@program
+def a_mode_is_left_behind():
+    def f(x):
+        autograd.set_training(True)
+        return nd.Dropout(x, p=0.5)
+
+    def drive(f):
+        seen = []
+        for _ in range(3):
+            seen.append((plain(f(rows())), autograd.is_training()))
+            autograd.set_training(False)
+        return seen
+    return f, drive
+
+
+@program
+def an_error_of_shapes_is_caught():
+    def f(x):
+        try:
+            return nd.dot(x, x)
+        except mx.MXNetError:
+            return x * 2
+    return f, recorded(rows(), nd.ones((3, 3)), rows(1))
+
+
+@program
+def a_gradient_of_its_own_has_another_shape():
+    class Summed(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, head):
+            return head.sum()
+    return lambda x: Summed()(x) + x, recorded(rows(), rows(1))
+
+
+@program
+def a_gradient_of_its_own_fails_or_reads():
+    class Chosen(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, head):
+            if head.sum().asscalar() > 3:
+                raise KeyError("too large")
+            return head * float(head.max().asscalar())
+    return lambda x: Chosen()(x) + x, recorded(rows(), rows(9))
+
+
+@program
+def branches_of_other_shapes():
+    return lambda x: nd.contrib.cond(x.sum() > 1, lambda: x, lambda: x.sum().reshape((1,))), recorded(rows(), rows(3), -rows())
+
+
+@program
+def branches_that_update_arrays():
+    state = nd.zeros((3,))
+
+    def f(x):
+        def more():
+            state[:] = state + 1
+            return x * 2
+
+        def less():
+            state[:] = state - 1
+            return x * 3
+        return nd.contrib.cond(x.sum() > 1, more, less) + state
+    return f, lambda f: (calls(f), plain(state))
+
+
+@program
+def an_array_of_no_rows_is_made():
+    return lambda x: nd.concat(x, nd.zeros((0, 3)), dim=0), calls
+
+
 @pytest.mark.parametrize("inside", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: nd.array(np.array(x)),
                                     lambda x: nd.array(np.asarray(x, dtype="float64").sum(axis=0))], ids=["copy", "deepcopy", "pickle", "array", "asarray"])
 @pytest.mark.parametrize("recorded", [False, True])
