@@ -1,5 +1,6 @@
 """foreach, while_loop and cond of mx.nd.contrib and mx.sym.contrib: loops over values, or nodes of a graph."""
 from . import _core
+from ._watch import contents
 
 __all__ = ["foreach", "while_loop", "cond", "isinf", "isnan", "isfinite", "rand_zipfian"]
 
@@ -31,11 +32,23 @@ def _is_numpy(values):
     return any(isinstance(value, (ndarray, _Symbol)) for value in values)
 
 
+def _without_effects(function, what):
+    """A body is traced once for all steps, and both branches are: what it does to objects of Python's would be done once, or although it must not."""
+    def run(*args):
+        before = contents(function) if _core.is_tracing() else None
+        result = function(*args)
+        if before is not None and contents(function) != before:
+            _core.refuse_trace(f"the body of {what} changes what it finds outside")
+        return result
+    return run
+
+
 def foreach(body, data, init_states, name="foreach"):
     """body(slice, states) -> (output, states) for every row of `data`; gives the stacked outputs and the last states."""
     flat_data, nest_data = _flat(data)
     flat_states, nest_states = _flat(init_states)
     nest_output = [None]
+    body = _without_effects(body, "foreach")
 
     def run(slices, states):
         output, new_states = body(nest_data(slices), nest_states(states))
@@ -51,6 +64,7 @@ def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
         raise ValueError("max_iterations should be specified")
     flat_vars, nest_vars = _flat(loop_vars)
     nest_output = [lambda values: values]
+    cond, func = _without_effects(cond, "while_loop"), _without_effects(func, "while_loop")
 
     def spread(values):
         nested = nest_vars(values)
@@ -66,9 +80,13 @@ def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
 
 def cond(pred, then_func, else_func, name="cond"):
     """then_func() if the value `pred` is not 0, else else_func()."""
+    if not _is_value(pred):
+        raise TypeError(f"cond: pred is an array of one element, but {type(pred).__name__} was given")
     nest_output = [None]
 
     def branch(function):
+        function = _without_effects(function, "cond")
+
         def run():
             values, nest_output[0] = _flat(function())
             return values

@@ -12,7 +12,7 @@ import types
 
 import numpy as np
 
-__all__ = ["Collector", "snapshot"]
+__all__ = ["Collector", "contents", "snapshot"]
 
 # Modules whose functions give something else at every call.
 _UNREPEATABLE = {"random", "secrets", "time", "uuid", "datetime", "numpy.random", "numpy.random.mtrand"}
@@ -322,7 +322,22 @@ class _Search:
             has_hooks |= block is not self._root and bool(block._forward_hooks or block._forward_pre_hooks)
         for cls in self._classes:
             self._add_class_attributes(cls)
-        return (*self._blocks.values(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types, tuple(c for c in self._classes if not _is_own(c.__module__))
+        self._add_parameter_attributes()
+        return (*self._structure(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types, tuple(c for c in self._classes if not _is_own(c.__module__))
+
+    def _structure(self):
+        """The blocks, each with its children in their order, one that stands there twice too, and with functions put in the place of its own."""
+        for block in self._blocks.values():
+            yield block
+            yield from block._children.values()
+            yield from (block.__dict__[name] for name in ("forward", "hybrid_forward") if name in block.__dict__)
+            yield None
+
+    def _add_parameter_attributes(self):
+        for name in self._attributes & {"grad_req", "lr_mult", "wd_mult"}:
+            for block in self._blocks.values():
+                for parameter in block._reg_params.values():
+                    self._variables[id(parameter), name] = parameter, name
 
     def _stored_by(self, cls):
         """Names that the reached methods of a class write."""
@@ -366,6 +381,26 @@ def _content(cell):
         return cell.cell_contents
     except ValueError:
         return None
+
+
+def contents(function):
+    """What the variables of a closure hold, to be compared: containers and attributes by what stands in them, everything else by identity."""
+    found, slots = {}, []
+    for cell in getattr(function, "__closure__", None) or ():
+        value = _content(cell)
+        found[id(cell)] = cell, (value,)
+        _find(value.__dict__ if hasattr(type(value), "_unwatched") else value, found, slots, 0)
+        for inner in getattr(value, "__closure__", None) or ():
+            found[id(inner)] = inner, (_content(inner),)
+            _find(_content(inner), found, slots, 0)
+    return [(key, _parts(kept[1])) for key, kept in found.items() if kept] + [(name, id(value)) for _, name, value in slots]
+
+
+def _parts(content):
+    """Objects and numbers in what _find has kept of a container."""
+    if isinstance(content, np.ndarray):
+        return content.tobytes()
+    return [part if isinstance(part, _PLAIN) else id(part) for item in content for part in (item if isinstance(item, tuple) else (item,))]
 
 
 def snapshot(places, values):

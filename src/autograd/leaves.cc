@@ -6,6 +6,7 @@
 #include "dispatch/recording_as.h"
 #include "dispatch/untraceable.h"
 #include "gluino/autograd.h"
+#include "gluino/setting.h"
 #include "tensor/pool.h"
 
 namespace gluino::autograd {
@@ -33,6 +34,10 @@ static Tensor first_gradient(const Tensor& t) {
   fill_with_zeros(bytes_of(gradient), gradient.nbytes());
   return gradient;
 }
+static TapeEntry* leaf_of(const Tensor& t) {
+  TapeEntry* e = t.defined() ? autograd::entry_of(t) : nullptr;
+  return e && e->is_leaf() ? e : nullptr;
+}
 void Tensor::attach_grad(GradReq req) {
   if (is_symbolic() && !mode().tracing)
     throw UserError("attach_grad: a symbol has no gradient of its own; give the array that it is bound to one");
@@ -43,18 +48,35 @@ void Tensor::attach_grad(GradReq req) {
   else if (mode().tracing && !impl_->is_made_in_trace)
     throw NotInATrace("attach_grad: a tensor from outside is given a gradient while the function is being traced; do that before the call");
   if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : first_gradient(*this);
+  if (TapeEntry* before = leaf_of(*this)) before->is_replaced = true;
   impl_->autograd = req == GradReq::null ? Ref<TapeEntry>() : entry;
 }
-static TapeEntry* leaf_of(const Tensor& t) {
-  TapeEntry* e = t.defined() ? autograd::entry_of(t) : nullptr;
-  return e && e->is_leaf() ? e : nullptr;
+// Traced code asks for a gradient, or how it is written: attach_grad() makes that another trace. The one of an argument is another at each
+// call.
+class GradientPlace final : public detail::SettingState {
+ public:
+  explicit GradientPlace(Ref<TapeEntry> entry) : entry_(std::move(entry)) {}
+  std::string key() const override { return entry_->is_replaced ? "another" : ""; }
+
+ private:
+  Ref<TapeEntry> entry_;
+};
+static TapeEntry* leaf_that_is_asked(const Tensor& t) {
+  TapeEntry* leaf = leaf_of(t);
+  if (!t.defined() || !mode().tracing) return leaf;
+  if (t.is_symbolic() && (!leaf || !(leaf->leaf_grad.is_symbolic() || impl_of(leaf->leaf_grad).is_made_in_trace)))
+    throw Untraceable("it asks for the gradient of an argument");
+  if (!leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
+    throw Untraceable("it asks for the gradient of a tensor that has none");  // and may get one
+  if (leaf) detail::note_setting_read(std::make_shared<GradientPlace>(Ref<TapeEntry>(leaf)));
+  return leaf;
 }
 Tensor Tensor::grad() const {
-  TapeEntry* leaf = leaf_of(*this);
+  TapeEntry* leaf = leaf_that_is_asked(*this);
   return leaf ? autograd::dense_gradient(*leaf) : Tensor();
 }
 GradReq Tensor::grad_req() const {
-  const TapeEntry* leaf = leaf_of(*this);
+  const TapeEntry* leaf = leaf_that_is_asked(*this);
   return leaf ? leaf->req : GradReq::null;
 }
 void Tensor::zero_grad() {

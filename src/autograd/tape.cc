@@ -204,6 +204,22 @@ uint64_t count_mode_reads() { return mode_reads; }
 bool is_recording() { return ++mode_reads, mode().recording; }
 bool is_training() { return ++mode_reads, mode().training; }
 
+void check_results(const Tensors& results) {
+  if (results.empty()) throw UserError("autograd::Function: forward returns no tensor");
+  for (const Tensor& t : results)
+    if (!t.defined()) throw UserError("autograd::Function: forward returns a null tensor");
+}
+// One for each input, of its shape; null for none.
+static Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes) {
+  if (gradients.size() != shapes.size())
+    raise<UserError>("autograd::Function: backward returns {} gradients for {} inputs", gradients.size(), shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (gradients[i].defined() && !(impl_of(gradients[i]).shape == shapes[i]))
+      raise<ShapeError>("autograd::Function: backward returns a gradient of shape {} for input {} of shape {}", impl_of(gradients[i]).shape,
+                        i, shapes[i]);
+  return gradients;
+}
+
 Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   for (const Tensor& t : inputs)
     if (!t.defined()) throw UserError("autograd::call: an input is a null tensor");
@@ -218,10 +234,16 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
     const Scope paused(false, std::nullopt);
     outputs = function->forward(given);
   }
+  check_results(outputs);
   if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
   for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
+  std::vector<Shape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
   record_custom(
-      "a user's Function", inputs, outputs, [function](const BackwardCall& call) { return function->backward(call.heads); },
+      "a user's Function", inputs, outputs,
+      [function, shapes = std::move(shapes)](const BackwardCall& call) {
+        return checked_gradients(function->backward(call.heads), shapes);
+      },
       [] { return true; });
   return outputs;
 }

@@ -88,8 +88,9 @@ class TapeEntry final : public AutogradEntry {
   int index = 0;
   Tensor leaf_grad;  // set for leaves; without memory where they keep rows
   GradReq req = GradReq::null;
-  bool is_fresh = false;    // backward has written leaf_grad since somebody last asked to forget it
-  bool keeps_rows = false;  // the gradient is `row_values` in `rows` and zero elsewhere (row_gradient.h)
+  bool is_fresh = false;     // backward has written leaf_grad since somebody last asked to forget it
+  bool is_replaced = false;  // the leaf has been given another gradient
+  bool keeps_rows = false;   // the gradient is `row_values` in `rows` and zero elsewhere (row_gradient.h)
   Tensor rows, row_values;
   std::weak_ptr<GradientWatcher> watcher;  // of a leaf
   bool is_leaf() const { return !node; }
@@ -124,6 +125,7 @@ bool are_gradients_watched();  // whether any leaf may have a watcher
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
 [[noreturn]] void raise_changed(std::string_view what);
 
+void check_results(const Tensors& results);  // of a user's Function: UserError where there is nothing
 // How a user's Function becomes a part of a traced program; src/control_flow installs it.
 using TracedFunction = Tensors (*)(const std::shared_ptr<Function>& function, const Tensors& inputs);
 void install_traced_function(TracedFunction traced);

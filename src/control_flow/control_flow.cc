@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "control_flow/loops.h"
 #include "dispatch/mode.h"
+#include "dispatch/untraceable.h"
 
 namespace gluino {
 namespace {
@@ -62,6 +63,7 @@ Tensors stacked_outputs(const char* what, const std::vector<Tensors>& steps) {
     for (const Tensors& step : steps) {
       if (step.size() != steps[0].size())
         raise<UserError>("{}: the body returns {} outputs in one step and {} in another", what, steps[0].size(), step.size());
+      if (!step[j].defined()) raise<UserError>("{}: the body returns a null tensor as output {}", what, j);
       rows.push_back(step[j]);
     }
     out.push_back(stacked(std::move(rows)));
@@ -251,13 +253,18 @@ TensorsPair run_while_loop(const LoopCondition& cond, const LoopBody& func, cons
   return {empty_outputs(r, num_out_data), vars};
 }
 
-// A body that reads values cannot be a graph. In a program of segments the loop then becomes part of the segments.
+// A body that reads values cannot be a graph, nor one that updates tensors from outside, fails, or gives other shapes in another branch. In
+// a program of segments the loop then becomes part of the segments: it does what eager code does, and fails where that does.
 template <class Node, class Loop>
 static auto as_node_or_loop(Node&& node, Loop&& loop) {
+  const unsigned long failed_before = failed_calls;
   try {
     return node();
-  } catch (const BodyReadsValue&) {
+  } catch (const Untraceable&) {
+    throw;
+  } catch (const std::exception&) {
     if (!Tracer::current()) throw;
+    failed_calls = failed_before;  // not one that user code has caught
   }
   return loop();
 }

@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "base/format.h"
 #include "control_flow/loop_support.h"
+#include "dispatch/untraceable.h"
 
 namespace gluino::loops {
 namespace {
@@ -73,31 +74,47 @@ GLUINO_OP(_custom_gradient, CustomGradientAttrs) {
       .gradient({.all_inputs = true}, custom_gradients);
 }
 
+// A backward that reads values or fails belongs to a call that runs as it is: it fails in the backward pass, if there is one.
+RecordedBody traced_backward(const std::function<RecordedBody()>& record) {
+  try {
+    return record();
+  } catch (const Untraceable&) {
+    throw;
+  } catch (const std::exception& e) {
+    if (Tracer* tracer = Tracer::current()) tracer->refuse(fmt::format("backward of an autograd::Function cannot be traced: {}", e.what()));
+    throw;
+  }
+}
+
 Tensors traced_call(const std::shared_ptr<autograd::Function>& function, const Tensors& inputs) {
   Tensors results;
   {
     const autograd::Scope paused(false, std::nullopt);
     results = function->forward(inputs);
   }
+  autograd::check_results(results);
   if (!mode().recording) return results;
   auto attrs = std::make_shared<CustomGradientAttrs>();
   attrs->num_outputs = static_cast<int64_t>(results.size());
   attrs->num_inputs = static_cast<int64_t>(inputs.size());
   std::vector<BodyInput> heads;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].defined()) throw UserError("autograd::Function: forward returns a null tensor");
-    heads.push_back({fmt::format("head{}", i), results[i]});
-  }
+  for (size_t i = 0; i < results.size(); ++i) heads.push_back({fmt::format("head{}", i), results[i]});
   int64_t given = 0;
-  const RecordedBody body = record_body("backward of a user's Function", heads, [&](const Tensors& h) {
-    Tensors gradients = function->backward(h), present;
-    if (gradients.size() != inputs.size())
-      raise<UserError>("autograd::Function: backward returns {} gradients for {} inputs", gradients.size(), inputs.size());
-    for (const Tensor& t : gradients) {
-      attrs->gradient_locs.push_back(t.defined() ? std::optional(given++) : std::nullopt);
-      if (t.defined()) present.push_back(t);
-    }
-    return present;
+  const RecordedBody body = traced_backward([&] {
+    return record_body("backward of a user's Function", heads, [&](const Tensors& h) {
+      Tensors gradients = function->backward(h), present;
+      if (gradients.size() != inputs.size())
+        raise<UserError>("autograd::Function: backward returns {} gradients for {} inputs", gradients.size(), inputs.size());
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        const Tensor& t = gradients[i];
+        if (t.defined() && !(impl_of(t).shape == impl_of(inputs[i]).shape))
+          raise<ShapeError>("autograd::Function: backward returns a gradient of shape {} for input {} of shape {}", impl_of(t).shape, i,
+                            impl_of(inputs[i]).shape);
+        attrs->gradient_locs.push_back(t.defined() ? std::optional(given++) : std::nullopt);
+        if (t.defined()) present.push_back(t);
+      }
+      return present;
+    });
   });
   Tensors all = results;
   all.insert(all.end(), inputs.begin(), inputs.end());

@@ -163,9 +163,34 @@ HybridCache::Result HybridCache::Impl::run_program(const std::shared_ptr<TracedP
       return run_untraced(function, inputs, first);
     }
   }
-  std::shared_ptr<Compiled> c = Compiled::make(p, inputs, options.static_alloc);
+  std::shared_ptr<Compiled> c;
+  if (const std::string why = why_not_made([&] { c = Compiled::make(p, inputs, options.static_alloc); }); !why.empty()) {
+    give_up(*p, why);
+    return function(inputs);
+  }
   keep(c);
   return run_plan(c, function, inputs);
+}
+// Code of the user's (the gradient of a Function) and shapes may turn out to fit into no program when it is made; then the function runs as
+// it is, and fails by itself if it must. Gives what was wrong.
+std::string HybridCache::Impl::why_not_made(const std::function<void()>& make) const {
+  try {
+    make();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const NotInATrace&) {
+    throw;
+  } catch (const std::exception& e) {
+    if (options.strict) throw;
+    return std::string("no program can be made of it: ") + e.what();
+  }
+  return "";
+}
+void HybridCache::Impl::give_up(const TracedProgram& program, const std::string& why) {
+  refuse(program.signature, why);
+  const std::lock_guard lock(mutex);
+  std::erase_if(plans, [&](const auto& c) { return c->program.get() == &program; });
+  std::erase_if(programs, [&](const auto& p) { return p.get() == &program; });
 }
 
 HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Function& function, const Tensors& inputs) {
@@ -235,7 +260,9 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   } catch (const Untraceable& e) {
     if (e.is_lasting()) refuse(signature, e.what());
     tracing.unlock();
-    return run_untraced(function, inputs, first);
+    Result result = run_untraced(function, inputs, first);
+    if (!e.is_lasting()) refuse(signature, e.what());  // what fails when it is traced, and only then
+    return result;
   }
   trim_cached_memory(current_device());  // it may have held every intermediate value
   {
@@ -264,7 +291,11 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   program->is_repeatable = !puts_tensors;
   program->shapes = Signature::shapes_of(inputs);
   program->calls = t.calls.size();
-  program->traced = to_graph(t, inputs);
+  if (const std::string why = why_not_made([&] { program->traced = to_graph(t, inputs); }); !why.empty()) {
+    refuse(program->signature, why);
+    tracing.unlock();
+    return t.has_run ? finish_run(t.ending, t.values, inputs, t.captured) : run_untraced(function, inputs, first);
+  }
   program->trace = std::move(t);
   program->trace_microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   keep(program);
@@ -272,7 +303,8 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   Result result = finish_run(program->trace.ending, std::exchange(program->trace.values, {}), inputs, program->trace.captured);
   program->trace.memo.clear();
   for (Ending::Escaped& e : program->trace.ending.escaped) e.made = {};  // they are others' now
-  keep(Compiled::make(program, inputs, options.static_alloc));
+  if (const std::string why = why_not_made([&] { keep(Compiled::make(program, inputs, options.static_alloc)); }); !why.empty())
+    give_up(*program, why);
   return result;
 }
 

@@ -57,6 +57,8 @@ class HybridCache::Impl {
   void keep(std::shared_ptr<Compiled> plan);
   void keep(Signature signature, std::shared_ptr<SegmentTree> tree);
   void refuse(const Signature& signature, const std::string& why);
+  std::string why_not_made(const std::function<void()>& make) const;
+  void give_up(const TracedProgram& program, const std::string& why);
   bool is_worth_tracing(const Signature& signature);
   bool deserves_plan(TracedProgram& program, const Tensors& inputs);
 

@@ -57,4 +57,25 @@ TraceGraph to_graph(Trace& t, const Tensors& inputs) {
   return out;
 }
 
+std::vector<TracedValue> Ending::values() const {
+  std::vector<TracedValue> all;
+  for (const Result& r : results)
+    if (r.value) all.push_back(*r.value);
+  for (const WriteBack& w : write_backs) all.push_back(w.value);
+  for (const Escaped& e : escaped) all.push_back(e.value);
+  return all;
+}
+
+Ending Trace::ending_before(int call) const {
+  const auto has_value = [call](const TracedValue& v) { return v.kind != TracedValue::Kind::call || v.index < call; };
+  Ending half;
+  for (const TracedUpdate& u : updates) {
+    if (u.calls_before > call) break;
+    std::erase_if(half.write_backs, [&](const Ending::WriteBack& w) { return w.target == u.write.target; });
+    half.write_backs.push_back(u.write);
+  }
+  std::ranges::copy_if(ending.escaped, std::back_inserter(half.escaped), [&](const Ending::Escaped& e) { return has_value(e.value); });
+  return half;
+}
+
 }  // namespace gluino

@@ -82,6 +82,26 @@ class ProgramTracer final : public Tracer {
     settings_.push_back({setting, setting->key()});
   }
 
+  // A result flows back to a tensor that the function itself has given a gradient: eager code writes it, and the tape has one call alone
+  // for a program.
+  void refuse_leaves_inside(const Tensors& results) {
+    for (const Tensor& t : attached())
+      if (is_argument(t)) {
+        impl_of(t).autograd = nullptr;  // which holds a tensor of the trace
+        refuse("it gives an argument a gradient");
+      }
+    if (!mode_at_start().recording || attached().empty()) return;
+    std::unordered_set<const GraphNode*> reached;
+    for (const Tensor& t : attached()) reached.insert(value_of(t).node.get());
+    for (const Value& c : calls())
+      if (!c.node->mode.is_paused && std::ranges::any_of(c.node->inputs, [&](const Value& v) { return reached.contains(v.node.get()); }))
+        reached.insert(c.node.get());
+    const auto flows_back = [&](const Value& v) { return reached.contains(v.node.get()); };
+    if (std::ranges::any_of(results, [&](const Tensor& t) { return t.defined() && t.is_symbolic() && flows_back(value_of(t)); }) ||
+        std::ranges::any_of(updates(), [&](const Update& u) { return flows_back(u.value); }))
+      refuse("what it gives flows back to a tensor that it has given a gradient itself");
+  }
+
   Tensor read_value(const Tensor& symbolic) override {
     const Value v = value_of(symbolic);
     if (strict_)
@@ -129,6 +149,17 @@ class ProgramTracer final : public Tracer {
     collect(std::move(returned), t);
     return run_and_close(std::move(t));
   }
+  // With an error of ours. Nothing has happened yet: the function can run as it is, and does better, or fails by itself. Nothing is
+  // given then.
+  std::optional<Trace> finish_failed(std::exception_ptr error) {
+    Trace t;
+    t.error = std::move(error);
+    collect({}, t);
+    if (!strict_ && memo_.empty() && t.ending.escaped.empty()) return {};
+    return run_and_close(std::move(t));
+  }
+  // User code has caught an error: with other values or shapes there would have been none.
+  void note_caught_error() { has_failed_ = true; }
   // The function is to run as it is, from the start. That cannot be where it has put tensors of the trace somewhere; then it ends here,
   // with an error.
   std::optional<Trace> finish_refused(const Untraceable& why) {
@@ -144,6 +175,9 @@ class ProgramTracer final : public Tracer {
   }
 
  private:
+  bool is_argument(const Tensor& symbolic) const {
+    return std::ranges::any_of(symbolic_, [&](const Tensor& s) { return s.defined() && s.is_same(symbolic); });
+  }
   void collect(HybridCache::Result returned, Trace& t) {
     t.reads = reads_;
     t.settings = settings_;
@@ -406,34 +440,21 @@ class ProgramTracer final : public Tracer {
 
 }  // namespace
 
-std::vector<TracedValue> Ending::values() const {
-  std::vector<TracedValue> all;
-  for (const Result& r : results)
-    if (r.value) all.push_back(*r.value);
-  for (const WriteBack& w : write_backs) all.push_back(w.value);
-  for (const Escaped& e : escaped) all.push_back(e.value);
-  return all;
-}
-
-Ending Trace::ending_before(int call) const {
-  const auto has_value = [call](const TracedValue& v) { return v.kind != TracedValue::Kind::call || v.index < call; };
-  Ending half;
-  for (const TracedUpdate& u : updates) {
-    if (u.calls_before > call) break;
-    std::erase_if(half.write_backs, [&](const Ending::WriteBack& w) { return w.target == u.write.target; });
-    half.write_backs.push_back(u.write);
-  }
-  std::ranges::copy_if(ending.escaped, std::back_inserter(half.escaped), [&](const Ending::Escaped& e) { return has_value(e.value); });
-  return half;
-}
-
 Trace trace(const HybridCache::Function& function, const Tensors& inputs, const HybridCache::NameOf& name_of, bool strict,
             std::vector<Tensors> memo) {
   ProgramTracer tracer(inputs, name_of, strict, std::move(memo));
   try {
     const uint64_t reads_before = autograd::count_mode_reads();
+    const unsigned long failed_before = failed_calls;
+    const Mode mode_before = mode();
     HybridCache::Result result = function(tracer.symbolic());
     const bool reads_mode = autograd::count_mode_reads() != reads_before;
+    if (failed_calls != failed_before) tracer.note_caught_error();
+    if (mode().recording != mode_before.recording || mode().training != mode_before.training) {
+      mode() = mode_before;
+      throw Untraceable("it leaves another mode of autograd behind");
+    }
+    tracer.refuse_leaves_inside(result.tensors);
     Trace t = tracer.finish(std::move(result));
     t.reads_mode = reads_mode;
     return t;
@@ -444,6 +465,12 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
   } catch (const NotInATrace&) {
     tracer.give_up();
     throw;
+  } catch (const InternalError&) {
+    return tracer.finish({}, std::current_exception());
+  } catch (const Error& e) {
+    if (auto ended = tracer.finish_failed(std::current_exception())) return *std::move(ended);
+    tracer.give_up();
+    throw Untraceable(e.what(), Untraceable::Lasts::no, Untraceable::Undone::yes);
   } catch (...) {
     return tracer.finish({}, std::current_exception());
   }

@@ -90,8 +90,14 @@ class GraphRecorder final : public TraceHook {
       current_tracer->on_call({node, 0});
       return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);
     }
-    Tensors outputs =
-        has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device) : outputs_without_shapes(op, attrs, node);
+    Tensors outputs;
+    try {
+      outputs = has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device)
+                                                   : outputs_without_shapes(op, attrs, node);
+    } catch (const UserError&) {
+      ++failed_calls;  // also where the rule threw it as it is
+      throw;
+    }
     if (current_tracer) {
       current_tracer->on_call({node, 0});  // one that fails has not been made
       if (refuses_values(op, attrs)) current_tracer->check_last_call();
@@ -191,6 +197,8 @@ class GraphRecorder final : public TraceHook {
 const GraphRecorder recorder;
 
 }  // namespace
+
+thread_local unsigned long failed_calls = 0;
 
 void detail::note_setting_read(const std::shared_ptr<const SettingState>& setting) {
   if (current_tracer) current_tracer->outermost().on_setting(setting);

@@ -52,6 +52,8 @@ class HybridBlock(Block):
         super().__setattr__(name, value)
         if isinstance(value, (HybridBlock, Parameter)) and self._cache is not None:
             self._clear_cached_op()
+        if name in ("forward", "hybrid_forward"):
+            _core.structure_changed()
 
     def register_child(self, block, name=None):
         if not isinstance(block, HybridBlock):
@@ -115,6 +117,8 @@ class HybridBlock(Block):
         """Calls hybrid_forward with F = mx.nd on arrays, mx.sym on symbols and while tracing."""
         if self._active and self._is_wrapped and not _core.is_tracing():
             return self._call_compiled((x, *args), kwargs)
+        if "forward" in self.__dict__:  # one of the object's own, which has asked for this one
+            return self._run_hybrid_forward((x, *args), kwargs)
         return self._run(x, *args, **kwargs)
 
     def __call__(self, *args, **kwargs):
@@ -138,8 +142,13 @@ class HybridBlock(Block):
 
     def _run(self, *args, **kwargs):
         """One call, operator by operator: on arrays, on values of a trace, or on symbols."""
-        if type(self).hybrid_forward is HybridBlock.hybrid_forward:
+        if type(self).hybrid_forward is HybridBlock.hybrid_forward or "forward" in self.__dict__:
             return self._run_forward(*args, **kwargs)
+        if not args:
+            raise TypeError("HybridBlock.forward() missing 1 required positional argument: 'x'")
+        return self._run_hybrid_forward(args, kwargs)
+
+    def _run_hybrid_forward(self, args, kwargs):
         first = next(values_in(args), None)
         if first is None:
             raise ValueError(f"In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args of {self.name}: "
@@ -161,7 +170,7 @@ class HybridBlock(Block):
             return shown(True, self.hybrid_forward, sym_module, *args, **params, **kwargs)
 
     def _run_forward(self, *args, **kwargs):
-        if type(self).forward is HybridBlock.forward:
+        if type(self).forward is HybridBlock.forward and "forward" not in self.__dict__:
             raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward or forward")
         if not _core.is_tracing() and not any(isinstance(v, sym_module.Symbol) for v in values_in(args)):
             return self._forward_with_shapes(args, kwargs)

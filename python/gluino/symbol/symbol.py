@@ -105,13 +105,21 @@ class Symbol(Readable, _core.SymbolBase):
         return _core.SymbolBase.__bool__(self)
 
     def __copy__(self):
-        return load_json(self.tojson())
+        return self.copy() if _core.is_traced(self) else load_json(self.tojson())
 
     def __deepcopy__(self, memo):
-        return load_json(self.tojson())
+        return self.copy() if _core.is_traced(self) else load_json(self.tojson())
 
     def __reduce__(self):
+        if _core.is_traced(self):
+            _core.refuse_trace("it pickles an array")
         return load_json, (self.tojson(),)
+
+    def __array__(self, dtype=None):
+        if not _core.is_traced(self):
+            raise TypeError("a symbol has no values before its graph runs; use eval() or bind()")
+        values = self.asnumpy()
+        return values if dtype is None else values.astype(dtype)
 
     # ---- what the graph says
 
