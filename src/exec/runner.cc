@@ -187,7 +187,7 @@ void PlanRunner::fetch_ahead(const Run::State& state, int step, int last) const 
 // `times`: where to put what each step took, or null.
 void PlanRunner::run_steps(Run::State& state, int first, int last, std::vector<double>* times) const {
   using Clock = std::chrono::steady_clock;
-  constexpr size_t kManySteps = 512;
+  constexpr size_t kManySteps = 256;
   const bool is_long = calls_.size() >= kManySteps;
   for (int k = first; k < last; ++k) {
     if (is_long) fetch_ahead(state, k, last);
