@@ -238,6 +238,7 @@ class PythonCache {
       why = writes.why();
       if (why.empty() && key_of_what_may_change(watched) != before)
         why = "it changes a list, a dictionary, an object or a variable from outside";
+      if (why.empty()) why = Tracer::current()->why_not_a_program(out.tensors);
     } catch (const Unrepeatable& e) {
       why = e.why;
     } catch (...) {

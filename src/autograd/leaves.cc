@@ -68,7 +68,8 @@ static TapeEntry* leaf_that_is_asked(const Tensor& t) {
     throw Untraceable("it asks for the gradient of an argument");
   if (!leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
     throw Untraceable("it asks for the gradient of a tensor that has none");  // and may get one
-  if (leaf) detail::note_setting_read(std::make_shared<GradientPlace>(Ref<TapeEntry>(leaf)));
+  if (leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
+    detail::note_setting_read(std::make_shared<GradientPlace>(Ref<TapeEntry>(leaf)));
   return leaf;
 }
 Tensor Tensor::grad() const {

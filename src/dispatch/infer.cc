@@ -3,6 +3,7 @@
 #include "base/extents.h"
 #include "base/format.h"
 #include "dispatch/composition.h"
+#include "tensor/impl.h"
 
 namespace gluino {
 

@@ -23,7 +23,7 @@ bool is_current(const Plan& plan, const Derived& derived, const std::vector<Sour
 }
 
 static Tensor compute(const Plan& plan, const Derived& derived) {
-  const FreesToSystem scope;  // what the steps give each other is as large as weights, and not needed again
+  const FreesToSystem scope;   // what the steps give each other is as large as weights, and not needed again
   std::map<int, Tensor> made;  // by slot
   const auto value_of = [&](int s) {
     const Slot& slot = plan.slots[s];

@@ -82,24 +82,30 @@ class ProgramTracer final : public Tracer {
     settings_.push_back({setting, setting->key()});
   }
 
-  // A result flows back to a tensor that the function itself has given a gradient: eager code writes it, and the tape has one call alone
-  // for a program.
-  void refuse_leaves_inside(const Tensors& results) {
+  std::string why_not_a_program(const Tensors& results) override {
+    const Mode before = mode_at_start();
+    if (mode().recording != before.recording || mode().training != before.training) {
+      mode().recording = before.recording;
+      mode().training = before.training;
+      return "it leaves another mode of autograd behind";
+    }
     for (const Tensor& t : attached())
       if (is_argument(t)) {
         impl_of(t).autograd = nullptr;  // which holds a tensor of the trace
-        refuse("it gives an argument a gradient");
+        return "it gives an argument a gradient";
       }
-    if (!mode_at_start().recording || attached().empty()) return;
+    return flows_to_leaves_inside(results) ? "what it gives flows back to a tensor that it has given a gradient itself" : "";
+  }
+  // Eager code writes their gradients, and the tape has one call alone for a program.
+  bool flows_to_leaves_inside(const Tensors& results) const {
+    if (!mode_at_start().recording || attached().empty()) return false;
     std::unordered_set<const GraphNode*> reached;
     for (const Tensor& t : attached()) reached.insert(value_of(t).node.get());
     for (const Value& c : calls())
       if (!c.node->mode.is_paused && std::ranges::any_of(c.node->inputs, [&](const Value& v) { return reached.contains(v.node.get()); }))
         reached.insert(c.node.get());
-    const auto flows_back = [&](const Value& v) { return reached.contains(v.node.get()); };
-    if (std::ranges::any_of(results, [&](const Tensor& t) { return t.defined() && t.is_symbolic() && flows_back(value_of(t)); }) ||
-        std::ranges::any_of(updates(), [&](const Update& u) { return flows_back(u.value); }))
-      refuse("what it gives flows back to a tensor that it has given a gradient itself");
+    return std::ranges::any_of(results,
+                               [&](const Tensor& t) { return t.defined() && t.is_symbolic() && reached.contains(value_of(t).node.get()); });
   }
 
   Tensor read_value(const Tensor& symbolic) override {
@@ -446,15 +452,10 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
   try {
     const uint64_t reads_before = autograd::count_mode_reads();
     const unsigned long failed_before = failed_calls;
-    const Mode mode_before = mode();
     HybridCache::Result result = function(tracer.symbolic());
     const bool reads_mode = autograd::count_mode_reads() != reads_before;
     if (failed_calls != failed_before) tracer.note_caught_error();
-    if (mode().recording != mode_before.recording || mode().training != mode_before.training) {
-      mode() = mode_before;
-      throw Untraceable("it leaves another mode of autograd behind");
-    }
-    tracer.refuse_leaves_inside(result.tensors);
+    if (const std::string why = tracer.why_not_a_program(result.tensors); !why.empty()) throw Untraceable(why);
     Trace t = tracer.finish(std::move(result));
     t.reads_mode = reads_mode;
     return t;

@@ -219,9 +219,10 @@ std::vector<const GraphNode*> variable_nodes(const Symbol& symbol) {
 }
 
 Symbol Symbol::from_graph(Graph graph) {
+  const std::vector<ValueId> ids = graph.outputs;
   const std::vector<Ref<GraphNode>> nodes = shared_nodes(std::move(graph));
   std::vector<Value> outputs;
-  for (ValueId v : graph.outputs) outputs.push_back({nodes[v.node], v.index});
+  for (ValueId v : ids) outputs.push_back({nodes[v.node], v.index});
   return Symbol(std::move(outputs));
 }
 

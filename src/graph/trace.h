@@ -81,7 +81,9 @@ class Tracer : private TraceWatch {
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
-  virtual void check_last_call() {}                       // it may refuse the values that it is given
+  virtual void check_last_call() {}  // it may refuse the values that it is given
+  // Whether what the function has done and gives is more than a program can do; asked before anything of it is taken for done. Empty: no.
+  virtual std::string why_not_a_program(const Tensors&) { return ""; }
   virtual bool has_run_updates() const { return false; }  // of a layer's state, because a value was read: they must not be made again
   virtual void on_use(const Tensor&) {}                   // a symbolic tensor is an input of a call
   void on_rebind(const Tensor& target);

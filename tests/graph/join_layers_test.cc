@@ -9,7 +9,9 @@
 namespace gluino::test {
 namespace {
 
-Graph compiled_and_joined(Graph graph, const PassContext& context) { return join_layers(compile_layers(std::move(graph), context), context); }
+Graph compiled_and_joined(Graph graph, const PassContext& context) {
+  return join_layers(compile_layers(std::move(graph), context), context);
+}
 Graph compiled(Graph graph, const PassContext& context) { return compile_layers(std::move(graph), context); }
 
 // 16 channels are expanded to 96, each with a window of its own, and projected; `end` is what follows.
