@@ -213,3 +213,13 @@ def test_arrays_are_np_arrays_everywhere_under_set_np(tmp_path):
     mx.npx.save(str(tmp_path / "a"), {"empty": mx.np.zeros((0, 2))})
     again = mx.npx.load(str(tmp_path / "a"))
     assert again["empty"].shape == (0, 2) and isinstance(again["empty"], mx.np.ndarray)
+
+
+def test_cumprod_of_many_elements_and_of_zeros():
+    x = mx.np.array([2., 0., 3., 0., 5.])
+    x.attach_grad()
+    with autograd.record():
+        y = mx.np.cumprod(x)
+    y.backward()
+    assert y.tolist() == [2, 0, 0, 0, 0] and x.grad.tolist() == [1, 8, 0, 0, 0]
+    assert mx.np.cumprod(mx.np.full((300000,), -1.)).tolist() == [-1., 1.] * 150000

@@ -121,10 +121,13 @@ GLUINO_OP(_npi_cumprod, RunningAttrs) {
              const Tensor whole = a.axis && in[0].ndim() > 0 ? in[0] : reshaped(in[0], {-1});
              const Tensor x = as_dtype(whole, running_dtype(a, {}, whole.dtype()));
              const int axis = normalize_axis(a.axis.value_or(0), x.shape());
-             if (x.size() == 0) return x;
-             Tensors products{slice_of(x, axis, 0, 1)};
-             for (int64_t i = 1; i < x.extent(axis); ++i) products.push_back(products.back() * slice_of(x, axis, i, i + 1));
-             return joined(products, axis);
+             // After each round an element is the product of twice as many, so that few calls serve any length.
+             Tensor products = x;
+             const int64_t n = x.size() == 0 ? 0 : x.extent(axis);
+             for (int64_t known = 1; known < n; known *= 2)
+               products = joined(
+                   {slice_of(products, axis, 0, known), slice_of(products, axis, known, n) * slice_of(products, axis, 0, n - known)}, axis);
+             return products;
            })
       .sample({uniform_sample({2, 3}, 0.3, 2)})
       .sample({uniform_sample({2, 3}, 0.3, 2)}, {.axis = 0});
