@@ -209,8 +209,7 @@ void check_results(const Tensors& results) {
   for (const Tensor& t : results)
     if (!t.defined()) throw UserError("autograd::Function: forward returns a null tensor");
 }
-// One for each input, of its shape; null for none.
-static Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes) {
+Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes) {
   if (gradients.size() != shapes.size())
     raise<UserError>("autograd::Function: backward returns {} gradients for {} inputs", gradients.size(), shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i)

@@ -125,7 +125,9 @@ bool are_gradients_watched();  // whether any leaf may have a watcher
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
 [[noreturn]] void raise_changed(std::string_view what);
 
-void check_results(const Tensors& results);  // of a user's Function: UserError where there is nothing
+// What a user's Function gives: results that are there, and a gradient for each input, of its shape or null for none. Raises UserError.
+void check_results(const Tensors& results);
+Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes);
 // How a user's Function becomes a part of a traced program; src/control_flow installs it.
 using TracedFunction = Tensors (*)(const std::shared_ptr<Function>& function, const Tensors& inputs);
 void install_traced_function(TracedFunction traced);

@@ -257,14 +257,15 @@ TensorsPair run_while_loop(const LoopCondition& cond, const LoopBody& func, cons
 // a program of segments the loop then becomes part of the segments: it does what eager code does, and fails where that does.
 template <class Node, class Loop>
 static auto as_node_or_loop(Node&& node, Loop&& loop) {
-  const unsigned long failed_before = failed_calls;
+  Tracer* const tracer = Tracer::current();
+  const int failed_before = tracer ? tracer->outermost().failed_calls : 0;
   try {
     return node();
   } catch (const Untraceable&) {
     throw;
   } catch (const std::exception&) {
-    if (!Tracer::current()) throw;
-    failed_calls = failed_before;  // not one that user code has caught
+    if (!tracer) throw;
+    tracer->outermost().failed_calls = failed_before;  // not one that user code has caught
   }
   return loop();
 }

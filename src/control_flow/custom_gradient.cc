@@ -99,17 +99,13 @@ Tensors traced_call(const std::shared_ptr<autograd::Function>& function, const T
   attrs->num_inputs = static_cast<int64_t>(inputs.size());
   std::vector<BodyInput> heads;
   for (size_t i = 0; i < results.size(); ++i) heads.push_back({fmt::format("head{}", i), results[i]});
+  std::vector<Shape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
   int64_t given = 0;
   const RecordedBody body = traced_backward([&] {
     return record_body("backward of a user's Function", heads, [&](const Tensors& h) {
-      Tensors gradients = function->backward(h), present;
-      if (gradients.size() != inputs.size())
-        raise<UserError>("autograd::Function: backward returns {} gradients for {} inputs", gradients.size(), inputs.size());
-      for (size_t i = 0; i < gradients.size(); ++i) {
-        const Tensor& t = gradients[i];
-        if (t.defined() && !(impl_of(t).shape == impl_of(inputs[i]).shape))
-          raise<ShapeError>("autograd::Function: backward returns a gradient of shape {} for input {} of shape {}", impl_of(t).shape, i,
-                            impl_of(inputs[i]).shape);
+      Tensors present;
+      for (const Tensor& t : autograd::checked_gradients(function->backward(h), shapes)) {
         attrs->gradient_locs.push_back(t.defined() ? std::optional(given++) : std::nullopt);
         if (t.defined()) present.push_back(t);
       }

@@ -3,8 +3,6 @@
 
 namespace gluino {
 
-extern thread_local unsigned long failed_calls;  // of this thread, in traces: calls that the rules of their operators refused
-
 // Raised in a trace that meets what no program can do: the function runs as it is then.
 class Untraceable final : public UserError {
  public:

@@ -75,6 +75,8 @@ class ProgramTracer final : public Tracer {
   void give_up() {
     for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) (*it)();
     undo_.clear();
+    mode().recording = mode_at_start().recording;
+    mode().training = mode_at_start().training;
   }
   void refuse(const std::string& why) override { throw Untraceable(why); }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
@@ -83,12 +85,8 @@ class ProgramTracer final : public Tracer {
   }
 
   std::string why_not_a_program(const Tensors& results) override {
-    const Mode before = mode_at_start();
-    if (mode().recording != before.recording || mode().training != before.training) {
-      mode().recording = before.recording;
-      mode().training = before.training;
-      return "it leaves another mode of autograd behind";
-    }
+    const Mode& before = mode_at_start();
+    if (mode().recording != before.recording || mode().training != before.training) return "it leaves another mode of autograd behind";
     for (const Tensor& t : attached())
       if (is_argument(t)) {
         impl_of(t).autograd = nullptr;  // which holds a tensor of the trace
@@ -451,10 +449,9 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
   ProgramTracer tracer(inputs, name_of, strict, std::move(memo));
   try {
     const uint64_t reads_before = autograd::count_mode_reads();
-    const unsigned long failed_before = failed_calls;
     HybridCache::Result result = function(tracer.symbolic());
     const bool reads_mode = autograd::count_mode_reads() != reads_before;
-    if (failed_calls != failed_before) tracer.note_caught_error();
+    if (tracer.failed_calls > 0) tracer.note_caught_error();
     if (const std::string why = tracer.why_not_a_program(result.tensors); !why.empty()) throw Untraceable(why);
     Trace t = tracer.finish(std::move(result));
     t.reads_mode = reads_mode;

@@ -95,7 +95,7 @@ class GraphRecorder final : public TraceHook {
       outputs = has_shapes && !op.is_dynamic_shape ? outputs_with_shapes(op, attrs, inputs, node, device)
                                                    : outputs_without_shapes(op, attrs, node);
     } catch (const UserError&) {
-      ++failed_calls;  // also where the rule threw it as it is
+      if (current_tracer) ++current_tracer->outermost().failed_calls;
       throw;
     }
     if (current_tracer) {
@@ -197,8 +197,6 @@ class GraphRecorder final : public TraceHook {
 const GraphRecorder recorder;
 
 }  // namespace
-
-thread_local unsigned long failed_calls = 0;
 
 void detail::note_setting_read(const std::shared_ptr<const SettingState>& setting) {
   if (current_tracer) current_tracer->outermost().on_setting(setting);

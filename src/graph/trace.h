@@ -81,6 +81,7 @@ class Tracer : private TraceWatch {
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
+  int failed_calls = 0;  // of the outermost: calls that the rules of their operators refused, whether or not user code has caught that
   virtual void check_last_call() {}  // it may refuse the values that it is given
   // Whether what the function has done and gives is more than a program can do; asked before anything of it is taken for done. Empty: no.
   virtual std::string why_not_a_program(const Tensors&) { return ""; }

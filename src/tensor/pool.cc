@@ -1,6 +1,5 @@
 #include "tensor/pool.h"
 
-#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,6 +34,25 @@ constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
 constexpr size_t kThreadCacheDepth = 32;
 constexpr int kFirstLargeClass = 19 * 4 + 3;  // of 1 MiB: what is kept of these is bounded
 constexpr int64_t kLargestBlock = int64_t{1} << 46;
+
+// Those that lie in a block altogether.
+struct WholePages {
+  WholePages(void* data, int64_t bytes) {
+    static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    auto* const begin = static_cast<char*>(data);
+    const auto address = reinterpret_cast<uintptr_t>(begin);
+    first = begin + ((address + page - 1) / page * page - address);
+    last = begin + bytes - (address + static_cast<uintptr_t>(bytes)) % page;
+  }
+  // To the system, until something is written there.
+  bool give_back() const { return first < last && madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) == 0; }
+  char *first, *last;
+};
+// free() alone keeps what lies between other blocks.
+void give_to_system(void* block, int64_t bytes) {
+  WholePages(block, bytes).give_back();
+  std::free(block);
+}
 
 struct FreeBlock {
   void* data;
@@ -76,16 +94,14 @@ struct Pool {
   }
   // Gives the large blocks that were freed first back to the system, until so many bytes are kept.
   void trim(int64_t most) {
-    if (large.cached <= most) return;
     while (large.cached > most) {
       int oldest = -1;
       for (int c = kFirstLargeClass; c < kClasses; ++c)
         if (!free[c].empty() && (oldest < 0 || free[c].front().since < free[oldest].front().since)) oldest = c;
-      std::free(free[oldest].front().data);
+      give_to_system(free[oldest].front().data, class_bytes(oldest));
       free[oldest].erase(free[oldest].begin());
       forget(oldest);
     }
-    malloc_trim(0);
   }
 
  private:
@@ -150,20 +166,6 @@ void* new_block(int64_t bytes, int64_t rounded, const Pool& p, Device device) {
   return data;
 }
 
-// Those that lie in a block altogether.
-struct WholePages {
-  WholePages(void* data, int64_t bytes) {
-    static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    auto* const begin = static_cast<char*>(data);
-    const auto address = reinterpret_cast<uintptr_t>(begin);
-    first = begin + ((address + page - 1) / page * page - address);
-    last = begin + bytes - (address + static_cast<uintptr_t>(bytes)) % page;
-  }
-  // To the system, until something is written there.
-  bool give_back() const { return first < last && madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) == 0; }
-  char *first, *last;
-};
-
 void* block_of_other_source(int64_t bytes, Pool& p, Device device) {
   void* data = other_source->allocate(bytes);
   if (!data) raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
@@ -199,10 +201,7 @@ void pool_free(void* data, int64_t bytes, Device device) {
   Pool& p = pool(device);
   p.live.fetch_sub(bytes, std::memory_order_relaxed);
   if (other_source && other_source->release(data)) return;
-  if (frees_to_system && bytes >= kLargeToSystem) {
-    WholePages(data, bytes).give_back();  // free() alone keeps what lies between other blocks
-    return std::free(data);
-  }
+  if (frees_to_system && bytes >= kLargeToSystem) return give_to_system(data, bytes);
   const int c = size_class(bytes);
   const auto k = static_cast<size_t>(c);
   p.cached.fetch_add(class_bytes(c), std::memory_order_relaxed);

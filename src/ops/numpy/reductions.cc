@@ -42,14 +42,15 @@ Tensor reduction(std::string_view op, const Tensor& x, const ReductionAttrs& a, 
 }
 
 // Small whole numbers and truth values are added and multiplied in int64.
-DType total_dtype(const ReductionAttrs& a, std::span<const DType>, DType promoted) {
+template <class A>
+DType total_dtype(const A& a, std::span<const DType>, DType promoted) {
   return a.dtype.value_or(is_floating(promoted) ? promoted : DType::int64);
 }
 DType mean_dtype(const ReductionAttrs& a, std::span<const DType>, DType promoted) { return a.dtype.value_or(real_dtype(promoted)); }
 
 template <class F>
 void define_total(OpBuilder<ReductionAttrs>& op, const char* reduction_op, double identity, F with_initial) {
-  composed(op.input("a").dtypes(DTypeSet::any).dtype(total_dtype),
+  composed(op.input("a").dtypes(DTypeSet::any).dtype(total_dtype<ReductionAttrs>),
            [=](const ReductionAttrs& a, std::span<const Tensor> in) {
              const Tensor found = reduction(reduction_op, as_dtype(in[0], total_dtype(a, {}, in[0].dtype())), a, identity);
              return a.initial ? as_dtype(with_initial(found, *a.initial), found.dtype()) : found;
@@ -112,14 +113,11 @@ struct RunningAttrs {
         .field("dtype", &RunningAttrs::dtype, "dtype of the result; None for NumPy's choice");
   }
 };
-DType running_dtype(const RunningAttrs& a, std::span<const DType>, DType promoted) {
-  return a.dtype.value_or(is_floating(promoted) ? promoted : DType::int64);
-}
 GLUINO_OP(_npi_cumprod, RunningAttrs) {
-  composed(op.doc("Products of all elements up to each, along an axis.").input("a").dtypes(DTypeSet::any).dtype(running_dtype),
+  composed(op.doc("Products of all elements up to each, along an axis.").input("a").dtypes(DTypeSet::any).dtype(total_dtype<RunningAttrs>),
            [](const RunningAttrs& a, std::span<const Tensor> in) {
              const Tensor whole = a.axis && in[0].ndim() > 0 ? in[0] : reshaped(in[0], {-1});
-             const Tensor x = as_dtype(whole, running_dtype(a, {}, whole.dtype()));
+             const Tensor x = as_dtype(whole, total_dtype(a, {}, whole.dtype()));
              const int axis = normalize_axis(a.axis.value_or(0), x.shape());
              // After each round an element is the product of twice as many, so that few calls serve any length.
              Tensor products = x;

@@ -192,6 +192,28 @@ def a_mode_is_left_behind():
 
 
 @program
+def a_mode_is_left_behind_where_nothing_can_be_compiled():
+    class Counts(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            y = nd.Dropout(x, p=0.5)
+            autograd.set_training(False)
+            return y
+
+    def drive(f):
+        seen = []
+        for _ in range(6):
+            with autograd.record():
+                seen.append(plain(f(rows())))
+        return seen
+    return Counts(), drive
+
+
+@program
 def an_error_of_shapes_is_caught():
     def f(x):
         try:
