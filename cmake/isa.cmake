@@ -9,7 +9,8 @@ endif()
 set(isa_baseline_options -O3 -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # Threaded jumps make a limit to both sides, x > high ? high : x < low ? low : x, several times as long once it is a vector's.
-  list(APPEND isa_baseline_options -fno-thread-jumps)
+  # Its own headers leave vectors uninitialised on purpose, and it warns of them.
+  list(APPEND isa_baseline_options -fno-thread-jumps -Wno-uninitialized -Wno-maybe-uninitialized)
 else()
   list(APPEND isa_baseline_options -Wno-pass-failed)  # loops that call libm are no vectors' whatever they are said to be
 endif()
