@@ -21,7 +21,8 @@ struct BlockTable {
   void (*to_block)(int64_t channels, int64_t area, const float* plain, float* block);
   void (*from_block)(int64_t channels, int64_t area, const float* block, int64_t block_step, float* plain, int64_t plain_step);
   void (*add_block)(int64_t channels, int64_t area, const float* block, int64_t block_step, float* plain,
-                    int64_t plain_step);  // to what is there
+                    int64_t plain_step);                     // to what is there
+  void (*limit)(int64_t vectors, float most, float* block);  // to 0 and most; NaN stays
 };
 const BlockTable& block_table();
 

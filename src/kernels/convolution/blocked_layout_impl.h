@@ -34,9 +34,13 @@ void from_block(int64_t channels, int64_t area, const float* block, int64_t bloc
     }
 }
 
+void limit(int64_t vectors, float most, float* block) {
+  for (int64_t i = 0; i < vectors; ++i) store(block + i * kLanes, relu(load(block + i * kLanes), most));
+}
+
 }  // namespace
 
 extern const BlockTable kBlockTable;
-const BlockTable kBlockTable = {to_block, from_block<false>, from_block<true>};
+const BlockTable kBlockTable = {to_block, from_block<false>, from_block<true>, limit};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -105,15 +105,25 @@ void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* we
   }
 }
 
+// Zeros in the channels that the last block has too many: where data is not finite, weights of 0 have made NaN of it.
+static void clear_surplus(const ConvGeometry& g, float* out) {
+  const int64_t blocks = blocks_of(g.out_channels), area = g.out_area();
+  for (int64_t n = 1; n <= g.batch; ++n)
+    for (float* pixel = out + (n * blocks - 1) * area * kChannelBlock; pixel < out + n * blocks * area * kChannelBlock;
+         pixel += kChannelBlock)
+      std::fill(pixel + g.out_channels % kChannelBlock, pixel + kChannelBlock, 0.0f);
+}
+
 void convolution_blocked(const ConvGeometry& g, ConvAlgorithm algorithm, const float* data, const float* packed,
                          const ConvEpilogue& epilogue, float* out, const Scratch& scratch) {
   if (g.batch == 0) return;
   switch (algorithm) {
-    case ConvAlgorithm::direct: return convolution_direct_blocked(g, data, packed, epilogue, out, scratch);
-    case ConvAlgorithm::narrow: return convolution_narrow(g, reads_plain_data(g), data, packed, epilogue, out, scratch);
-    case ConvAlgorithm::product: return convolution_product(g, data, packed, epilogue, out);
-    default: return convolution_winograd(g, winograd_tile(algorithm), data, packed, epilogue, out, scratch);
+    case ConvAlgorithm::direct: convolution_direct_blocked(g, data, packed, epilogue, out, scratch); break;
+    case ConvAlgorithm::narrow: convolution_narrow(g, reads_plain_data(g), data, packed, epilogue, out, scratch); break;
+    case ConvAlgorithm::product: convolution_product(g, data, packed, epilogue, out); break;
+    default: convolution_winograd(g, winograd_tile(algorithm), data, packed, epilogue, out, scratch);
   }
+  if (g.out_channels % kChannelBlock) clear_surplus(g, out);
 }
 
 }  // namespace gluino::kernels

@@ -1,6 +1,8 @@
 #include "kernels/convolution/winograd.h"
 
 #include <algorithm>
+#include <mutex>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/convolution/blocked_layout.h"
@@ -71,18 +73,73 @@ void multiply(const Layout& l, int64_t count, const float* data, const float* pa
                     products + p * l.product_step() + t * kTileColumns, panel + p * point + ahead, share);
 }
 
+// The windows themselves, (blocks of 8 output channels, channels, 9, 8), for tiles whose numbers are not finite; most calls need none.
+class PlainWindows {
+ public:
+  PlainWindows(const ConvGeometry& g, const Layout& l, const float* packed) : g_(g), l_(l), packed_(packed) {}
+  const float* block(int64_t b) {
+    std::call_once(once_, [&] { restore(); });
+    return windows_.data() + b * g_.in_channels * kWindow;
+  }
+  static constexpr int64_t kWindow = 9 * kChannelBlock;
+
+ private:
+  void restore() {
+    constexpr int64_t kBlocks = kTileColumns / kChannelBlock;
+    windows_.resize(static_cast<size_t>(l_.out_blocks * g_.in_channels * kWindow));
+    float* to = windows_.data();
+    for (int64_t b = 0; b < l_.out_blocks; ++b)
+      for (int64_t c = 0; c < g_.in_channels; ++c, to += kWindow)
+        l_.transforms().restored_weight(
+            packed_ + b / kBlocks * l_.points * l_.weight_step() + c * kTileColumns + b % kBlocks * kChannelBlock, l_.weight_step(), to);
+  }
+  const ConvGeometry& g_;
+  const Layout& l_;
+  const float* packed_;
+  std::once_flag once_;
+  std::vector<float> windows_;
+};
+
+// Sums of products, one by one: the outputs of one tile in 8 channels.
+void store_directly(const ConvGeometry& g, const Layout& l, const Place& at, const float* data, const float* windows,
+                    const WinogradStore& how, float* to) {
+  const int64_t rows = std::min(l.m, how.rows), columns = std::min(l.m, how.columns);
+  float sums[4][4][kChannelBlock];
+  for (int64_t y = 0; y < rows; ++y)
+    for (int64_t x = 0; x < columns; ++x) std::copy_n(how.bias, kChannelBlock, sums[y][x]);
+  for (int64_t c = 0; c < g.in_channels; ++c, windows += PlainWindows::kWindow)
+    with_patch(data + (at.image * l.in_blocks + c / kChannelBlock) * g.in_area() * kChannelBlock, g.in, at.y - g.pad[0], at.x - g.pad[1],
+               l.edge, [&](const float* patch, int64_t row_step) {
+                 for (int64_t y = 0; y < rows; ++y)
+                   for (int64_t x = 0; x < columns; ++x)
+                     for (int64_t tap = 0; tap < 9; ++tap) {
+                       const float value = patch[(y + tap / 3) * row_step + (x + tap % 3) * kChannelBlock + c % kChannelBlock];
+                       for (int64_t i = 0; i < kChannelBlock; ++i) sums[y][x][i] += value * windows[tap * kChannelBlock + i];
+                     }
+               });
+  for (int64_t y = 0; y < rows; ++y)
+    for (int64_t x = 0; x < columns; ++x)
+      for (int64_t i = 0; i < kChannelBlock; ++i) {
+        float& out = to[y * how.row_step + x * kChannelBlock + i];
+        const float sum = how.accumulate ? sums[y][x][i] + out : sums[y][x][i];
+        out = !how.relu ? sum : sum <= 0 ? 0 : sum > how.limit ? how.limit : sum;
+      }
+}
+
 void store_panel(const ConvGeometry& g, const Layout& l, int64_t first, int64_t count, int64_t panel, const float* products,
-                 const ConvEpilogue& epilogue, float* out) {
+                 const float* data, PlainWindows& windows, const ConvEpilogue& epilogue, float* out) {
   constexpr int64_t kBlocks = kTileColumns / kChannelBlock;
   const int64_t row = g.out[1] * kChannelBlock;
   for (int64_t b = panel * kBlocks; b < std::min((panel + 1) * kBlocks, l.out_blocks); ++b) {
+    const int64_t channels = std::min(kChannelBlock, g.out_channels - b * kChannelBlock);
     float bias[kChannelBlock] = {};
-    if (epilogue.bias) std::copy_n(epilogue.bias + b * kChannelBlock, std::min(kChannelBlock, g.out_channels - b * kChannelBlock), bias);
+    if (epilogue.bias) std::copy_n(epilogue.bias + b * kChannelBlock, channels, bias);
     for (int64_t t = 0; t < count; ++t) {
       const Place at = place_of(l, first + t);
-      l.transforms().output(products + t * kTileColumns + b % kBlocks * kChannelBlock, l.product_step(),
-                            out + ((at.image * l.out_blocks + b) * g.out[0] + at.y) * row + at.x * kChannelBlock,
-                            {bias, epilogue.accumulate, epilogue.relu, epilogue.limit, row, g.out[0] - at.y, g.out[1] - at.x});
+      const WinogradStore how{bias, epilogue.accumulate, epilogue.relu, epilogue.limit, row, g.out[0] - at.y, g.out[1] - at.x};
+      float* to = out + ((at.image * l.out_blocks + b) * g.out[0] + at.y) * row + at.x * kChannelBlock;
+      if (!l.transforms().output(products + t * kTileColumns + b % kBlocks * kChannelBlock, l.product_step(), to, how))
+        store_directly(g, l, at, data, windows.block(b), how, to);
     }
   }
 }
@@ -151,6 +208,7 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
   const int64_t threads = num_threads(), together = l.strips >= 2 * threads ? 1 : l.strips;
   ScratchBuffers data_buffers(std::min(threads, l.strips), l.points * l.data_step(), scratch);
   ScratchBuffers product_buffers(threads, l.points * l.product_step(), scratch);
+  PlainWindows windows(g, l, packed);
   parallel_for(l.strips, together, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s)
       data_buffers.use([&](float* transformed) {
@@ -162,7 +220,7 @@ void convolution_winograd(const ConvGeometry& g, int64_t m, const float* data, c
           product_buffers.use([&](float* products) {
             for (int64_t p = from; p < to; ++p) {
               multiply(l, count, transformed, packed + p * l.points * l.weight_step(), products);
-              store_panel(g, l, first, count, p, products, epilogue, out);
+              store_panel(g, l, first, count, p, products, data, windows, epilogue, out);
             }
           });
         });

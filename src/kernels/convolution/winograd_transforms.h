@@ -16,11 +16,14 @@ struct WinogradStore {
 struct WinogradTransforms {
   // Element (y, x) of a 3 x 3 window is the vector at from + (y * 3 + x) * from_step.
   void (*weight)(const float* from, int64_t from_step, float* to, int64_t to_step);
+  // And back: the window, as 9 vectors, from what it became.
+  void (*restored_weight)(const float* from, int64_t from_step, float* to);
   // Element (y, x) of the patch is the vector at from + y * row_step + x * 8; number y * (m + 2) + x of what it becomes goes
   // to to + number * to_step.
   void (*input)(const float* from, int64_t row_step, float* to, int64_t to_step);
-  // The other way: products into outputs. The outputs are at to + y * store.row_step + x * 8.
-  void (*output)(const float* from, int64_t from_step, float* to, const WinogradStore& store);
+  // The other way: products into outputs. The outputs are at to + y * store.row_step + x * 8. False, and nothing is stored, where numbers
+  // are not finite: the transforms mix those of a patch, so that a NaN would be seen by windows that it does not lie in.
+  bool (*output)(const float* from, int64_t from_step, float* to, const WinogradStore& store);
   // The transposed transforms, for the gradient of the weight: m x m elements of the head as `input` takes the data, and the sums of
   // their products with transformed data into the 3 x 3 vectors of a window.
   void (*head)(const float* from, int64_t row_step, float* to, int64_t to_step);

@@ -29,6 +29,14 @@ inline void transform_weight(const Lanes* w, Lanes* t) {
   }
 }
 
+// transform_weight undone. A zero becomes a zero again.
+template <int kTile>
+inline void restore_weight(const Lanes* t, Lanes* w) {
+  w[0] = kTile == 2 ? -t[0] : t[0];
+  w[1] = (t[1] - t[2]) * (kTile == 2 ? 1.0f : 3 / kRoot);
+  w[2] = t[kTile + 1];
+}
+
 template <int kTile>
 inline void transform_input(const Lanes* d, Lanes* t) {
   if constexpr (kTile == 2) {
@@ -114,6 +122,23 @@ void weight(const float* from, int64_t from_step, float* to, int64_t to_step) {
 }
 
 template <int kTile>
+void restored_weight(const float* from, int64_t from_step, float* to) {
+  constexpr int kEdge = kTile + 2;
+  Lanes rows[3][kEdge];  // [x][y]
+  for (int y = 0; y < kEdge; ++y) {
+    Lanes t[kEdge], w[3];
+    for (int x = 0; x < kEdge; ++x) t[x] = load(from + (y * kEdge + x) * from_step);
+    restore_weight<kTile>(t, w);
+    for (int x = 0; x < 3; ++x) rows[x][y] = w[x];
+  }
+  for (int x = 0; x < 3; ++x) {
+    Lanes w[3];
+    restore_weight<kTile>(rows[x], w);
+    for (int y = 0; y < 3; ++y) store(to + (y * 3 + x) * kLanes, w[y]);
+  }
+}
+
+template <int kTile>
 void input(const float* from, int64_t row_step, float* to, int64_t to_step) {
   constexpr int kEdge = kTile + 2;
   Lanes columns[kEdge][kEdge];  // [x][y]: columns transformed
@@ -133,15 +158,20 @@ void input(const float* from, int64_t row_step, float* to, int64_t to_step) {
 }
 
 template <int kTile>
-void output(const float* from, int64_t from_step, float* to, const WinogradStore& how) {
+bool output(const float* from, int64_t from_step, float* to, const WinogradStore& how) {
   constexpr int kEdge = kTile + 2;
   Lanes columns[kEdge][kTile];  // [x][y]
+  Lanes nothing = {};           // stays 0 where all are finite
 #pragma GCC unroll 6
   for (int x = 0; x < kEdge; ++x) {
     Lanes m[kEdge];
     for (int y = 0; y < kEdge; ++y) m[y] = load(from + (y * kEdge + x) * from_step);
     transform_output<kTile>(m, columns[x]);
+    Lanes sum = columns[x][0] + columns[x][1];
+    if constexpr (kTile == 4) sum += columns[x][2] + columns[x][3];
+    nothing += sum * 0.0f;
   }
+  if (!is_zero(nothing)) return false;
   const Lanes bias = load(how.bias);
 #pragma GCC unroll 4
   for (int y = 0; y < kTile; ++y) {
@@ -157,6 +187,7 @@ void output(const float* from, int64_t from_step, float* to, const WinogradStore
       store(row + x * kLanes, how.relu ? relu(v, how.limit) : v);
     }
   }
+  return true;
 }
 
 template <int kTile>
@@ -224,7 +255,8 @@ void multiply_rows(int64_t rows, int64_t channels, const float* data, const floa
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
-const WinogradTable kWinogradTable = {
-    {weight<2>, input<2>, output<2>, head<2>, window<2>}, {weight<4>, input<4>, output<4>, head<4>, window<4>}, multiply_rows<6>};
+const WinogradTable kWinogradTable = {{weight<2>, restored_weight<2>, input<2>, output<2>, head<2>, window<2>},
+                                      {weight<4>, restored_weight<4>, input<4>, output<4>, head<4>, window<4>},
+                                      multiply_rows<6>};
 
 }  // namespace gluino::kernels::GLUINO_ISA

@@ -17,6 +17,12 @@ inline Lanes load(const float* p) {
 }
 inline void store(float* p, Lanes v) { memcpy(p, &v, sizeof v); }
 inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
+inline bool is_zero(Lanes v) {
+  uint64_t bits[4];
+  memcpy(bits, &v, sizeof v);
+  constexpr uint64_t kWithoutSigns = 0x7fffffff'7fffffff;
+  return ((bits[0] | bits[1] | bits[2] | bits[3]) & kWithoutSigns) == 0;
+}
 // NaN stays and -0 becomes 0, as in the elementwise relu.
 inline Lanes relu(Lanes v) { return (v <= spread(0.0f)) ? spread(0.0f) : v; }
 inline Lanes relu(Lanes v, float limit) {
