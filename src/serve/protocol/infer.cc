@@ -19,7 +19,7 @@ struct Parameters {
 
 Parameters parse_parameters(JsonCursor& json) {
   Parameters found;
-  json.object("parameters", [&](const std::string& key) {
+  json.object("parameters", [&](std::string_view key) {
     if (key == "binary_data_size")
       found.binary_data_size = json.integer("binary_data_size");
     else if (key == "timeout")
@@ -43,6 +43,7 @@ struct RawInput {
 
 Shape parse_shape(JsonCursor& json) {
   std::vector<int64_t> extents;
+  extents.reserve(4);
   json.array("shape", [&] {
     if (extents.size() == Shape::kMaxAxes) throw HttpError(400, fmt::format("a shape has more than {} axes", Shape::kMaxAxes));
     extents.push_back(json.integer("an extent of a shape"));
@@ -54,7 +55,7 @@ Shape parse_shape(JsonCursor& json) {
 
 RawInput parse_input(JsonCursor& json) {
   RawInput input;
-  json.object("an input", [&](const std::string& key) {
+  json.object("an input", [&](std::string_view key) {
     if (key == "name")
       input.name = json.string("an input's name");
     else if (key == "datatype")
@@ -118,7 +119,7 @@ InferInput finish_input(RawInput& raw, std::string_view& binary) {
 WantedOutput parse_output(JsonCursor& json) {
   WantedOutput output;
   bool has_name = false;
-  json.object("an output", [&](const std::string& key) {
+  json.object("an output", [&](std::string_view key) {
     if (key == "name") {
       output.name = json.string("an output's name");
       has_name = true;
@@ -182,7 +183,7 @@ void append_quoted(std::string& text, std::string_view value) {
   const bool is_plain =
       std::all_of(value.begin(), value.end(), [](unsigned char c) { return c >= ' ' && c < 127 && c != '"' && c != '\\'; });
   if (is_plain)
-    fmt::format_to(std::back_inserter(text), "\"{}\"", value);
+    text.append("\"").append(value).append("\"");
   else
     text += nlohmann::json(std::string(value)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -200,7 +201,7 @@ InferRequest parse_infer(const HttpRequest& http) {
   const size_t size = json_size(http);
   JsonCursor json(std::string_view(http.body).substr(0, size));
   std::vector<RawInput> inputs;
-  json.object("the request", [&](const std::string& key) {
+  json.object("the request", [&](std::string_view key) {
     if (key == "id") {
       request.id = json.string("the id");
     } else if (key == "parameters") {
@@ -242,10 +243,16 @@ HttpResponse infer_response(const std::string& model_name, const std::string& ve
     if (&o != &outputs[0]) text += ',';
     text += "{\"name\":";
     append_quoted(text, o.name);
-    fmt::format_to(std::back_inserter(text), ",\"datatype\":\"{}\",\"shape\":[{}]", datatype_name(o.dtype),
-                   fmt::join(o.shape.begin(), o.shape.end(), ","));
+    text.append(",\"datatype\":\"").append(datatype_name(o.dtype)).append("\",\"shape\":[");
+    for (const int64_t& extent : o.shape) {
+      if (&extent != o.shape.begin()) text += ',';
+      append_number(text, extent);
+    }
+    text += ']';
     if (is_binary(request, o.name)) {
-      fmt::format_to(std::back_inserter(text), ",\"parameters\":{{\"binary_data_size\":{}}}}}", o.bytes);
+      text += ",\"parameters\":{\"binary_data_size\":";
+      append_number(text, o.bytes);
+      text += "}}";
       binary_bytes += o.bytes;
     } else {
       text += ",\"data\":[";
