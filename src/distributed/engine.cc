@@ -118,8 +118,8 @@ Engine& Engine::get() {
 bool Engine::is_started() { return the_engine.load() != nullptr; }
 
 Engine::Engine()
-    : transport_(open_transport()),
-      timeout_(number_from_environment("GLUINO_DISTRIBUTED_TIMEOUT", kDefaultTimeout)),
+    : timeout_(number_from_environment("GLUINO_DISTRIBUTED_TIMEOUT", kDefaultTimeout)),
+      transport_(open_transport(timeout_)),
       emulated_gbit_(number_from_environment("GLUINO_DISTRIBUTED_GBIT", 0)) {
   the_engine = this;
   if (size() == 1) return;

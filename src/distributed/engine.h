@@ -75,8 +75,8 @@ class Engine {
   void write_status(const char* verb);
   void leave_at_exit();
 
-  const Transport& transport_;
   std::atomic<double> timeout_;
+  const Transport& transport_;
   const double emulated_gbit_;  // 0: the network is what it is
   std::unique_ptr<SharedMemory> shared_;
   std::thread thread_;

@@ -231,9 +231,11 @@ void GradientExchange::State::launch(size_t number) {
                      static_cast<float>(options.threshold));
   b.is_launched = true;
   b.is_outdated = false;
+  std::string what = fmt::format("gradients, bucket {} of {}: {} {}", number + 1, buckets.size(), b.count, dtype_name(b.dtype));
+  if (is_float && !options.compression.empty()) what += " as " + options.compression;
+  if (!b.codes.empty()) what += fmt::format(" of {}", options.threshold);
   b.ticket =
-      Engine::get().submit(fmt::format("gradients, bucket {} of {}: {} {}", number + 1, buckets.size(), b.count, dtype_name(b.dtype)),
-                           [self = shared_from_this(), &b, in, is_last] { self->work(b, in, is_last); }, {stale, rows});
+      Engine::get().submit(std::move(what), [self = shared_from_this(), &b, in, is_last] { self->work(b, in, is_last); }, {stale, rows});
 }
 
 // On the engine's thread.
