@@ -46,11 +46,23 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
+// "http://host/path" is how proxies are asked; a server takes it, and only its path counts.
+std::string_view without_host(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    const std::string_view rest = target.substr(scheme.size());
+    const size_t host = std::min(rest.find_first_of("/?"), rest.size());
+    if (host == 0) return target;
+    return host < rest.size() && rest[host] == '/' ? rest.substr(host) : std::string_view("/");
+  }
+  return target;
+}
+
 void parse_request_line(std::string_view line, HttpRequest& request) {
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == line.npos || first == last) throw HttpError(400, "the request line is not of the form 'METHOD /path HTTP/1.1'");
   request.method = line.substr(0, first);
-  const std::string_view target = line.substr(first + 1, last - first - 1), version = line.substr(last + 1);
+  const std::string_view target = without_host(line.substr(first + 1, last - first - 1)), version = line.substr(last + 1);
   if (!is_token(request.method)) throw HttpError(400, "the request's method is not a word");
   if (target.size() > kMaxTarget)
     throw HttpError(414, fmt::format("the path has {} bytes, at most {} are taken", target.size(), kMaxTarget));
@@ -154,7 +166,7 @@ bool ChunkDecoder::take_line(std::string_view in, size_t& at) {
   return true;
 }
 
-size_t ChunkDecoder::feed(std::string_view in, std::string& body) {
+size_t ChunkDecoder::feed(std::string_view in, std::string& body, size_t most) {
   size_t at = 0;
   while (at < in.size() && state_ != State::done) {
     if (state_ == State::data) {
@@ -172,6 +184,7 @@ size_t ChunkDecoder::feed(std::string_view in, std::string& body) {
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), left_, 16);
       if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
         throw HttpError(400, "the size of a chunk is not a hexadecimal number");
+      if (left_ > most - body.size()) throw HttpError(413, fmt::format("the body has more than {} bytes (--max-body)", most));
       state_ = left_ == 0 ? State::trailer : State::data;
     } else if (state_ == State::data_end) {
       if (!line.empty()) throw HttpError(400, "a chunk is longer than its size says");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -134,8 +135,11 @@ WantedOutput parse_output(JsonCursor& json) {
 }
 
 size_t json_size(const HttpRequest& request) {
-  const std::string_view header = request.header("inference-header-content-length");
+  static constexpr std::string_view kName = "inference-header-content-length";
+  const std::string_view header = request.header(kName);
   if (header.empty()) return request.body.size();
+  if (std::ranges::count(request.headers, kName, [](const auto& h) { return h.first; }) > 1)
+    throw HttpError(400, "Inference-Header-Content-Length is given twice");
   size_t size = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), size);
   if (error != std::errc() || end != header.data() + header.size() || size > request.body.size())
@@ -201,6 +205,11 @@ InferRequest parse_infer(const HttpRequest& http) {
   const size_t size = json_size(http);
   JsonCursor json(std::string_view(http.body).substr(0, size));
   std::vector<RawInput> inputs;
+  bool has_inputs = false, has_outputs = false;
+  // Readers of JSON differ in which one counts.
+  const auto once = [](bool& has, const char* name) {
+    if (std::exchange(has, true)) throw HttpError(400, fmt::format("'{}' is given twice", name));
+  };
   json.object("the request", [&](std::string_view key) {
     if (key == "id") {
       request.id = json.string("the id");
@@ -208,9 +217,13 @@ InferRequest parse_infer(const HttpRequest& http) {
       const Parameters parameters = parse_parameters(json);
       request.binary_outputs = parameters.binary_data_output.value_or(false);
       request.timeout_microseconds = parameters.timeout;
+      if (parameters.timeout.value_or(0) < 0)
+        throw HttpError(400, fmt::format("the request's timeout is {} microseconds; it must not be negative", *parameters.timeout));
     } else if (key == "inputs") {
+      once(has_inputs, "inputs");
       json.array("inputs", [&] { inputs.push_back(parse_input(json)); });
     } else if (key == "outputs") {
+      once(has_outputs, "outputs");
       json.array("outputs", [&] { request.outputs.push_back(parse_output(json)); });
     } else {
       json.skip();
