@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "distributed/combine.h"
+#include "distributed/shared_collectives.h"
 
 namespace gluino::distributed {
 namespace {
@@ -80,6 +81,7 @@ void all_reduce_now(Engine& engine, const char* in, char* out, int64_t count, DT
     if (in != out) std::memcpy(out, in, static_cast<size_t>(count * width));
     return;
   }
+  if (engine.shared()) return all_reduce_shared(engine, in, out, count, dtype, how);
   if (count * width <= kSmall) return gather_and_combine(engine, in, out, count, dtype, how);
   const int64_t step = kChunk / width;
   Exchange exchanges[2] = {Exchange(scratches[0]), Exchange(scratches[1])};
@@ -143,6 +145,7 @@ void all_gather_pieces_now(Engine& engine, const char* own, char* all, const std
     if (own != all) std::memcpy(all, own, static_cast<size_t>(offsets.back()));
     return;
   }
+  if (engine.shared()) return all_gather_pieces_shared(engine, own, all, offsets);
   if (offsets.back() <= kWhole) {
     engine.complete(engine.transport().all_gather_pieces(own, {all, offsets.data()}));
     return;
@@ -157,6 +160,7 @@ void all_gather_pieces_now(Engine& engine, const char* own, char* all, const std
 
 void broadcast_now(Engine& engine, char* data, int64_t bytes, int root) {
   if (engine.size() == 1) return;
+  if (engine.shared()) return broadcast_shared(engine, data, bytes, root);
   std::vector<Request> requests;
   for (int64_t begin = 0; begin < bytes; begin += kWhole)
     requests.push_back(engine.transport().broadcast(data + begin, std::min(kWhole, bytes - begin), root));

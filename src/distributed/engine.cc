@@ -118,14 +118,18 @@ Engine& Engine::get() {
 bool Engine::is_started() { return the_engine.load() != nullptr; }
 
 Engine::Engine()
-    : transport_(open_transport()),
-      timeout_(number_from_environment("GLUINO_DISTRIBUTED_TIMEOUT", kDefaultTimeout)),
+    : timeout_(number_from_environment("GLUINO_DISTRIBUTED_TIMEOUT", kDefaultTimeout)),
+      transport_(open_transport(timeout_)),
       emulated_gbit_(number_from_environment("GLUINO_DISTRIBUTED_GBIT", 0)) {
   the_engine = this;
   if (size() == 1) return;
   share_cores(transport_.local_size);
   set_random_rank(rank());
   write_status("has not come to any collective yet");
+  what_ = "the beginning";
+  set_deadline();
+  // An emulated network is one between machines.
+  shared_ = SharedMemory::open(transport_, emulated_gbit_ == 0, [this](Request r) { complete(r); });
   thread_ = std::thread([this] { serve(); });
   std::atexit([] { the_engine.load()->leave_at_exit(); });
 }
@@ -191,16 +195,27 @@ void Engine::write_status(const char* verb) {
   if (status_.size() >= kStatusBytes) status_.resize(kStatusBytes - 1);
 }
 
+void Engine::set_deadline() {
+  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout()));
+}
+
 // All ranks show each other a hash of what they are about to do; only where these differ do they show it in full.
 void Engine::agree(const std::string& what, const Notes& notes) {
   what_ = what;
   ++number_;
   write_status("is at");
-  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout()));
+  set_deadline();
   const uint64_t hash = hash_of(fmt::format("{} {}", number_, what_));  // in full: the status may have been cut
-  const uint64_t own[4] = {hash, ~hash, notes[0], notes[1]};
-  uint64_t largest[4] = {};
-  complete(transport_.all_max(own, largest, 4));
+  const SharedMemory::Words own = {hash, ~hash, notes[0], notes[1]};
+  SharedMemory::Words largest = own;
+  if (shared_) {
+    shared_->post(own);
+    meet();
+    for (int r = 0; r < size(); ++r)
+      for (size_t i = 0; i < own.size(); ++i) largest[i] = std::max(largest[i], shared_->posted(r)[i]);
+  } else {
+    complete(transport_.all_max(own.data(), largest.data(), static_cast<int>(own.size())));
+  }
   largest_notes_ = {largest[2], largest[3]};
   if (largest[0] != ~largest[1]) raise_mismatch();
 }
@@ -248,20 +263,35 @@ void Engine::answer_questions() {
 
 // News is a few microseconds away where the others are running; where they are not, because cores are fewer than threads, whoever sleeps
 // is woken sooner than whoever has used up its time by looking. When the caller computes, the cores are its own.
+bool Engine::may_look_again(int polls) const { return callers_.load() > 0 && polls < 100; }
 void Engine::pause(int polls) {
-  if (callers_.load() > 0 && polls < 100)
+  if (may_look_again(polls))
     std::this_thread::yield();
   else
     std::this_thread::sleep_for(std::chrono::microseconds(polls < 10000 ? 20 : 500));
 }
+void Engine::keep_limits() {
+  const auto now = Clock::now();
+  if (now >= deadline_) raise_timeout();
+  if (now - last_served_ >= kServePeriod) answer_questions();
+}
 
 void Engine::complete(Request request) {
   for (int polls = 0; !transport_.test(request); ++polls) {
-    const auto now = Clock::now();
-    if (now >= deadline_) raise_timeout();
-    if (now - last_served_ >= kServePeriod) answer_questions();
+    keep_limits();
     pause(polls);
   }
+}
+
+void Engine::await(uint32_t mark) {
+  for (int r = 0; r < size(); ++r)
+    for (int polls = 0; !shared_->has_reached(r, mark); ++polls) {
+      keep_limits();
+      if (may_look_again(polls))
+        std::this_thread::yield();
+      else
+        shared_->sleep_until(r, mark);
+    }
 }
 
 void Engine::pace(Clock::time_point begin, int64_t bytes) const {

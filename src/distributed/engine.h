@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "distributed/shared_memory.h"
 #include "distributed/transport.h"
 #include "gluino/error.h"
 
@@ -46,6 +47,12 @@ class Engine {
   // For `work`: until the request is over; raises when other ranks do not come in time.
   void complete(Request request);
 
+  // For `work` of ranks that see each other's memory; else null.
+  SharedMemory* shared() const { return shared_.get(); }
+  uint32_t mark() { return shared_->step(); }  // this rank has done the next part of the work
+  void await(uint32_t mark);                   // until all have; raises when they do not come in time
+  void meet() { await(mark()); }
+
   // For `work`: waits until so many bytes would have left since `begin` on the network that GLUINO_DISTRIBUTED_GBIT tells to emulate.
   void pace(std::chrono::steady_clock::time_point begin, int64_t bytes) const;
 
@@ -60,14 +67,18 @@ class Engine {
   void agree(const std::string& what, const Notes& notes);
   [[noreturn]] void raise_mismatch();
   [[noreturn]] void raise_timeout();
+  bool may_look_again(int polls) const;
   void pause(int polls);
+  void keep_limits();
+  void set_deadline();
   void answer_questions();
   void write_status(const char* verb);
   void leave_at_exit();
 
-  const Transport& transport_;
   std::atomic<double> timeout_;
+  const Transport& transport_;
   const double emulated_gbit_;  // 0: the network is what it is
+  std::unique_ptr<SharedMemory> shared_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;

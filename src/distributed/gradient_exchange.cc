@@ -26,6 +26,28 @@ struct Item {
   int64_t count() const { return impl_of(leaf->leaf_grad).shape.elements(); }
 };
 
+bool is_seen_by_others(const detail::TensorImpl& t) {
+  const SharedMemory* memory = Engine::get().shared();
+  return memory && memory->place_of(t.data) != SharedMemory::kElsewhere;
+}
+// In memory that the other ranks of this machine see, where there is such.
+Tensor make_for_exchange(const Shape& shape, DType dtype, Device device) {
+  SharedMemory* memory = Engine::get().shared();
+  const int64_t bytes = shape.elements() * dtype_bytes(dtype);
+  char* data = memory && bytes > 0 ? memory->allocate(bytes) : nullptr;
+  if (!data) return make_tensor(shape, dtype, device);
+  Tensor t = make_shape_only(shape, dtype, device);
+  impl_of(t).storage = make_ref<Storage>(data, bytes, device, [memory, data, bytes] { memory->release(data, bytes); });
+  impl_of(t).data = data;
+  return t;
+}
+// Nobody else knows the memory: it may change hands.
+bool is_alone(const detail::TensorImpl& t) { return t.storage->use_count() == 1 && t.data == t.storage->data(); }
+void swap_memory(detail::TensorImpl& a, detail::TensorImpl& b) {
+  std::swap(a.storage, b.storage);
+  std::swap(a.data, b.data);
+}
+
 struct Bucket {
   std::vector<Item> items;
   DType dtype = DType::float32;
@@ -62,6 +84,7 @@ struct GradientExchange::State final : autograd::GradientWatcher, std::enable_sh
   int64_t early = 0;
 
   void build(const Tensors& weights);
+  static void show_gradient(detail::TensorImpl& g);
   void on_gradient(TapeEntry& leaf) override;
   void launch(size_t number);
   void work(Bucket& bucket, const char* in, bool is_last);
@@ -125,13 +148,22 @@ void GradientExchange::State::build(const Tensors& weights) {
   for (Bucket& b : buckets) {
     const Device device = impl_of(b.items[0].leaf->leaf_grad).device;
     const Shape shape = b.is_single() ? impl_of(b.items[0].leaf->leaf_grad).shape : Shape{b.count};
-    b.sum = make_tensor(shape, b.dtype, device);
-    if (!b.is_single()) b.given = make_tensor(shape, b.dtype, device);
+    b.sum = make_for_exchange(shape, b.dtype, device);
+    if (!b.is_single()) b.given = make_for_exchange(shape, b.dtype, device);
+    if (b.is_single()) show_gradient(impl_of(b.items[0].leaf->leaf_grad));
     if (options.compression == "2bit" && b.dtype == DType::float32) {
       b.residual = zeros({b.count}, {b.dtype, device});
       b.codes.resize(static_cast<size_t>((b.count + 3) / 4));
     }
   }
+}
+
+// Compiled programs write gradients into the memory that these have: where that is seen by the others, nothing is copied on the way.
+void GradientExchange::State::show_gradient(detail::TensorImpl& g) {
+  if (!is_alone(g) || is_seen_by_others(g)) return;
+  const Tensor shown = make_for_exchange(g.shape, g.dtype, g.device);
+  std::memcpy(bytes_of(shown), g.data, static_cast<size_t>(shown.nbytes()));
+  swap_memory(g, impl_of(shown));
 }
 
 void GradientExchange::State::on_gradient(TapeEntry& leaf) {
@@ -187,7 +219,7 @@ void GradientExchange::State::launch(size_t number) {
     }
   b.touched.reset();
   if (is_float && b.rows() >= kManyRows && options.compression.empty()) {
-    const int64_t most = b.rows() / (2 * Engine::get().size());
+    const int64_t most = b.rows() / (int64_t{2} * Engine::get().size());
     b.touched = touched_rows(reinterpret_cast<const float*>(in), b.rows(), b.count / b.rows(), most);
     rows = b.touched ? 0 : 1;  // 1 on any rank: too many to be sent as rows
   } else {
@@ -199,9 +231,11 @@ void GradientExchange::State::launch(size_t number) {
                      static_cast<float>(options.threshold));
   b.is_launched = true;
   b.is_outdated = false;
+  std::string what = fmt::format("gradients, bucket {} of {}: {} {}", number + 1, buckets.size(), b.count, dtype_name(b.dtype));
+  if (is_float && !options.compression.empty()) what += " as " + options.compression;
+  if (!b.codes.empty()) what += fmt::format(" of {}", options.threshold);
   b.ticket =
-      Engine::get().submit(fmt::format("gradients, bucket {} of {}: {} {}", number + 1, buckets.size(), b.count, dtype_name(b.dtype)),
-                           [self = shared_from_this(), &b, in, is_last] { self->work(b, in, is_last); }, {stale, rows});
+      Engine::get().submit(std::move(what), [self = shared_from_this(), &b, in, is_last] { self->work(b, in, is_last); }, {stale, rows});
 }
 
 // On the engine's thread.
@@ -244,10 +278,8 @@ void GradientExchange::State::deliver(Bucket& b) {
     g.autograd = nullptr;
     g.storage->note_write();
     detail::TensorImpl& sum = impl_of(b.sum);
-    // Nobody else knows the memory: it changes hands.
-    if (b.is_single() && g.storage->use_count() == 1 && g.data == g.storage->data() && sum.data == sum.storage->data()) {
-      std::swap(g.storage, sum.storage);
-      std::swap(g.data, sum.data);
+    if (b.is_single() && is_alone(g) && is_alone(sum) && is_seen_by_others(g) == is_seen_by_others(sum)) {
+      swap_memory(g, sum);
     } else {
       std::memcpy(g.data, sum.data + item.offset * width, static_cast<size_t>(item.count() * width));
     }

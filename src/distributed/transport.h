@@ -39,7 +39,8 @@ struct Transport {
 using OpenTransport = const Transport* (*)(char* error, int capacity);
 inline constexpr const char* kTransportSymbol = "gluino_mpi_transport_1";
 
-// That of libgluino_mpi where this process is one of several ranks, else that of a world of one. Raises SystemError.
-const Transport& open_transport();
+// That of libgluino_mpi where this process is one of several ranks, else that of a world of one. Raises SystemError; ends the process when
+// the others do not all come within so many seconds.
+const Transport& open_transport(double timeout);
 
 }  // namespace gluino::distributed

@@ -77,8 +77,13 @@ Scheduler::Batch Scheduler::take(Lane& lane, bool& wants_trial) {
   const bool may_join = options_.max_batch > 1 && lane.jobs.size() > 1 && lane.jobs.front()->rows > 0;
   wants_trial = may_join && model->joins(kind) == ServedModel::Joins::unknown && model->start_trial(kind);
   const bool joins = may_join && model->joins(kind) == ServedModel::Joins::yes;
+  // What waits is shared with workers that have nothing to do: one large call would leave their cores idle, and then all its answers come
+  // at once. With a delay batches are to be filled.
+  const size_t workers = options_.max_delay > Clock::duration(0) ? 1 : static_cast<size_t>(idle_) + 1,
+               share = (lane.jobs.size() + workers - 1) / workers;
   while (!lane.jobs.empty()) {
-    const bool fits = joins ? batch.empty() || rows + lane.jobs.front()->rows <= options_.max_batch : batch.size() < (wants_trial ? 2 : 1);
+    const bool fits = joins ? batch.empty() || (batch.size() < share && rows + lane.jobs.front()->rows <= options_.max_batch)
+                            : batch.size() < (wants_trial ? 2 : 1);
     if (!fits) break;
     JobPtr job = std::move(lane.jobs.front());
     lane.jobs.pop_front();

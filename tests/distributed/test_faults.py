@@ -56,3 +56,18 @@ def test_a_rank_that_does_not_come_is_named(how, what):
     assert code != 0
     assert "was not done within 2 s" in output and what in output, output
     assert seconds < 50
+
+
+def test_a_rank_that_never_comes_is_not_waited_for_without_end():
+    """It has ended well before it met the others, so mpirun sees nothing wrong; MPI_Init itself waits for ever."""
+    code, output, seconds = run("absent", GLUINO_DISTRIBUTED_TIMEOUT="3")
+    assert code != 0 and seconds < 50
+    assert "have not all come within 3 s" in output, output
+
+
+@pytest.mark.parametrize("how", ["compression", "other compression"])
+def test_ranks_that_send_gradients_in_different_ways_are_told_so(how):
+    code, output, _ = run(how)
+    assert code != 0
+    told = [line for line in output.splitlines() if "was told" in line]
+    assert len(told) == 3 and all("rank 2: is at number" in line and "as fp16" in line for line in told), output

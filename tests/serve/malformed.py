@@ -101,7 +101,7 @@ def wrong_http(rng):
     if kind == 1:
         return word + b"\r\n\r\n"
     if kind == 2:
-        return b"GET " + rng.choice([b"*", b"x", b"http://a/v2", b"/\x7f", b"/ /", b"", b"/\xc3\xa9"]) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+        return b"GET " + rng.choice([b"*", b"x", b"http:///v2", b"/\x7f", b"/ /", b"", b"/\xc3\xa9"]) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
     if kind == 3:
         return b"GET /v2 " + rng.choice([b"HTTP/9.9", b"HTTP/0.9", b"http/1.1", b"HTTP/1.10", b"FTP/1.1", b""]) + b"\r\nHost: a\r\n\r\n"
     if kind == 4:

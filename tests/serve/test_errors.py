@@ -58,6 +58,9 @@ def changed(**changes):
     (changed(data=[1.5] * 8, datatype="INT32"), "must be whole numbers"),
     (changed(data=[300] * 8, datatype="UINT8"), "does not fit into the datatype"),
     (changed(shape=[2, 4]), "FullyConnected"),
+    (json_body(data=X)[:-1] + b', "inputs": []}', "'inputs' is given twice"),
+    (json_body(data=X)[:-1] + b', "outputs": [], "outputs": []}', "'outputs' is given twice"),
+    (json_body(data=X)[:-1] + b', "parameters": {"timeout": -1}}', "timeout is -1"),
     (b"[" * 100000, "the request needs an object"),
     (b'{"a":' + b"[" * 9000, "nested too deep"),
     (b'{"inputs":[{"name":"data","shape":[1,8],"datatype":"FP32","data":[01,1,1,1,1,1,1,1]}]}', "must be numbers"),
@@ -76,6 +79,20 @@ def test_wrong_length_of_the_json(server, header, message):
     body, _ = binary_body(data=X)
     reply = server.ask("POST", "/v2/models/mlp/infer", body, {"Inference-Header-Content-Length": header})
     assert reply.status == 400 and message in reply.json["error"]
+
+
+def test_two_lengths_of_the_json(server):
+    """Two readers would take other bytes for the tensor."""
+    body, header = binary_body(data=X)
+    lines = b"".join(b"Inference-Header-Content-Length: %s\r\n" % n for n in (header["Inference-Header-Content-Length"].encode(), b"3"))
+    answer = raw(server, b"POST /v2/models/mlp/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%s\r\n" % (len(body), lines) + body)
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"given twice" in answer, answer
+
+
+def test_addresses_with_a_host(server):
+    """A server must take them (RFC 9112, 3.2.2), though only proxies are asked so."""
+    for address, status in ((b"http://a:80/v2/health/live", 200), (b"HTTPS://a/v2/health/live?x=y", 200), (b"http://a", 200), (b"http://a/nothing", 404), (b"http:///", 400)):
+        assert raw(server, b"GET " + address + b" HTTP/1.1\r\nHost: b\r\n\r\n").startswith(b"HTTP/1.1 %d " % status), address
 
 
 def test_wrong_binary_sizes(server):
@@ -97,7 +114,7 @@ def test_wrong_addresses(server, method, path, status):
 
 @pytest.mark.parametrize("request_bytes, status", [
     (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400), (b"GET /\r\n\r\n", 400), (b"hello\r\n\r\n", 400),
-    (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), (b"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET http://x/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), (b"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET ftp://x/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400), (b"GET / HTTP/1.1\nHost: a\n\n\r\n\r\n", 400),
     (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400), (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
     (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nab", 400),
@@ -115,6 +132,10 @@ def test_large_bodies_are_refused_before_they_come(server):
     assert answer.startswith(b"HTTP/1.1 413 ") and b"--max-body" in answer
     chunked = b"POST /v2/models/mlp/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"1000\r\n" + b"x" * 4096 + b"\r\n") * 4
     assert raw(server, chunked).startswith(b"HTTP/1.1 413 ")
+    # A chunk says how long it will be: that is enough.
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+        s.sendall(b"POST /v2/models/mlp/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\nab")
+        assert s.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_connection_goes_on_after_a_mistake(server, models):

@@ -158,15 +158,11 @@ bool Connection::take_body() {
     dispatch();
     return true;
   }
-  const size_t before = request.body.size(), max_body = loop_.front().options.max_body;
+  const size_t before = request.body.size();
   try {
-    at_ += chunks_->feed(unread(), request.body);
+    at_ += chunks_->feed(unread(), request.body, loop_.front().options.max_body);
   } catch (const HttpError& e) {
     refuse(error_response(e.status(), e.what()), false);
-    return true;
-  }
-  if (request.body.size() > max_body) {
-    refuse(error_response(413, fmt::format("the body has more than {} bytes (--max-body)", max_body)), false);
     return true;
   }
   if (!exchange_->reserve(static_cast<int64_t>(request.body.size() - before))) {

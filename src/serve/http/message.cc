@@ -1,7 +1,5 @@
 #include "serve/http/message.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 namespace gluino::serve {
@@ -35,12 +33,13 @@ std::string_view status_text(int status) {
   }
 }
 
+// Every answer has one, so it is put together without a format.
 std::string HttpResponse::head(bool keep_alive) const {
   std::string text;
   text.reserve(192);
-  fmt::format_to(std::back_inserter(text), "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", status, status_text(status),
-                 content_type, body.size());
-  for (const auto& [name, value] : headers) fmt::format_to(std::back_inserter(text), "{}: {}\r\n", name, value);
+  text.append("HTTP/1.1 ").append(std::to_string(status)).append(" ").append(status_text(status));
+  text.append("\r\nContent-Type: ").append(content_type).append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n");
+  for (const auto& [name, value] : headers) text.append(name).append(": ").append(value).append("\r\n");
   text += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
   return text;
 }

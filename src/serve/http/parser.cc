@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace gluino::serve {
@@ -10,11 +11,22 @@ namespace {
 
 constexpr size_t kMaxTarget = 8192, kMaxHeaders = 100, kMaxChunkLine = 256;
 
-bool is_token_char(unsigned char c) {
-  constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || kOthers.find(static_cast<char>(c)) != kOthers.npos;
+// What words of the head are made of.
+constexpr std::array<bool, 256> kTokenChars = [] {
+  std::array<bool, 256> table{};
+  for (const char c : std::string_view("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&'*+-.^_`|~"))
+    table[static_cast<unsigned char>(c)] = true;
+  return table;
+}();
+bool is_token(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return kTokenChars[c]; });
 }
-bool is_token(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char); }
+// At once for a whole line: a search for each of them would take several times as long as everything else that is done with a head.
+bool has_bare_line_end(std::string_view line) {
+  bool found = false;
+  for (const char c : line) found |= c == '\r' || c == '\n' || c == '\0';
+  return found;
+}
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool equal_ignoring_case(std::string_view a, std::string_view lower_case) {
@@ -34,11 +46,23 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
+// "http://host/path" is how proxies are asked; a server takes it, and only its path counts.
+std::string_view without_host(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    const std::string_view rest = target.substr(scheme.size());
+    const size_t host = std::min(rest.find_first_of("/?"), rest.size());
+    if (host == 0) return target;
+    return host < rest.size() && rest[host] == '/' ? rest.substr(host) : std::string_view("/");
+  }
+  return target;
+}
+
 void parse_request_line(std::string_view line, HttpRequest& request) {
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == line.npos || first == last) throw HttpError(400, "the request line is not of the form 'METHOD /path HTTP/1.1'");
   request.method = line.substr(0, first);
-  const std::string_view target = line.substr(first + 1, last - first - 1), version = line.substr(last + 1);
+  const std::string_view target = without_host(line.substr(first + 1, last - first - 1)), version = line.substr(last + 1);
   if (!is_token(request.method)) throw HttpError(400, "the request's method is not a word");
   if (target.size() > kMaxTarget)
     throw HttpError(414, fmt::format("the path has {} bytes, at most {} are taken", target.size(), kMaxTarget));
@@ -109,13 +133,14 @@ void apply_headers(HttpRequest& request) {
 
 void parse_head(HttpRequest& request) {
   char* const begin = request.head.data();
+  request.headers.reserve(8);
   size_t at = 0;
   bool is_first = true;
   while (true) {
     const size_t end = request.head.find("\r\n", at);
     if (end == std::string::npos) throw HttpError(400, "the head does not end");
     const std::string_view line(begin + at, end - at);
-    if (line.find_first_of(std::string_view("\r\n\0", 3)) != line.npos) throw HttpError(400, "a line of the head has a bare CR, LF or NUL");
+    if (has_bare_line_end(line)) throw HttpError(400, "a line of the head has a bare CR, LF or NUL");
     if (is_first) {
       parse_request_line(line, request);
     } else if (line.empty()) {
@@ -141,7 +166,7 @@ bool ChunkDecoder::take_line(std::string_view in, size_t& at) {
   return true;
 }
 
-size_t ChunkDecoder::feed(std::string_view in, std::string& body) {
+size_t ChunkDecoder::feed(std::string_view in, std::string& body, size_t most) {
   size_t at = 0;
   while (at < in.size() && state_ != State::done) {
     if (state_ == State::data) {
@@ -159,6 +184,7 @@ size_t ChunkDecoder::feed(std::string_view in, std::string& body) {
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), left_, 16);
       if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
         throw HttpError(400, "the size of a chunk is not a hexadecimal number");
+      if (left_ > most - body.size()) throw HttpError(413, fmt::format("the body has more than {} bytes (--max-body)", most));
       state_ = left_ == 0 ? State::trailer : State::data;
     } else if (state_ == State::data_end) {
       if (!line.empty()) throw HttpError(400, "a chunk is longer than its size says");

@@ -12,8 +12,9 @@ void parse_head(HttpRequest& request);
 
 class ChunkDecoder {
  public:
-  // Appends what the chunks hold to `body`; returns how many bytes of `in` it has taken. Raises HttpError.
-  size_t feed(std::string_view in, std::string& body);
+  // Appends what the chunks hold to `body`, which gets at most so many bytes; returns how many bytes of `in` it has taken. Raises
+  // HttpError.
+  size_t feed(std::string_view in, std::string& body, size_t most);
   bool is_done() const { return state_ == State::done; }
 
  private:

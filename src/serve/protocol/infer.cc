@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ struct Parameters {
 
 Parameters parse_parameters(JsonCursor& json) {
   Parameters found;
-  json.object("parameters", [&](const std::string& key) {
+  json.object("parameters", [&](std::string_view key) {
     if (key == "binary_data_size")
       found.binary_data_size = json.integer("binary_data_size");
     else if (key == "timeout")
@@ -43,6 +44,7 @@ struct RawInput {
 
 Shape parse_shape(JsonCursor& json) {
   std::vector<int64_t> extents;
+  extents.reserve(4);
   json.array("shape", [&] {
     if (extents.size() == Shape::kMaxAxes) throw HttpError(400, fmt::format("a shape has more than {} axes", Shape::kMaxAxes));
     extents.push_back(json.integer("an extent of a shape"));
@@ -54,7 +56,7 @@ Shape parse_shape(JsonCursor& json) {
 
 RawInput parse_input(JsonCursor& json) {
   RawInput input;
-  json.object("an input", [&](const std::string& key) {
+  json.object("an input", [&](std::string_view key) {
     if (key == "name")
       input.name = json.string("an input's name");
     else if (key == "datatype")
@@ -118,7 +120,7 @@ InferInput finish_input(RawInput& raw, std::string_view& binary) {
 WantedOutput parse_output(JsonCursor& json) {
   WantedOutput output;
   bool has_name = false;
-  json.object("an output", [&](const std::string& key) {
+  json.object("an output", [&](std::string_view key) {
     if (key == "name") {
       output.name = json.string("an output's name");
       has_name = true;
@@ -133,8 +135,11 @@ WantedOutput parse_output(JsonCursor& json) {
 }
 
 size_t json_size(const HttpRequest& request) {
-  const std::string_view header = request.header("inference-header-content-length");
+  static constexpr std::string_view kName = "inference-header-content-length";
+  const std::string_view header = request.header(kName);
   if (header.empty()) return request.body.size();
+  if (std::ranges::count(request.headers, kName, [](const auto& h) { return h.first; }) > 1)
+    throw HttpError(400, "Inference-Header-Content-Length is given twice");
   size_t size = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), size);
   if (error != std::errc() || end != header.data() + header.size() || size > request.body.size())
@@ -182,7 +187,7 @@ void append_quoted(std::string& text, std::string_view value) {
   const bool is_plain =
       std::all_of(value.begin(), value.end(), [](unsigned char c) { return c >= ' ' && c < 127 && c != '"' && c != '\\'; });
   if (is_plain)
-    fmt::format_to(std::back_inserter(text), "\"{}\"", value);
+    text.append("\"").append(value).append("\"");
   else
     text += nlohmann::json(std::string(value)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -200,16 +205,25 @@ InferRequest parse_infer(const HttpRequest& http) {
   const size_t size = json_size(http);
   JsonCursor json(std::string_view(http.body).substr(0, size));
   std::vector<RawInput> inputs;
-  json.object("the request", [&](const std::string& key) {
+  bool has_inputs = false, has_outputs = false;
+  // Readers of JSON differ in which one counts.
+  const auto once = [](bool& has, const char* name) {
+    if (std::exchange(has, true)) throw HttpError(400, fmt::format("'{}' is given twice", name));
+  };
+  json.object("the request", [&](std::string_view key) {
     if (key == "id") {
       request.id = json.string("the id");
     } else if (key == "parameters") {
       const Parameters parameters = parse_parameters(json);
       request.binary_outputs = parameters.binary_data_output.value_or(false);
       request.timeout_microseconds = parameters.timeout;
+      if (parameters.timeout.value_or(0) < 0)
+        throw HttpError(400, fmt::format("the request's timeout is {} microseconds; it must not be negative", *parameters.timeout));
     } else if (key == "inputs") {
+      once(has_inputs, "inputs");
       json.array("inputs", [&] { inputs.push_back(parse_input(json)); });
     } else if (key == "outputs") {
+      once(has_outputs, "outputs");
       json.array("outputs", [&] { request.outputs.push_back(parse_output(json)); });
     } else {
       json.skip();
@@ -242,10 +256,16 @@ HttpResponse infer_response(const std::string& model_name, const std::string& ve
     if (&o != &outputs[0]) text += ',';
     text += "{\"name\":";
     append_quoted(text, o.name);
-    fmt::format_to(std::back_inserter(text), ",\"datatype\":\"{}\",\"shape\":[{}]", datatype_name(o.dtype),
-                   fmt::join(o.shape.begin(), o.shape.end(), ","));
+    text.append(",\"datatype\":\"").append(datatype_name(o.dtype)).append("\",\"shape\":[");
+    for (const int64_t& extent : o.shape) {
+      if (&extent != o.shape.begin()) text += ',';
+      append_number(text, extent);
+    }
+    text += ']';
     if (is_binary(request, o.name)) {
-      fmt::format_to(std::back_inserter(text), ",\"parameters\":{{\"binary_data_size\":{}}}}}", o.bytes);
+      text += ",\"parameters\":{\"binary_data_size\":";
+      append_number(text, o.bytes);
+      text += "}}";
       binary_bytes += o.bytes;
     } else {
       text += ",\"data\":[";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -14,6 +15,13 @@ constexpr int kMaxDepth = 64;  // more than a tensor has axes
 
 bool is_number_char(char c) { return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// What a string holds as it stands.
+constexpr std::array<bool, 256> kPlainChars = [] {
+  std::array<bool, 256> table{};
+  for (int c = ' '; c < 128; ++c) table[static_cast<size_t>(c)] = c != '"' && c != '\\';
+  return table;
+}();
 
 // from_chars takes ".5", "5." and "05", which JSON does not; the caller has seen that `text` holds only what numbers are made of.
 bool is_json_number(std::string_view text) {
@@ -39,15 +47,6 @@ bool is_json_number(std::string_view text) {
 void JsonCursor::fail(const std::string& message) const {
   throw HttpError(400, fmt::format("the JSON is wrong at byte {}: {}", at_ - begin_, message));
 }
-void JsonCursor::blanks() {
-  while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
-}
-bool JsonCursor::take(char c) {
-  blanks();
-  if (at_ == end_ || *at_ != c) return false;
-  ++at_;
-  return true;
-}
 void JsonCursor::expect(char c, const char* what, const char* wanted) {
   if (!take(c)) fail(fmt::format("{} needs {} here", what, wanted));
 }
@@ -61,6 +60,7 @@ bool JsonCursor::skip_string() {
   if (!take('"')) fail("a string is needed here");
   const char* const from = at_ - 1;
   bool is_plain = true;
+  while (at_ < end_ && kPlainChars[static_cast<unsigned char>(*at_)]) ++at_;
   for (; at_ < end_ && *at_ != '"'; ++at_) {
     const auto c = static_cast<unsigned char>(*at_);
     is_plain = is_plain && c != '\\' && c < 128;
@@ -73,16 +73,21 @@ bool JsonCursor::skip_string() {
   return is_plain;
 }
 
-std::string JsonCursor::string(const char* what) {
+std::string_view JsonCursor::text(const char* what, std::string& unescaped) {
   blanks();
   if (at_ == end_ || *at_ != '"') fail(fmt::format("{} must be a string", what));
   const char* const from = at_;
   if (skip_string()) return {from + 1, at_ - 1};
-  return nlohmann::json::parse(from, at_).get<std::string>();
+  unescaped = nlohmann::json::parse(from, at_).get<std::string>();
+  return unescaped;
+}
+std::string JsonCursor::string(const char* what) {
+  std::string unescaped;
+  return std::string(text(what, unescaped));
 }
 
 template <class T>
-T JsonCursor::number(const std::string& what) {
+T JsonCursor::number(std::string_view what) {
   blanks();
   const char* from = at_;
   while (at_ < end_ && is_number_char(*at_)) ++at_;
@@ -177,7 +182,7 @@ std::string_view JsonCursor::skip() {
 }
 
 template <class T>
-void JsonCursor::numbers_of(const std::string& what, int64_t count, T* to) {
+void JsonCursor::numbers_of(std::string_view what, int64_t count, T* to) {
   int64_t filled = 0;
   int depth = 0;
   const auto next = [&] {
@@ -219,7 +224,7 @@ void JsonCursor::numbers_of(const std::string& what, int64_t count, T* to) {
   if (filled != count) fail(fmt::format("{} has {} elements, its shape says {}", what, filled, count));
 }
 
-void JsonCursor::numbers(const std::string& what, DType dtype, int64_t count, char* to) {
+void JsonCursor::numbers(std::string_view what, DType dtype, int64_t count, char* to) {
   visit_dtype(dtype, [&]<class T>(T*) { numbers_of(what, count, reinterpret_cast<T*>(to)); });
 }
 

@@ -23,7 +23,8 @@ class JsonCursor {
     expect('{', what, "an object");
     if (take('}')) return;
     do {
-      const std::string key = string("a key");
+      std::string unescaped;
+      const std::string_view key = text("a key", unescaped);
       expect(':', what, "a ':' after a key");
       f(key);
     } while (take(','));
@@ -44,18 +45,26 @@ class JsonCursor {
   void end();               // nothing may follow
 
   // An array of numbers or truth values, or arrays of such, in row-major order, as elements of a type. Exactly `count` of them.
-  void numbers(const std::string& what, DType dtype, int64_t count, char* to);
+  void numbers(std::string_view what, DType dtype, int64_t count, char* to);
 
  private:
   void expect(char c, const char* what, const char* wanted);
-  bool take(char c);  // if it comes next, after blanks
-  void blanks();
+  bool take(char c) {  // if it comes next, after blanks
+    blanks();
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+  void blanks() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+  }
+  std::string_view text(const char* what, std::string& unescaped);  // a string; where it has escapes, what it means goes into `unescaped`
   [[noreturn]] void fail(const std::string& message) const;
   bool skip_string();
   template <class T>
-  void numbers_of(const std::string& what, int64_t count, T* to);
+  void numbers_of(std::string_view what, int64_t count, T* to);
   template <class T>
-  T number(const std::string& what);
+  T number(std::string_view what);
   const char *begin_, *at_, *end_;
 };
 
