@@ -10,18 +10,25 @@
 namespace gluino {
 namespace {
 
+// How an index takes an axis, whatever extent that has.
+enum class Taken : uint8_t { whole, single, run, steps };
+
 // An index brought into one part per axis. Arrays are kept aside: the basic part leaves their axes whole.
 struct Plan {
   Shape source;
-  OptionalInts begin, end, step;  // per source axis
+  OptionalInts begin, end, step;  // per source axis, as they were given
+  Shape first;                    // where that begins on each
+  std::vector<Taken> taken;       // per source axis
   Shape region;                   // extents of the slice, integers with extent 1
   Shape basic;                    // the region without integer axes, with new axes
+  Shape dropped, added;           // which axes of the region those are, and which of `basic`
+  bool is_open;                   // for any extents: the source is a value of a program, which is run with others
   struct Array {
     Tensor indices;  // int64; symbolic ones are checked when they are used
     int axis;        // in `basic`
   };
   std::vector<Array> arrays;
-  bool is_whole = true;       // the slice is the source itself
+  bool is_whole = true;       // the slice is the source itself, whatever extents that has
   bool is_separated = false;  // an ellipsis stands between arrays, be it for no axis at all
 };
 
@@ -61,7 +68,11 @@ int axes_taken(const Index& part) {
 
 class Planner {
  public:
-  Planner(const Shape& source, std::span<const Index> index) {
+  // A plan of a symbolic source is open, unless it is asked for as `of_this_shape`: then user code has looked at the shape.
+  enum Extents : uint8_t { open, of_this_shape };
+  Planner(const Tensor& tensor, std::span<const Index> index, Extents extents = open) : tensor_(tensor) {
+    const Shape& source = extents == of_this_shape ? tensor.shape() : impl_of(tensor).shape;
+    plan_.is_open = tensor.is_symbolic() && extents == open;
     plan_.source = source;
     int taken = 0, ellipses = 0;
     for (const Index& part : index) {
@@ -87,14 +98,20 @@ class Planner {
   void add(int64_t i) {
     const int64_t extent = plan_.source[axis_];
     if (i < -extent || i >= extent) raise<IndexError>("index {} is out of range for axis {} with extent {}", i, axis_, extent);
-    if (i < 0) i += extent;
     // Beside arrays an integer is an array too: it decides where the common axes go.
-    if (has_arrays_) return add_array(full({}, static_cast<double>(i), DType::int64));
-    push(i, i + 1, 1, 1);
+    if (has_arrays_) return add_array(full({}, static_cast<double>(i < 0 ? i + extent_read() : i), DType::int64));
+    plan_.dropped.push_back(axis_);
+    plan_.first.push_back(i < 0 ? i + extent : i);
+    push(Taken::single, i, i == -1 ? std::optional<int64_t>() : i + 1, 1, 1);
   }
+  // Of the axis, where what follows depends on it: a program is then for no other.
+  int64_t extent_read() const { return tensor_.extent(axis_); }
   void add(const Slice& s) { add_slice(s); }
   void add(Ellipsis) {}
-  void add(NewAxis) { plan_.basic.push_back(1); }
+  void add(NewAxis) {
+    plan_.added.push_back(plan_.basic.ndim());
+    plan_.basic.push_back(1);
+  }
   void add(const Tensor& t) {
     if (is_floating(t.dtype()) && (!impl_of(t).symbolic || impl_of(t).symbolic->has_dtype))
       raise<IndexError>("a tensor of {} cannot be an index; whole numbers and truth values can: astype(int64), or x[x > 0]", t.dtype());
@@ -105,7 +122,7 @@ class Planner {
           raise<IndexError>("a mask of shape {} does not fit axis {} of a tensor of shape {}", impl_of(t).shape, axis_ + i, plan_.source);
       arrays = nonzero(t);
     }
-    for (const Tensor& a : arrays) add_array(normalized_indices(a, plan_.source[axis_], axis_));
+    for (const Tensor& a : arrays) add_array(a.is_symbolic() ? a.astype(DType::int64) : normalized_indices(a, extent_read(), axis_));
   }
   void add_array(Tensor indices) {
     plan_.is_separated |= arrays_before_ellipsis_ > 0;
@@ -123,22 +140,21 @@ class Planner {
     const int64_t last = s.end ? clamp(*s.end) : (s.step > 0 ? extent : -1);
     const int64_t span = s.step > 0 ? last - first : first - last;
     const int64_t count = span > 0 ? (span - 1) / std::abs(s.step) + 1 : 0;
-    if (!s.begin && !s.end && s.step == 1) {
-      push(std::nullopt, std::nullopt, 1, count);
-    } else {
-      push(first, last < 0 ? std::optional<int64_t>() : last, s.step, count);
-      plan_.is_whole &= count == extent && s.step == 1;
-    }
+    const Taken taken = s.step != 1 ? Taken::steps : s.begin || s.end ? Taken::run : Taken::whole;
+    plan_.first.push_back(first);
+    push(taken, s.begin, s.end, s.step, count);
     plan_.basic.push_back(count);
   }
-  void push(std::optional<int64_t> begin, std::optional<int64_t> end, int64_t step, int64_t count) {
+  void push(Taken taken, std::optional<int64_t> begin, std::optional<int64_t> end, int64_t step, int64_t count) {
+    plan_.taken.push_back(taken);
     plan_.begin.push_back(begin);
     plan_.end.push_back(end);
     plan_.step.push_back(step);
     plan_.region.push_back(count);
-    plan_.is_whole &= count == plan_.source[axis_];
+    plan_.is_whole &= taken == Taken::whole;
     ++axis_;
   }
+  const Tensor& tensor_;
   Plan plan_;
   int axis_ = 0;
   bool has_arrays_ = false;
@@ -155,10 +171,35 @@ std::optional<int64_t> contiguous_offset(const Plan& p) {
     const bool whole = p.region[i] == p.source[i] && p.step[i] == 1;
     if (cut && !whole) return std::nullopt;
     if (!whole && p.step[i] != 1) return std::nullopt;
-    offset += p.begin[i].value_or(0) * p.source.elements(i + 1, p.source.ndim());
+    offset += p.first[i] * p.source.elements(i + 1, p.source.ndim());
     cut |= p.region[i] != 1;
   }
   return offset;
+}
+
+// Whether a part shares the memory of its source: a run of it whatever extents there are, so that it is one in every call or in none.
+bool is_view(const Plan& p) {
+  bool cut = false;
+  for (const Taken t : p.taken) {
+    if (t == Taken::steps || (cut && t != Taken::whole)) return false;
+    cut |= t != Taken::single;
+  }
+  return p.is_open || !is_empty(p);
+}
+
+// Between the region and what the index gives. Extents of a program's values are not written down, and an extent of 0 has another meaning
+// for reshape.
+Tensor to_basic(Tensor region, const Plan& p) {
+  if (!p.is_open && !is_empty(p)) return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
+  if (!p.dropped.empty()) region = call("squeeze", {region}, {{"axis", p.dropped}});
+  for (const int64_t axis : p.added) region = call("expand_dims", {region}, {{"axis", axis}});
+  return region;
+}
+Tensor to_region(Tensor part, const Plan& p) {
+  if (!p.is_open && !is_empty(p)) return part.reshape(p.region);
+  if (!p.added.empty()) part = call("squeeze", {part}, {{"axis", p.added}});
+  for (const int64_t axis : p.dropped) part = call("expand_dims", {part}, {{"axis", axis}});
+  return part;
 }
 
 // Whether a part of it can be a view of its memory. In a trace all parts are values of the program.
@@ -168,9 +209,10 @@ bool is_plain(const Tensor& t) {
 }
 
 Tensor basic_part(const Tensor& source, const Plan& p) {
-  if (!source.is_symbolic() && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
+  const bool is_recorded = source.is_symbolic() || (mode().recording && impl_of(source).autograd);
+  if (!is_recorded && is_empty(p)) return make_tensor(p.basic, source.dtype(), source.device());
   std::optional<int64_t> offset;
-  if (!source.is_symbolic() && !mode().tracing) offset = contiguous_offset(p);
+  if (!source.is_symbolic() && !mode().tracing && is_view(p)) offset = contiguous_offset(p);
   if (offset && is_plain(source)) return make_view(source, p.basic, *offset);
   Tensor region = source;
   if (!p.is_whole) {
@@ -180,7 +222,7 @@ Tensor basic_part(const Tensor& source, const Plan& p) {
     region = offset ? make_view(source, p.region, *offset) : apply_one(slice, {&source, 1}, attrs);
     if (offset) record_view(slice, attrs, source, region);
   }
-  return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
+  return to_basic(region, p);
 }
 
 // Moves the indexed axes to the front, gathers, and puts the result where NumPy puts it.
@@ -190,7 +232,7 @@ Tensor gather(const Tensor& data, const Plan& p) {
   std::vector<Shape> shapes;
   Shape order, moved;
   for (const Plan::Array& a : p.arrays) {
-    shapes.push_back(impl_of(a.indices).shape);
+    shapes.push_back(a.indices.shape());
     order.push_back(a.axis);
   }
   bool adjacent = !p.is_separated;
@@ -217,42 +259,45 @@ Tensor gather(const Tensor& data, const Plan& p) {
   return result.transpose(back);
 }
 
-// A run of leading rows shares memory with its source; where there is none to share, a link does the same.
+// A run of leading rows shares memory with its source; where there is none to share, a link does the same. What it is a part of may have
+// other extents later, so the index is kept and not the plan.
 class SliceLink final : public OperatorLink {
  public:
-  SliceLink(const Tensor& base, Holds holds, Plan plan) : OperatorLink(base, holds), plan_(std::move(plan)) {}
+  SliceLink(const Tensor& base, Holds holds, std::span<const Index> index)
+      : OperatorLink(base, holds), index_(index.begin(), index.end()) {}
   Tensor project(const Tensor& base) const override {
     const RecordingAs scope(follows_onto_tape());
-    return basic_part(base, plan_);
+    return basic_part(base, Planner(base, index_).take());
   }
   Tensor embed(const Tensor& base, const Tensor& value) const override {
-    return call("_slice_assign", {base, value.reshape(plan_.region)},
-                {{"begin", plan_.begin}, {"end", plan_.end}, {"step", OptionalInts(plan_.step)}});
+    const Plan plan = Planner(base, index_).take();
+    return call("_slice_assign", {base, to_region(value, plan)},
+                {{"begin", plan.begin}, {"end", plan.end}, {"step", OptionalInts(plan.step)}});
   }
   std::function<Tensor(const Tensor&)> replay() const override {
-    return [plan = plan_, recorded = follows_onto_tape()](const Tensor& base) {
+    return [index = index_, recorded = follows_onto_tape()](const Tensor& base) {
       const RecordingAs scope(recorded && mode().recording);
-      return linked_part(base, plan);
+      return linked_part(base, index, Planner(base, index).take());
     };
   }
   bool depends_on_shape() const override { return true; }
-  static Tensor linked_part(const Tensor& base, const Plan& plan) {
+  static Tensor linked_part(const Tensor& base, std::span<const Index> index, const Plan& plan) {
     Tensor part = basic_part(base, plan);
     const bool is_linked = !is_plain(base) || may_be_linked(base);
-    if (!is_linked || is_empty(plan) || !contiguous_offset(plan) || part.is_same(base)) return part;
+    if (!is_linked || !is_view(plan) || part.is_same(base)) return part;
     const bool is_recorded = impl_of(part).autograd || part.is_symbolic();
     const Tensor held = is_recorded ? base : base_off_tape(base);
-    if (held.defined()) impl_of(part).view = make_ref<SliceLink>(held, holds_of(held, is_recorded), plan);
+    if (held.defined()) impl_of(part).view = make_ref<SliceLink>(held, holds_of(held, is_recorded), index);
     return part;
   }
 
  private:
-  Plan plan_;
+  std::vector<Index> index_;
 };
 
 Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
-  const Plan plan = Planner(impl_of(t).shape, index).take();
-  return plan.arrays.empty() ? SliceLink::linked_part(t, plan) : gather(basic_part(t, plan), plan);
+  const Plan plan = Planner(t, index).take();
+  return plan.arrays.empty() ? SliceLink::linked_part(t, index, plan) : gather(basic_part(t, plan), plan);
 }
 
 // Row-major numbers of the elements that an index names.
@@ -296,7 +341,7 @@ IndexedTensor Tensor::operator[](std::initializer_list<Index> many) const {
 void Tensor::assign(std::span<const Index> index, const Tensor& value) {
   if (!impl_) throw UserError("a null tensor cannot be assigned to");
   if (!value.defined()) throw UserError("a null tensor cannot be assigned through an index");
-  const Plan plan = Planner(impl_->shape, index).take();
+  const Plan plan = Planner(*this, index, Planner::of_this_shape).take();
   const bool plain = is_plain(*this) && is_plain(value) && !mode().recording;
   if (plan.arrays.empty()) {
     if (is_empty(plan)) return;
