@@ -176,7 +176,9 @@ class Executor:
         """Writes the gradients."""
         if all(gradient is None for gradient in self.grad_dict.values()):
             return
-        if out_grads is not None and not isinstance(out_grads, (list, tuple)):
+        if isinstance(out_grads, dict):
+            out_grads = [out_grads[name] for name in self._symbol.list_outputs()]
+        elif out_grads is not None and not isinstance(out_grads, (list, tuple)):
             out_grads = [out_grads]
         self._bound.backward(list(out_grads or []))
 
