@@ -215,7 +215,8 @@ PyObject* inplace(PyObject* a, PyObject* b) {
 PyObject* negative(PyObject* a) {
   return guarded([&]() -> PyObject* {
     if (is_graph_symbol(a))
-      return wrap_call(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}}, call_name("_mul_scalar")), flavour_of(a));
+      return wrap_call(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}}, call_name(flavour_of(a) == kNumpy ? "_mul_scalar" : "_mulscalar")),
+                       flavour_of(a));
     return wrap(-unwrap(a), flavour_of(a));
   });
 }
