@@ -337,8 +337,13 @@ def take(a, indices, axis=None, mode="raise", out=None):
 
 
 def repeat(a, repeats, axis=None):
-    """Every element several times."""
-    return _op("repeat")(a, repeats=repeats, axis=axis)
+    """Every element several times; with a list or an array of numbers, each so often as its number says."""
+    if isinstance(repeats, (int, _np.integer)):
+        return _op("repeat")(a, repeats=int(repeats), axis=axis)
+    counts = _np.asarray(repeats.asnumpy() if hasattr(repeats, "asnumpy") else repeats)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    return take(a, array(_np.repeat(_np.arange(a.shape[axis]), counts), dtype="int64"), axis)
 
 
 def tile(A, reps):
@@ -429,9 +434,9 @@ def ndim(a):
     return a.ndim
 
 
-def size(a):
-    """The number of elements."""
-    return a.size
+def size(a, axis=None):
+    """The number of elements, of all or along one axis."""
+    return a.size if axis is None else a.shape[axis]
 
 
 def may_share_memory(a, b, max_work=None):

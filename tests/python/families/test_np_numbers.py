@@ -74,3 +74,25 @@ def test_products_of_those_that_are_numbers():
         for keepdims in (False, True):
             if axis != ():
                 compare("nanprod", x, axis=axis, keepdims=keepdims)
+
+
+def test_elements_are_repeated_by_numbers_of_their_own():
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    for counts, axis in (([1, 2, 0], 1), (np.array([2, 1]), 0), ([2], 1), ([1, 0, 2, 1, 1, 3], None), (2, 1), (np.int64(2), None)):
+        np.testing.assert_array_equal(mx.np.repeat(mx.np.array(x), counts, axis=axis).asnumpy(), np.repeat(x, counts, axis=axis))
+    y = mx.np.array(x)
+    y.attach_grad()
+    with mx.autograd.record():
+        z = mx.np.repeat(y, [1, 2, 0], axis=1)
+    z.backward()
+    assert y.grad.asnumpy().tolist() == [[1, 2, 0]] * 2
+    with pytest.raises(ValueError):
+        mx.np.repeat(y, [1, 2], axis=1)
+
+
+def test_products_over_no_elements():
+    for a, b, axes in (((3, 0), (0, 2), 1), ((0, 3), (3, 2), 1), ((2, 3), (3, 0), 1), ((2, 0, 3), (0, 3, 4), 2), ((0,), (2,), 0)):
+        a, b = np.ones(a, "float32"), np.ones(b, "float32")
+        found = mx.np.tensordot(mx.np.array(a), mx.np.array(b), axes)
+        np.testing.assert_array_equal(found.asnumpy(), np.tensordot(a, b, axes))
+    assert mx.np.size(mx.np.ones((2, 3)), 1) == 3
