@@ -50,3 +50,15 @@ def test_numbers_and_kinds_of_variables():
     executor.arg_dict["data"][:] = mx.nd.array([[1, 0, 2], [0, 0, 3]]).tostype("csr")
     executor.arg_dict["weight"][:] = 1
     assert executor.forward()[0].asnumpy().tolist() == [[3] * 4] * 2
+
+
+@pytest.mark.parametrize("cell", [mx.rnn.RNNCell(4, prefix="rnn_"), mx.rnn.LSTMCell(4, prefix="rnn_"), mx.rnn.GRUCell(4, prefix="rnn_"),
+                                  mx.rnn.ConvLSTMCell((1, 2, 8, 8), 4, prefix="rnn_"), mx.rnn.ConvGRUCell((1, 2, 8, 8), 4, prefix="rnn_")],
+                         ids=lambda cell: type(cell).__name__)
+def test_cells_of_symbols(cell):
+    assert outputs_of(cell) == ["rnn_t0_out_output", "rnn_t1_out_output", "rnn_t2_out_output"]
+
+
+def test_residual_cells_of_symbols():
+    assert outputs_of(mx.rnn.ResidualCell(mx.rnn.GRUCell(4, prefix="rnn_")), STEPS[:2]) == ["rnn_t0_out_plus_residual_output",
+                                                                                           "rnn_t1_out_plus_residual_output"]
