@@ -4,7 +4,7 @@ An operator without a rule here, or with arrays that a rule does not know, takes
 """
 import numpy as np
 
-from . import sparse
+from . import _lazy_updates, sparse
 from .ndarray import NDArray, array as _array
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
@@ -15,8 +15,10 @@ _KEEP_ZEROS = ("abs sign round rint fix floor ceil trunc square sqrt cbrt sin ta
 
 def call(name, args, kwargs):
     """The library asks when an operator is given a sparse array: its result, or NotImplemented."""
-    rule = _RULES.get(name)
     kwargs.pop("name", None)
+    if name in _lazy_updates.STEPS:
+        return _lazy_updates.step(name, args, kwargs)
+    rule = _RULES.get(name)
     if rule is None or kwargs.pop("out", None) is not None:
         return NotImplemented
     return rule(*args, **kwargs)

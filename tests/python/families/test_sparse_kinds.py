@@ -92,3 +92,27 @@ def test_gradients_flow_through_sparse_arrays():
 
 def test_lists_make_float32():
     assert nd.sparse.csr_matrix(([1, 2], ([0, 1], [1, 0])), shape=(3, 3)).dtype == np.float32
+
+
+@pytest.mark.parametrize("weight_stype", ["default", "row_sparse"])
+@pytest.mark.parametrize("name, states, options", [
+    ("sgd_update", 0, {"wd": 0.1}), ("sgd_mom_update", 1, {"wd": 0.1, "momentum": 0.9, "clip_gradient": 0.3}), ("adam_update", 2, {"wd": 0.1}),
+    ("ftrl_update", 2, {"wd": 0.1})])
+def test_steps_with_rows_change_those_rows(name, states, options, weight_stype):
+    weight, rows = rng.rand(4, 2).astype("float32") + 0.5, [1, 3]
+    grad = np.zeros((4, 2), "float32")
+    grad[rows] = 0.5
+    sparse_grad = nd.sparse.row_sparse_array((grad[rows], rows), shape=(4, 2))
+    kept = [np.full((4, 2), 0.25, "float32") for _ in range(states)]
+    dense_states, dense = [nd.array(s) for s in kept], nd.array(weight)
+    getattr(nd, name)(dense, nd.array(grad), *dense_states, lr=0.1, out=dense, **options)
+    for package in (nd, nd.sparse):
+        found, own = nd.array(weight).tostype(weight_stype), [nd.array(s) for s in kept]
+        assert getattr(package, name)(found, sparse_grad, *own, lr=0.1, out=found, **options) is found and found.stype == weight_stype
+        for array, all_rows, before in zip((found, *own), (dense, *dense_states), (weight, *kept)):
+            np.testing.assert_allclose(array.asnumpy()[rows], all_rows.asnumpy()[rows], rtol=1e-5)
+            np.testing.assert_array_equal(array.asnumpy()[[0, 2]], before[[0, 2]])
+    if name != "ftrl_update":
+        everywhere, own = nd.array(weight), [nd.array(s) for s in kept]
+        getattr(nd, name)(everywhere, sparse_grad, *own, lr=0.1, lazy_update=False, out=everywhere, **options)
+        np.testing.assert_allclose(everywhere.asnumpy(), dense.asnumpy(), rtol=1e-5)
