@@ -62,3 +62,12 @@ def test_cells_of_symbols(cell):
 def test_residual_cells_of_symbols():
     assert outputs_of(mx.rnn.ResidualCell(mx.rnn.GRUCell(4, prefix="rnn_")), STEPS[:2]) == ["rnn_t0_out_plus_residual_output",
                                                                                            "rnn_t1_out_plus_residual_output"]
+
+
+def test_operators_of_several_inputs_make_variables_for_those_that_are_missing():
+    assert sym.Concat(num_args=2, name="joined").list_arguments() == ["joined_arg0", "joined_arg1"]
+    assert sym.Concat(sym.var("x"), num_args=3, name="joined").list_arguments() == ["x", "joined_arg1", "joined_arg2"]
+    assert sym.ElementWiseSum(num_args=2, name="sum").infer_shape(sum_arg0=(2, 3), sum_arg1=(2, 3))[1] == [(2, 3)]
+    assert sym.concat(sym.var("x"), sym.var("y"), dim=0).list_arguments() == ["x", "y"]
+    with pytest.raises(mx.base.MXNetError):
+        sym.Concat(num_args=10 ** 9)
