@@ -46,7 +46,7 @@ def _rint(x):
 
 
 def _is_truth(x):
-    return isinstance(x, _ARRAYS) and x.dtype == _np.bool_
+    return isinstance(x, _ARRAYS) and getattr(x, "dtype", None) == _np.bool_  # a graph's symbol has none yet
 
 
 def _abs(x):
