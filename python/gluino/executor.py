@@ -83,9 +83,10 @@ class Executor:
         return dict(zip(names, grad_req))
 
     @classmethod
-    def allocate(cls, symbol, ctx, grad_req, type_dict, shapes):
-        """With new arrays of shapes that follow from those given."""
+    def allocate(cls, symbol, ctx, grad_req, type_dict, shapes, stype_dict=None):
+        """With new arrays of shapes that follow from those given, and of the storage types given here or to the variables."""
         from .ndarray import zeros
+        from .ndarray.ndarray import _STORAGE_TYPE_ID_TO_STR
         arg_shapes, _, aux_shapes = symbol.infer_shape(**shapes)
         if arg_shapes is None:
             partial = symbol.infer_shape_partial(**shapes)[0]
@@ -93,7 +94,9 @@ class Executor:
             raise MXNetError(f"simple_bind: the shapes given ({shapes}) leave those of {', '.join(unknown)} open")
         arg_types, _, aux_types = _core.sym_infer_type(symbol, {name: dtype_name(t) for name, t in (type_dict or {}).items()}, False)
         names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
-        args = {n: zeros(s, ctx, t) for n, s, t in zip(names, arg_shapes, arg_types)}
+        kinds = {n: _STORAGE_TYPE_ID_TO_STR[int(attrs["__storage_type__"])] for n, attrs in symbol.attr_dict().items() if "__storage_type__" in attrs}
+        kinds.update(stype_dict or {})
+        args = {n: zeros(s, ctx, t, kinds.get(n)) for n, s, t in zip(names, arg_shapes, arg_types)}
         aux = {n: zeros(s, ctx, t) for n, s, t in zip(states, aux_shapes, aux_types)}
         requests = cls._requests(names, grad_req)
         requests = {n: request if "float" in args[n]._dtype_name else "null" for n, request in requests.items()}  # whole numbers are not learnt
@@ -176,7 +179,9 @@ class Executor:
         """Writes the gradients."""
         if all(gradient is None for gradient in self.grad_dict.values()):
             return
-        if out_grads is not None and not isinstance(out_grads, (list, tuple)):
+        if isinstance(out_grads, dict):
+            out_grads = [out_grads[name] for name in self._symbol.list_outputs()]
+        elif out_grads is not None and not isinstance(out_grads, (list, tuple)):
             out_grads = [out_grads]
         self._bound.backward(list(out_grads or []))
 

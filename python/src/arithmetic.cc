@@ -93,9 +93,13 @@ PyObject* finish(const Binary& b, Tensor result, Flavour flavour) {
   return wrap(b.is_comparison && flavour == kNumpy ? result.astype(DType::boolean) : std::move(result), flavour);
 }
 
-// A float beside integers gives floats in mx.np; mx.nd keeps the array's type.
-Tensor promoted(const Tensor& t, PyObject* scalar, Flavour flavour, bool divides) {
-  return flavour == kNumpy && !is_floating(t.dtype()) && (divides || PyFloat_Check(scalar)) ? t.astype(DType::float32) : t;
+// A float beside integers gives floats in mx.np, and a whole number beside truth values whole numbers; mx.nd keeps the array's type.
+Tensor promoted(const Binary& b, const Tensor& t, PyObject* scalar, Flavour flavour) {
+  if (flavour != kNumpy || is_floating(t.dtype())) return t;
+  if (&b == &kBinaries[kDivide] || PyFloat_Check(scalar)) return t.astype(DType::float32);
+  if (t.dtype() != DType::boolean || PyBool_Check(scalar)) return t;
+  const double value = number(scalar);
+  return b.is_comparison && (value == 0 || value == 1) ? t : t.astype(DType::int64);
 }
 
 Tensor of_number(const OpDef& op, const Tensor& t, double number) {
@@ -108,7 +112,7 @@ Tensor of_two(const OpDef& op, const Tensor& a, const Tensor& b) {
 }
 
 PyObject* with_scalar(const Binary& b, const OpDef& op, PyObject* value, PyObject* scalar, Flavour flavour) {
-  const Tensor t = promoted(unwrap(value), scalar, flavour, &b == &kBinaries[kDivide]);
+  const Tensor t = promoted(b, unwrap(value), scalar, flavour);
   const std::pair<std::string_view, AttrValue> attrs[] = {{"scalar", number(scalar)}};
   const Attrs made = op.make_attrs(attrs);
   if (is_tracing()) name_next_call(call_name(hint_of(b, op.name, flavour)));
@@ -215,7 +219,9 @@ PyObject* inplace(PyObject* a, PyObject* b) {
 PyObject* negative(PyObject* a) {
   return guarded([&]() -> PyObject* {
     if (is_graph_symbol(a))
-      return wrap_call(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}}, call_name("_mul_scalar")), flavour_of(a));
+      return wrap_call(sym::apply("_mul_scalar", {unwrap_symbol(a)}, {{"scalar", "-1"}},
+                                  call_name(flavour_of(a) == kNumpy ? "_mul_scalar" : "_mulscalar")),
+                       flavour_of(a));
     return wrap(-unwrap(a), flavour_of(a));
   });
 }

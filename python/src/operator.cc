@@ -203,6 +203,20 @@ PyObject* call_with_whole_numbers(const OpDef& op, const Tensor& x, const Attrs&
   return wrap(numpy ? result : result.astype(x.dtype()), flavour);
 }
 
+// What is given stands for the inputs that the attributes ask for, in order: RNN(data, parameters, state, sequence_length) of a GRU, whose
+// cell has no second state.
+void require_inputs(const Given& g, size_t given, const Attrs& attrs) {
+  const InputSpec* missing = nullptr;
+  size_t asked = 0;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const InputSpec& input = g.op().inputs[i];
+    if (input.present && !input.present(attrs.get())) continue;
+    ++asked;
+    if (!g.inputs[i] && !missing) missing = &input;
+  }
+  if (given < asked) throw py::type_error(g.op().name + ": input '" + missing->name + "' is missing");
+}
+
 PyObject* run(const Given& g, Flavour flavour) {
   const OpDef& op = g.op();
   std::vector<std::pair<std::string_view, AttrValue>> given = g.attrs;
@@ -219,12 +233,9 @@ PyObject* run(const Given& g, Flavour flavour) {
   }();
   Tensors inputs;
   inputs.reserve(g.inputs.size());
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    if (g.inputs[i])
-      inputs.push_back(unwrap(g.inputs[i]));
-    else if (!op.is_variadic && !(op.inputs[i].present && !op.inputs[i].present(attrs.get())))
-      throw py::type_error(op.name + ": input '" + op.inputs[i].name + "' is missing");
-  }
+  for (PyObject* o : g.inputs)
+    if (o) inputs.push_back(unwrap(o));
+  if (!op.is_variadic && inputs.size() < g.inputs.size()) require_inputs(g, inputs.size(), attrs);
   if (is_tracing()) name_next_call(call_name(g.name, g.self));
   if (g.out) return call_into(op, inputs, attrs, g.out);
   if (op.dtypes == DTypeSet::floating && op.is_elementwise() && inputs.size() == 1 && !is_floating(inputs[0].dtype()))
@@ -237,6 +248,17 @@ PyObject* run(const Given& g, Flavour flavour) {
                        "; convert it with as_nd_ndarray(), which shares its memory, or use mx.np and mx.npx");
 }
 
+// What an operator makes of sparse arrays by what they store; null where it takes the dense ones that they stand for.
+[[gnu::cold]] PyObject* call_of_stored(const OperatorObject& self, PyObject* const* args, size_t nargs, PyObject* keywords) {
+  py::tuple positional(nargs);
+  for (size_t i = 0; i < nargs; ++i) positional[i] = py::handle(args[i]);
+  py::dict named;
+  for (size_t i = 0; keywords && i < static_cast<size_t>(PyTuple_GET_SIZE(keywords)); ++i)
+    named[py::handle(PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i)))] = py::handle(args[nargs + i]);
+  py::object made = py::module_::import("gluino.ndarray._storage").attr("call")(self.op->name, positional, named);
+  return made.is(py::handle(Py_NotImplemented)) ? nullptr : made.release().ptr();
+}
+
 PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&] {
     const OperatorObject& self = *as_operator(callable);
@@ -247,13 +269,14 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
     for (size_t i = 0; i < named; ++i) g.keyword(PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i)), args[nargs + i]);
 
     Flavour flavour = self.flavour;
-    bool graph = self.symbolic && !is_tracing(), any = false;
+    bool graph = self.symbolic && !is_tracing(), any = false, sparse = false;
     std::array<bool, 2> has{};  // by flavour
     for (PyObject* o : g.inputs) {
       if (!o) continue;
       any = true;
       if (!g.is_input(o)) g.wrong_input(g.op().inputs.back().name, o);
       has[flavour_of(o)] = true;
+      sparse |= is_array(o) && Py_TYPE(o) != registered.array[flavour_of(o)];
       if (flavour_of(o) == kNumpy) flavour = kNumpy;
       if (is_graph_symbol(o) && !self.symbolic) {
         if (self.flavour == kLegacy)
@@ -270,6 +293,8 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
     if (graph && any)
       graph =
           std::any_of(g.inputs.begin(), g.inputs.end(), [](PyObject* o) { return o && !(is_symbol(o) && as_symbol(o)->traced.defined()); });
+    if (sparse && !graph && !is_tracing() && !mode().recording)
+      if (PyObject* made = call_of_stored(self, args, nargs, keywords)) return made;
     return graph ? compose(g, flavour) : run(g, flavour);
   });
 }

@@ -1,5 +1,6 @@
 #include "gluino/symbol.h"
 
+#include <cstdlib>
 #include <ostream>
 #include <unordered_map>
 #include <unordered_set>
@@ -199,6 +200,14 @@ Symbol group(const std::vector<Symbol>& symbols) {
   return Symbol(std::move(all));
 }
 
+// Concat(num_args=2) without inputs is of variables concat0_arg0 and concat0_arg1.
+static void add_counted_variables(GraphNode& node, const std::string& count) {
+  constexpr size_t kMost = 4096;
+  const size_t wanted = std::strtoul(count.c_str(), nullptr, 10);
+  if (wanted > std::max(kMost, node.inputs.size())) raise<UserError>("{}: num_args is {}, but {} at most", node.op->name, count, kMost);
+  while (node.inputs.size() < wanted) node.inputs.push_back(var(node.name + "_arg" + std::to_string(node.inputs.size())).outputs().at(0));
+}
+
 Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, const StringMap& attrs, std::string name,
              const std::map<std::string, Symbol>& named_inputs) {
   const OpDef& op = OpRegistry::global().get(op_name);
@@ -212,6 +221,7 @@ Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, cons
                                                 .user_attrs = current_attr_scope()});
   checked_output_count(op, node->attrs);
   for (const Symbol& s : inputs) node->inputs.insert(node->inputs.end(), s.outputs().begin(), s.outputs().end());
+  if (counts) add_counted_variables(*node, own.at("num_args"));
   if (!op.is_variadic) {
     const auto specs = op.present_inputs(node->attrs);
     std::vector<std::string> names;

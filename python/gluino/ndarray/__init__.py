@@ -8,6 +8,7 @@ from .ndarray import NDArray, _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, _
 from .files import *  # noqa: F401,F403
 from .files import __all__ as _made_in_files
 from .sparse import CSRNDArray, RowSparseNDArray, cast_storage  # noqa: F401
+from ._sparse_product import with_sparse as _with_sparse
 from ..operator import custom_function as _custom_function
 from .._register import fill as _fill, methods as _methods, missing as _missing
 
@@ -19,7 +20,7 @@ _fill(_package, symbolic=False)
 op = _internal
 _internal.NDArrayBase = NDArray  # the class under all arrays
 Custom = _custom_function(_internal.Custom, symbolic=False)
-dot = sparse.with_sparse(dot)  # noqa: F821 - an operator
+dot = _with_sparse(dot)  # noqa: F821 - an operator
 
 for _name, _method in _methods(symbolic=False).items():
     if not hasattr(NDArray, _name):

@@ -329,8 +329,10 @@ def _into(out, made):
 
 def zeros(shape, ctx=None, dtype=None, stype=None, out=None, **kwargs):
     """An array of zeros."""
-    made = _into(out, _created("_zeros", ctx, dtype, shape=shape))
-    return made if stype in (None, "default") else made.tostype(stype)
+    if stype not in (None, "default"):
+        from .sparse import zeros as sparse_zeros
+        return sparse_zeros(stype, shape, ctx, dtype)
+    return _into(out, _created("_zeros", ctx, dtype, shape=shape))
 
 
 def ones(shape, ctx=None, dtype=None, out=None, **kwargs):

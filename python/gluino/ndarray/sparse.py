@@ -139,32 +139,23 @@ class BaseSparseNDArray(NDArray):
             dense = _array(np.broadcast_to(value.asnumpy() if isinstance(value, NDArray) else value, self.shape), dtype=self.dtype)
             cast_storage(dense, self.stype).copyto(self)
 
-    # ---- arithmetic that leaves zeros zero changes what is stored alone
-
-    def _scaled(self, factor, operation):
-        if isinstance(factor, NDArray) or np.ndim(factor) or is_watched():
-            return None
-        return self._with(operation(self.data, factor))
+    # ---- arithmetic: what leaves zeros zero changes what is stored alone
 
     def __mul__(self, other):
-        made = self._scaled(other, NDArray.__mul__)
-        return super().__mul__(other) if made is None else made
+        return multiply(self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other):
-        made = self._scaled(other, NDArray.__truediv__)
-        return super().__truediv__(other) if made is None else made
-
-    def _joined(self, other, operation, dense):
-        same = type(other) is type(self) and other.shape == self.shape and not is_watched()
-        return operation(self, other) if same else dense(self, other)
+        return divide(self, other)
 
     def __add__(self, other):
-        return self._joined(other, add, NDArray.__add__)
+        return add(self, other)
+
+    __radd__ = __add__
 
     def __sub__(self, other):
-        return self._joined(other, subtract, NDArray.__sub__)
+        return subtract(self, other)
 
     def _updated(self, value):
         self[:] = value
@@ -354,7 +345,8 @@ def csr_matrix(arg1, shape=None, ctx=None, dtype=None):
         data, (rows, columns) = _numbers(arg1[0]), (_numbers(part, "int64") for part in arg1[1])
         order = np.lexsort((columns, rows))
         count = shape[0] if shape else int(rows.max()) + 1
-        return csr_matrix((data[order], columns[order], np.searchsorted(rows[order], np.arange(count + 1))), shape, ctx, dtype or _dtype_of(arg1[0]))
+        pointers = np.searchsorted(rows[order], np.arange(count + 1))
+        return csr_matrix((data[order], columns[order], pointers), shape, ctx, dtype or _dtype_of(arg1[0]) or "float32")
     if isinstance(arg1, tuple) and len(arg1) == 2:
         return zeros("csr", arg1, ctx, dtype)
     if isinstance(arg1, tuple) and len(arg1) == 3:
@@ -447,15 +439,17 @@ def rows_of(table, indices):
     return _made(RowSparseNDArray, table.shape, table.context, take(table.detach(), _array(wanted, ctx=table.context, dtype="int64")), wanted)
 
 
-def __getattr__(name):
-    """Other operators are those of mx.nd: functions that leave zeros zero keep the kind, others have dense results."""
+def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None):
+    """The product of matrices."""
     from .. import ndarray as nd
-    return getattr(nd, name) if name.startswith("_") or name not in KEEP_ZEROS else of_stored(name)
+    return nd.dot(lhs, rhs, transpose_a, transpose_b, forward_stype)
+
+
+def __getattr__(name):
+    """Other operators are those of mx.nd."""
+    from .. import ndarray as nd
+    return getattr(nd, name)
 
 
 # At the end, because it needs the classes above.
-from ._sparse_arithmetic import KEEP_ZEROS, add, divide, dot, is_watched, multiply, of_stored, subtract, with_sparse  # noqa: E402,F401
-
-for _name in KEEP_ZEROS:
-    setattr(BaseSparseNDArray, _name, of_stored(_name))
-del _name
+from ._storage import add, divide, multiply, subtract  # noqa: E402,F401

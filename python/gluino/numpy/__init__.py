@@ -30,7 +30,7 @@ for _name, _op in _core.operator_names():
         globals()[_name] = _core.make_operator(_op, _name, True, False)
 for _name in ("sum mean prod max min amax amin std var average argmax argmin argsort sort cumsum clip reshape transpose swapaxes moveaxis squeeze "
               "expand_dims broadcast_to split array_split take repeat tile flip all any ravel tril triu diff shape ndim size append roll rot90 flipud "
-              "fliplr pad diag diagonal diagflat trace insert delete resize hsplit vsplit dsplit rollaxis permute_dims ediff1d unique histogram bincount nansum median "
+              "fliplr pad diag diagonal diagflat trace insert delete resize hsplit vsplit dsplit rollaxis permute_dims ediff1d unique histogram bincount nansum nanprod median "
               "quantile percentile ptp nanmean nanvar nanstd nanmax nanmin cumprod nan_to_num sinc copy zeros_like ones_like full_like "
               "empty_like").split():
     globals()[_name] = _multiarray.taking_lists(globals()[_name])

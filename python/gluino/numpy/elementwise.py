@@ -45,8 +45,16 @@ def _rint(x):
     return nearest + tie.astype(nearest.dtype)
 
 
+def _is_truth(x):
+    return isinstance(x, _ARRAYS) and getattr(x, "dtype", None) == _np.bool_  # a graph's symbol has none yet
+
+
+def _abs(x):
+    return x.copy() if _is_truth(x) else _op("abs")(x)
+
+
 def _isfinite(x):
-    return _binary["logical_and"](x == x, _op("abs")(x) != math.inf)
+    return _binary["logical_and"](x == x, _abs(x) != math.inf)
 
 
 def _unary(name, compute):
@@ -69,10 +77,10 @@ def _unary(name, compute):
 
 _UNARY = {name: _op(name) for name in (
     "sqrt cbrt exp expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil trunc fix sign "
-    "reciprocal degrees radians negative abs square").split()}
+    "reciprocal degrees radians negative").split()}
 _UNARY.update({
-    "absolute": _op("abs"), "fabs": lambda x: _op("abs")(_floating(x)), "rad2deg": _op("degrees"), "deg2rad": _op("radians"), "rint": _rint,
-    "isnan": lambda x: x != x, "isinf": lambda x: _op("abs")(x) == math.inf, "isfinite": _isfinite, "isposinf": lambda x: x == math.inf,
+    "abs": _abs, "absolute": _abs, "square": lambda x: _op("square")(x.astype("int8") if _is_truth(x) else x), "fabs": lambda x: _op("abs")(_floating(x)), "rad2deg": _op("degrees"), "deg2rad": _op("radians"), "rint": _rint,
+    "isnan": lambda x: x != x, "isinf": lambda x: _abs(x) == math.inf, "isfinite": _isfinite, "isposinf": lambda x: x == math.inf,
     "isneginf": lambda x: x == -math.inf, "logical_not": lambda x: x == 0, "exp2": lambda x: _op("exp")(_floating(x) * math.log(2)),
     "positive": lambda x: x.copy(),
 })
@@ -115,8 +123,9 @@ def _array(x, like):
 
 
 def _arctan2(x1, x2):
+    x1, x2 = _floating(x1), _floating(x2)
     like = x1 if isinstance(x1, _ARRAYS) else x2
-    return _op("broadcast_arctan2")(_floating(_array(x1, like)), _floating(_array(x2, like)))
+    return _op("broadcast_arctan2")(_array(x1, like), _array(x2, like))
 
 
 def _ldexp(x1, x2):
@@ -125,11 +134,12 @@ def _ldexp(x1, x2):
 
 def _copysign(x1, x2):
     like = x1 if isinstance(x1, _ARRAYS) else x2
-    size = _op("abs")(_floating(_array(x1, like)))
+    size = _op("abs")(_array(_floating(x1), _floating(like)))
     return size * _where(x2 < 0, -1.0, 1.0) if isinstance(x2, _ARRAYS) else size * math.copysign(1.0, x2)
 
 
 def _heaviside(x1, x2):
+    x1, x2 = _floating(x1), _floating(x2)
     if not isinstance(x1, _ARRAYS):
         return x2 * 0 + (0.0 if x1 < 0 else 1.0) if x1 != 0 else x2
     return _where(x1 == 0, x2, (x1 > 0).astype(x1.dtype))
@@ -167,6 +177,24 @@ def _of_whole_pair(name):
     return computed
 
 
+_OF_TRUTHS = {"maximum": "logical_or", "fmax": "logical_or", "minimum": "logical_and", "fmin": "logical_and"}
+
+
+def _with_truths(name, compute):
+    """Truth values beside numbers are 0 and 1 of their dtype; two of them are compared as such, or are small whole numbers."""
+    def computed(x1, x2):
+        truths = _is_truth(x1), _is_truth(x2)
+        if not any(truths):
+            return compute(x1, x2)
+        other = x2 if truths[0] else x1
+        if (all(truths) or isinstance(other, (bool, _np.bool_))) and name in _OF_TRUTHS:
+            return _binary[_OF_TRUTHS[name]](x1, x2)
+        dtype = ("int8" if all(truths) or isinstance(other, (bool, _np.bool_)) else other.dtype if isinstance(other, _ARRAYS) else
+                 "int64" if _is_whole(other) else "float32")
+        return compute(*(x.astype(dtype) if truth else x for x, truth in zip((x1, x2), truths)))
+    return computed
+
+
 def _of_two(name, compute):
     reference = getattr(_np, name)
 
@@ -195,6 +223,8 @@ _BINARY.update({
     "hypot": lambda x1, x2: _binary["hypot"](_floating(x1), _floating(x2)), "float_power": lambda x1, x2: _binary["power"](_floating(x1), _floating(x2)),
 })
 
+for _name in "divide true_divide mod remainder power floor_divide fmod maximum minimum fmax fmin logaddexp".split():
+    _BINARY[_name] = _with_truths(_name, _BINARY[_name])
 _BINARY.update({name: _of_whole_pair(name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")})
 _UNARY["invert"] = lambda x: _op("_npi_bitwise_not")(_whole("invert", x))
 globals().update({name: _unary(name, compute) for name, compute in _UNARY.items()})

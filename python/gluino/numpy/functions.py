@@ -18,6 +18,8 @@ __all__ = ["sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "a
 
 def _axes(a, axis, name):
     """The axes of a reduction, counted from the front; raises where there is no such axis."""
+    if a.ndim == 0 and isinstance(axis, (int, _np.integer)) and axis in (0, -1) and name not in ("mean", "var"):  # which NumPy lets pass
+        return []
     given = range(a.ndim) if axis is None else [axis] if isinstance(axis, (int, _np.integer)) else list(axis)
     for one in given:
         if not -a.ndim <= one < a.ndim:
@@ -66,6 +68,9 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False):
     """The mean along axes."""
     if dtype is None and a.dtype not in (_np.float32, _np.float64, _np.float16):
         dtype = "float32"
+    if dtype is not None and not _np.issubdtype(_np.dtype(dtype), _np.floating):  # as NumPy has it: a sum of whole numbers, cut off
+        total = sum(a, axis, dtype, keepdims=keepdims)
+        return written((total / (a.size / builtins.max(total.size, 1))).astype(dtype), out)
     return written(_reduced("mean", a, axis, keepdims, dtype, empty=_np.nan), out)
 
 
@@ -137,7 +142,7 @@ def _place(op, a, axis, out, keepdims):
     if axis is not None:
         _axes(a, axis, op)
     if a.ndim == 0:
-        a, axis = a.reshape(1), None
+        a, axis, keepdims = a.reshape(1), None, False
     if (a.size if axis is None else a.shape[axis]) == 0:
         raise ValueError(f"attempt to get {op} of an empty sequence")
     whole = a.astype("int32") if a.dtype == _np.bool_ else a
@@ -332,8 +337,13 @@ def take(a, indices, axis=None, mode="raise", out=None):
 
 
 def repeat(a, repeats, axis=None):
-    """Every element several times."""
-    return _op("repeat")(a, repeats=repeats, axis=axis)
+    """Every element several times; with a list or an array of numbers, each so often as its number says."""
+    if isinstance(repeats, (int, _np.integer)):
+        return _op("repeat")(a, repeats=int(repeats), axis=axis)
+    counts = _np.asarray(repeats.asnumpy() if hasattr(repeats, "asnumpy") else repeats)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    return take(a, array(_np.repeat(_np.arange(a.shape[axis]), counts), dtype="int64"), axis)
 
 
 def tile(A, reps):
@@ -424,9 +434,9 @@ def ndim(a):
     return a.ndim
 
 
-def size(a):
-    """The number of elements."""
-    return a.size
+def size(a, axis=None):
+    """The number of elements, of all or along one axis."""
+    return a.size if axis is None else a.shape[axis]
 
 
 def may_share_memory(a, b, max_work=None):

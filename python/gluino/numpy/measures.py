@@ -6,10 +6,10 @@ import numpy as _np
 from .. import _core
 from ..util import check_ufunc_options
 from .elementwise import refuse, square, written
-from .functions import _axes, max as _max, mean, min as _min, moveaxis, sort, sum as _sum, where
+from .functions import _axes, max as _max, mean, min as _min, moveaxis, prod as _prod, sort, sum as _sum, where
 from .multiarray import _op, array
 
-__all__ = ["histogram", "bincount", "nansum", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod",
+__all__ = ["histogram", "bincount", "nansum", "nanprod", "median", "quantile", "percentile", "ptp", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "cumprod",
            "polyval", "nan_to_num", "sinc", "round_"]
 
 
@@ -137,6 +137,11 @@ def nanmin(a, axis=None, out=None, keepdims=False):
 def nansum(a, axis=None, dtype=None, out=None, keepdims=False):
     """The sum of those that are numbers."""
     return _sum(_numbers_of(a, 0.0), axis, dtype, out, keepdims)
+
+
+def nanprod(a, axis=None, dtype=None, out=None, keepdims=False):
+    """The product of those that are numbers."""
+    return _prod(_numbers_of(a, 1.0), axis, dtype, out, keepdims)
 
 
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **kwargs):

@@ -46,9 +46,13 @@ def tensordot(a, b, axes=2):
     left, right = ([x] if isinstance(x, int) else list(x) for x in axes)
     left, right = [x % a.ndim for x in left], [x % b.ndim for x in right]
     keep_a, keep_b = [i for i in range(a.ndim) if i not in left], [i for i in range(b.ndim) if i not in right]
-    inner_size = int(_np.prod([a.shape[i] for i in left], dtype=int))
+    extents = [[x.shape[i] for i in axes] for x, axes in ((a, keep_a), (a, left), (b, right), (b, keep_b))]
+    rows, inner_size, again, columns = (int(_np.prod(each, dtype=int)) for each in extents)
+    if 0 in a.shape or 0 in b.shape:  # -1 cannot stand for an extent then
+        return _op("dot")(a.transpose(keep_a + left).reshape(rows, inner_size), b.transpose(right + keep_b).reshape(again, columns)).reshape(
+            extents[0] + extents[3])
     product = _op("dot")(a.transpose(keep_a + left).reshape(-1, inner_size), b.transpose(right + keep_b).reshape(inner_size, -1))
-    return product.reshape([a.shape[i] for i in keep_a] + [b.shape[i] for i in keep_b])
+    return product.reshape(extents[0] + extents[3])
 
 
 def inner(a, b):

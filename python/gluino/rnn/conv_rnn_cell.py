@@ -69,8 +69,8 @@ def _lstm(self, inputs, states):
     name, states, i2h, h2h = self._prepared(inputs, states)
     gates = self._parts(i2h + h2h, f"{name}slice")
     in_gate, forget_gate, out_gate = (symbol.Activation(gates[i], act_type="sigmoid", name=f"{name}{gate}") for i, gate in ((0, "i"), (1, "f"), (3, "o")))
-    next_c = forget_gate * states[1] + in_gate * activated(gates[2], self._activation, name=f"{name}c")
-    next_h = out_gate * activated(next_c, self._activation)
+    next_c = symbol.elemwise_add(forget_gate * states[1], in_gate * activated(gates[2], self._activation, name=f"{name}c"), name=f"{name}state")
+    next_h = symbol.elemwise_mul(out_gate, activated(next_c, self._activation), name=f"{name}out")
     return next_h, [next_h, next_c]
 
 
@@ -78,7 +78,8 @@ def _gru(self, inputs, states):
     name, states, i2h, h2h = self._prepared(inputs, states)
     i2h, h2h = self._parts(i2h, f"{name}i2h_slice"), self._parts(h2h, f"{name}h2h_slice")
     reset, update = (symbol.Activation(i2h[i] + h2h[i], act_type="sigmoid", name=f"{name}{gate}_act") for i, gate in ((0, "r"), (1, "z")))
-    next_h = (1.0 - update) * activated(i2h[2] + reset * h2h[2], self._activation, name=f"{name}h_act") + update * states[0]
+    candidate = activated(i2h[2] + reset * h2h[2], self._activation, name=f"{name}h_act")
+    next_h = symbol.elemwise_add((1.0 - update) * candidate, update * states[0], name=f"{name}out")
     return next_h, [next_h]
 
 

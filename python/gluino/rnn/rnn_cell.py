@@ -205,8 +205,9 @@ class LSTMCell(_Gated):
         i2h, h2h = self._products(inputs, states[0], name)
         gates = symbol.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
         in_gate, forget_gate, out_gate = (symbol.Activation(gates[i], act_type="sigmoid", name=f"{name}{gate}") for i, gate in ((0, "i"), (1, "f"), (3, "o")))
-        next_c = forget_gate * states[1] + in_gate * symbol.Activation(gates[2], act_type="tanh", name=f"{name}c")
-        next_h = out_gate * symbol.Activation(next_c, act_type="tanh")
+        new = symbol.Activation(gates[2], act_type="tanh", name=f"{name}c")
+        next_c = symbol.elemwise_add(forget_gate * states[1], in_gate * new, name=f"{name}state")
+        next_h = symbol.elemwise_mul(out_gate, symbol.Activation(next_c, act_type="tanh"), name=f"{name}out")
         return next_h, [next_h, next_c]
 
 
@@ -228,7 +229,7 @@ class GRUCell(_Gated):
         reset = symbol.Activation(i2h[0] + h2h[0], act_type="sigmoid", name=f"{name}r_act")
         update = symbol.Activation(i2h[1] + h2h[1], act_type="sigmoid", name=f"{name}z_act")
         candidate = symbol.Activation(i2h[2] + reset * h2h[2], act_type="tanh", name=f"{name}h_act")
-        next_h = (1.0 - update) * candidate + update * states[0]
+        next_h = symbol.elemwise_add((1.0 - update) * candidate, update * states[0], name=f"{name}out")
         return next_h, [next_h]
 
 
@@ -384,7 +385,11 @@ class ResidualCell(ModifierCell):
 
     def __call__(self, inputs, states):
         output, states = self.base_cell(inputs, states)
-        return output + inputs, states
+        return self._sum(output, inputs), states
+
+    @staticmethod
+    def _sum(output, inputs):
+        return symbol.elemwise_add(output, inputs, name=f"{output.name}_plus_residual")
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
         self.reset()
@@ -393,7 +398,7 @@ class ResidualCell(ModifierCell):
         self.base_cell._modified = True
         merged = isinstance(outputs, symbol.Symbol) if merge_outputs is None else merge_outputs
         inputs, outputs = (sequence_of(length, sequence, layout, merged)[0] for sequence in (inputs, outputs))
-        return (outputs + inputs if merged else [a + b for a, b in zip(outputs, inputs)]), states
+        return (self._sum(outputs, inputs) if merged else [self._sum(*pair) for pair in zip(outputs, inputs)]), states
 
 
 class BidirectionalCell(BaseRNNCell):

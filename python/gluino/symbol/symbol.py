@@ -5,7 +5,7 @@ from .. import _core, _register
 from ..attribute import current as _attr_scope
 from ..base import NotImplementedForSymbol, as_dtype, dtype_name
 from ..executor import Executor
-from ..ndarray.ndarray import Readable
+from ..ndarray.ndarray import _STORAGE_TYPE_STR_TO_ID, Readable
 from ..util import is_np_shape
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace", "eye", "array",
@@ -236,7 +236,7 @@ class Symbol(Readable, _core.SymbolBase):
     def simple_bind(self, ctx=None, grad_req="write", type_dict=None, stype_dict=None, group2ctx=None, shared_arg_names=None, shared_exec=None,
                     shared_buffer=None, **kwargs):
         """An executor over new arrays, whose shapes follow from those given."""
-        return Executor.allocate(self, ctx, grad_req, type_dict, kwargs)
+        return Executor.allocate(self, ctx, grad_req, type_dict, kwargs, stype_dict)
 
     def eval(self, ctx=None, **kwargs):
         """The outputs for these arguments."""
@@ -318,7 +318,8 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
         raise TypeError("Expect a string for variable `name`")
     if init is not None and not isinstance(init, str):
         init = init.dumps()
-    attrs = _attrs_of_variable(attr, {"lr_mult": lr_mult, "wd_mult": wd_mult, "init": init})
+    stype = None if stype is None else _STORAGE_TYPE_STR_TO_ID[stype]
+    attrs = _attrs_of_variable(attr, {"lr_mult": lr_mult, "wd_mult": wd_mult, "init": init, "storage_type": stype})
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
             raise ValueError(f"Attribute name={key} is not supported. Additional attributes must start and end with double underscores, "

@@ -7,11 +7,13 @@ import json
 import logging
 import numbers
 import os
+import platform
 import struct
 import sys
 import time
 import traceback
 import zipfile
+from collections import OrderedDict
 from contextlib import contextmanager
 
 import numpy as np
@@ -26,7 +28,7 @@ from ..ndarray.ndarray import _STORAGE_TYPE_STR_TO_ID
 from ..numpy import _Symbol as np_symbol
 from ..runtime import Features
 from ..symbol import Symbol
-from ..util import getenv, setenv, use_np
+from ..util import get_cuda_compute_capability, getenv, setenv, use_np
 from .comparison import *  # noqa: F401,F403
 from .environment import *  # noqa: F401,F403
 from .files import *  # noqa: F401,F403

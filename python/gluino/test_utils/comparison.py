@@ -77,12 +77,11 @@ def checkShapes(a, b):
 
 
 def almost_equal(a, b, rtol=None, atol=None, equal_nan=False, use_broadcast=True):
-    """Whether all elements are close."""
+    """Whether all elements are close, by float64's tolerances where none are given."""
     a, b = as_numpy(a), as_numpy(b)
     if not use_broadcast:
         checkShapes(a, b)
-    rtol, atol = get_tols(a, b, rtol, atol)
-    return np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return np.allclose(a, b, rtol=get_rtol(rtol), atol=get_atol(atol), equal_nan=equal_nan)
 
 
 def locationError(a, b, index, names, maxError=False):
@@ -95,18 +94,33 @@ def find_max_violation(a, b, rtol=None, atol=None):
     """(place, size) of the greatest difference, in units of what is allowed."""
     a, b = (as_numpy(x).astype("float64") for x in (a, b))
     rtol, atol = get_tols(a, b, rtol, atol)
-    violation = np.abs(a - b) / (atol + rtol * np.abs(b) + 1e-20)
-    place = np.unravel_index(np.nanargmax(violation), violation.shape) if violation.size else ()
-    return place, float(violation[place]) if violation.size else 0.0
+    with np.errstate(all="ignore"):
+        violation = np.where(a == b, 0.0, np.abs(a - b) / (atol + rtol * np.abs(b) + 1e-20))
+    if not violation.size:
+        return (), 0.0
+    place = np.unravel_index(np.argmax(violation), violation.shape)  # NaN is the greatest
+    return place, float(violation[place])
+
+
+def _difference(a, b, rtol, atol, names, wrong):
+    place, size = find_max_violation(a, b, rtol, atol)
+    left, right = np.broadcast_arrays(a, b)
+    return AssertionError(f"{names[0]} and {names[1]} differ: {wrong.sum()} of {wrong.size} elements, at most {size:.3g} times what rtol={rtol} and "
+                          f"atol={atol} allow. {locationError(left, right, place, names, maxError=True)}\n{names[0]}: {a!r}\n{names[1]}: {b!r}")
 
 
 def assert_almost_equal(a, b, rtol=None, atol=None, names=("a", "b"), equal_nan=False, use_broadcast=True, mismatches=(10, 10)):
-    """Raises AssertionError with the places where elements differ."""
+    """Raises AssertionError with the place where elements differ most. Shapes may differ by broadcasting, unless it is forbidden."""
     a, b = as_numpy(a), as_numpy(b)
     if not use_broadcast:
         checkShapes(a, b)
+    if a.dtype == b.dtype == np.bool_:
+        np.testing.assert_equal(a, b)
+        return
     rtol, atol = get_tols(a, b, rtol, atol)
-    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, err_msg=f"{names[0]} and {names[1]} differ")
+    wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if wrong.any():
+        raise _difference(a, b, rtol, atol, names, wrong)
 
 
 def assert_almost_equal_with_err(a, b, rtol=None, atol=None, etol=None, names=("a", "b"), equal_nan=False, mismatches=(10, 10)):
@@ -114,10 +128,8 @@ def assert_almost_equal_with_err(a, b, rtol=None, atol=None, etol=None, names=("
     a, b = as_numpy(a), as_numpy(b)
     rtol, atol = get_tols(a, b, rtol, atol)
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    if wrong.mean() > get_etol(etol):
-        place, size = find_max_violation(a, b, rtol, atol)
-        raise AssertionError(f"{wrong.sum()} of {wrong.size} elements differ, at most {size:.3g} times what rtol={rtol} and atol={atol} allow. "
-                             + locationError(np.asarray(a), np.asarray(b), place, names, maxError=True))
+    if wrong.size and wrong.mean() > get_etol(etol):
+        raise _difference(a, b, rtol, atol, names, wrong)
 
 
 def assert_almost_equal_ignore_nan(a, b, rtol=None, atol=None, names=("a", "b")):
@@ -130,7 +142,7 @@ def assert_almost_equal_ignore_nan(a, b, rtol=None, atol=None, names=("a", "b"))
 
 def assert_allclose(a, b, rtol=1e-07, atol=0, equal_nan=True):
     """Raises AssertionError unless all elements are close."""
-    np.testing.assert_allclose(as_numpy(a), as_numpy(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 def same_array(array1, array2):
@@ -155,42 +167,56 @@ def compare_ndarray_tuple(t1, t2, rtol=None, atol=None):
 
 
 def compare_optimizer(opt1, opt2, shape, dtype, w_stype="default", g_stype="default", rtol=1e-4, atol=1e-5, compare_states=True, ntensors=1):
-    """Compares one step of two optimizers on the same random weights and gradients."""
+    """Compares a step of two optimizers on the same weights and gradients: opt1's are dense and taken one by one, opt2's of the kinds given, or all
+    at once where `shape` is a list of them."""
+    from ..random import uniform
     from .generators import rand_ndarray
-    several = not isinstance(shape, (tuple, list)) or isinstance(shape[0], (tuple, list))
-    shapes = list(shape) if several and isinstance(shape, list) else [shape] * ntensors
-    weights = [rand_ndarray(s, "default", dtype=dtype).as_in_context(default_context()) for s in shapes]
-    grads = [rand_ndarray(s, "default", dtype=dtype).as_in_context(default_context()) for s in shapes]
-    results = []
-    for optimizer in (opt1, opt2):
-        w, g = [x.copy().tostype(w_stype) for x in weights], [x.copy().tostype(g_stype) for x in grads]
-        indices = list(range(len(w)))
-        states = [optimizer.create_state_multi_precision(i, x) for i, x in zip(indices, w)]
-        if ntensors == 1:
-            optimizer.update_multi_precision(0, w[0], g[0], states[0])
-        else:
-            optimizer.update_multi_precision(indices, w, g, states)
-        results.append((w, states))
-    for a, b in zip(results[0][0], results[1][0]):
-        assert_almost_equal(a, b, rtol=rtol, atol=atol)
-    for a, b in zip(results[0][1], results[1][1]) if compare_states else ():
-        compare_ndarray_tuple(a, b, rtol, atol)
+    several = isinstance(shape, list)
+    if not several and ntensors != 1:
+        raise AssertionError("several arrays need a list of shapes")
+
+    def made(shape, stype, density=None):
+        if stype == "default":
+            return uniform(shape=shape, ctx=default_context(), dtype=dtype)
+        return rand_ndarray(shape, stype, density=density, dtype=dtype)
+    shapes = shape if several else [shape]
+    weights, grads = [made(s, w_stype, 1) for s in shapes], [made(s, g_stype) for s in shapes]
+    plain_weights, plain_grads = ([x.copy().tostype("default") for x in arrays] for arrays in (weights, grads))
+    states = [opt2.create_state_multi_precision(0 if several else i, w) for i, w in enumerate(weights)]
+    plain_states = [opt1.create_state_multi_precision(i, w) for i, w in enumerate(plain_weights)]
+    if compare_states and not several:
+        compare_ndarray_tuple(plain_states[0], states[0])
+    for i, (w, g, state) in enumerate(zip(plain_weights, plain_grads, plain_states)):
+        opt1.update_multi_precision(i, w, g, state)
+    if several:
+        opt2.update_multi_precision(list(range(ntensors)), weights, grads, states)
+    else:
+        opt2.update_multi_precision(0, weights[0], grads[0], states[0])
+    for first, second in zip(plain_states, states) if compare_states else ():
+        compare_ndarray_tuple(first, second, rtol, atol)
+    for first, second in zip(plain_weights, weights):
+        assert_almost_equal(first, second, rtol=rtol, atol=atol)
 
 
 def assign_each(the_input, function):
     """function of every element; a copy without one."""
-    return np.copy(the_input) if function is None else np.vectorize(function)(the_input)
+    return np.copy(the_input) if function is None else np.vectorize(function, otypes=[float])(the_input)
 
 
 def assign_each2(input1, input2, function):
     """function of every pair of elements; a copy of the first without one."""
-    return np.copy(input1) if function is None else np.vectorize(function)(input1, input2)
+    if function is None:
+        return np.copy(input1)
+    checkShapes(input1, input2)
+    return np.vectorize(function, otypes=[float])(input1, input2)
 
 
 def collapse_sum_like(a, shape):
     """`a` summed over the axes along which `shape` was repeated."""
     if len(a.shape) < len(shape):
         raise AssertionError(f"{a.shape} has fewer axes than {tuple(shape)}")
+    if 0 in (a.size, np.prod(shape)):
+        return np.zeros(shape, dtype=a.dtype)
     axes = tuple(i for i in range(a.ndim) if i < a.ndim - len(shape) or shape[i - (a.ndim - len(shape))] != a.shape[i])
     return a.sum(axis=axes).reshape(shape) if axes else a
 
@@ -204,13 +230,7 @@ def np_reduce(dat, axis, keepdims, numpy_reduce_func):
 
 
 def same_symbol_structure(sym1, sym2):
-    """Whether two graphs have the same operators, joined in the same way."""
+    """Whether two graphs have the same operators, node by node."""
     import json
-    graphs = [json.loads(s.tojson()) for s in (sym1, sym2)]
-    return [[(node["op"], [tuple(entry[:2]) for entry in node["inputs"]]) for node in graph["nodes"]] for graph in graphs[:1]] == \
-        [[(node["op"], [tuple(entry[:2]) for entry in node["inputs"]]) for node in graph["nodes"]] for graph in graphs[1:]]
-
-
-def array_of(value):
-    """An NDArray of anything, with its dtype."""
-    return value if isinstance(value, nd.NDArray) else nd.array(value, dtype=np.asarray(value).dtype)
+    first, second = (json.loads(s.tojson())["nodes"] for s in (sym1, sym2))
+    return all(a["op"] == b["op"] for a, b in zip(first, second))

@@ -18,7 +18,7 @@ def default_context():
 
 def set_default_context(ctx):
     """Changes it."""
-    Context._local.value = ctx
+    ctx._make_current()
 
 
 def default_dtype():

@@ -29,7 +29,7 @@ def rand_shape_3d(dim0=10, dim1=10, dim2=10, allow_zero_size=False):
 
 def rand_coord_2d(x_low, x_high, y_low, y_high):
     """A random place."""
-    return np.random.randint(x_low, x_high), np.random.randint(y_low, y_high)
+    return np.random.randint(x_low, x_high, dtype=np.int64), np.random.randint(y_low, y_high, dtype=np.int64)
 
 
 def random_sample(population, k):
@@ -46,6 +46,8 @@ def random_arrays(*shapes):
 def random_uniform_arrays(*shapes, **kwargs):
     """Random arrays between low and high."""
     low, high, dtype = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0), kwargs.pop("dtype", np.float32)
+    if kwargs:
+        raise TypeError(f"Got unexpected argument/s : {list(kwargs)}")
     return [np.random.uniform(low, high, size=s).astype(dtype) for s in shapes]
 
 
@@ -83,37 +85,41 @@ def rand_sparse_ndarray(shape, stype, density=None, dtype=None, distribution=Non
     density = np.random.rand() if density is None else density
 
     def values(shape):
-        made = np.random.uniform(-1, 1, shape) if data_init is None else np.full(shape, data_init, "float64")
+        made = np.random.uniform(0, 1, shape) if data_init is None else np.full(shape, data_init, "float64")
         return (made if modifier_func is None or not made.size else np.vectorize(modifier_func)(made)).astype(dtype)
     if stype == "row_sparse":
-        rows = _chosen(shape[0], density) if rsp_indices is None else np.asarray(rsp_indices)
-        array = sparse.row_sparse_array((values((len(rows), *shape[1:])), rows), shape=shape, ctx=ctx, dtype=dtype)
-        return array, (array.data, array.indices)
+        if distribution == "powerlaw":
+            raise AssertionError("Distribution powerlaw not supported for row_sparse")
+        rows = _chosen(shape[0], density) if rsp_indices is None else np.asarray(rsp_indices, np.int64)
+        stored = values((len(rows), *shape[1:]))
+        return sparse.row_sparse_array((stored, rows), shape=shape, ctx=ctx, dtype=dtype), (stored, rows)
     if stype != "csr":
         raise AssertionError(f"unknown storage type {stype}")
     rows, columns = _stored(shape, density, distribution)
     begins = np.searchsorted(rows, np.arange(shape[0] + 1))
+    if shuffle_csr_indices:
+        for begin, end in zip(begins, begins[1:]):
+            np.random.shuffle(columns[begin:end])
     array = sparse.csr_matrix((values(len(rows)), columns, begins), shape=shape, ctx=ctx, dtype=dtype)
     return array, (array.indptr, array.indices, array.data)
 
 
 def rand_ndarray(shape, stype="default", density=None, dtype=None, modifier_func=None, shuffle_csr_indices=False, distribution=None, ctx=None):
-    """A random array."""
+    """A random array: normal numbers, or a sparse one with numbers from 0 to 1."""
     if stype != "default":
         return rand_sparse_ndarray(shape, stype, density, dtype, distribution, modifier_func=modifier_func, shuffle_csr_indices=shuffle_csr_indices, ctx=ctx)[0]
-    values = np.random.uniform(-1, 1, shape)
-    return nd.array(values if modifier_func is None else np.vectorize(modifier_func)(values), ctx=ctx, dtype=dtype)
+    return nd.array(random_arrays(tuple(shape)), ctx=ctx, dtype=dtype)
 
 
 def create_sparse_array(shape, stype, data_init=None, rsp_indices=None, dtype=None, modifier_func=None, density=0.5, shuffle_csr_indices=False):
-    """A sparse array with some elements."""
+    """A sparse array with some elements; its rows are in order."""
+    rsp_indices = None if rsp_indices is None else np.sort(rsp_indices)
     return rand_sparse_ndarray(shape, stype, density, dtype, None, data_init, rsp_indices, modifier_func, shuffle_csr_indices)[0]
 
 
 def create_sparse_array_zd(shape, stype, density, data_init=None, rsp_indices=None, dtype=None, modifier_func=None, shuffle_csr_indices=False):
-    """A sparse array, which may have no elements."""
-    return create_sparse_array(shape, stype, data_init, [] if stype == "row_sparse" and density == 0.0 else rsp_indices, dtype, modifier_func, density,
-                               shuffle_csr_indices)
+    """A sparse array; one of rows has those of rsp_indices alone, or none."""
+    return create_sparse_array(shape, stype, data_init, rsp_indices, dtype, modifier_func, 0.0 if stype == "row_sparse" else density, shuffle_csr_indices)
 
 
 def create_2d_tensor(rows, columns, dtype=np.int64):
@@ -129,13 +135,13 @@ def create_vector(size, dtype=np.int64):
 # ---- matrices
 
 def get_identity_mat(size):
-    """The unit matrix, as an array of NumPy."""
-    return np.eye(size)
+    """The unit matrix."""
+    return nd.eye(size)
 
 
 def get_identity_mat_batch(size):
     """Two unit matrices."""
-    return np.stack([np.eye(size)] * 2)
+    return nd.array(np.stack([np.eye(size)] * 2))
 
 
 def new_orthonormal_matrix_2d(n):
@@ -144,16 +150,15 @@ def new_orthonormal_matrix_2d(n):
 
 
 def new_matrix_with_real_eigvals_2d(n):
-    """A random matrix with real eigenvalues."""
-    # Similar to a triangular matrix, whose diagonal they are.
-    q = new_orthonormal_matrix_2d(n)
-    return q @ np.triu(np.random.uniform(-1, 1, (n, n))) @ q.T
+    """A random matrix with real eigenvalues between -10 and 10, whose eigenvectors are far from dependent."""
+    vectors = new_orthonormal_matrix_2d(n) * np.random.uniform(0.4, 1, n)  # their condition is at most 2.5
+    return np.linalg.solve(vectors, np.random.uniform(-10, 10, n)[:, None] * vectors)
 
 
 def new_sym_matrix_with_real_eigvals_2d(n):
     """A random symmetric matrix."""
-    matrix = np.random.uniform(-1, 1, (n, n))
-    return (matrix + matrix.T) / 2
+    q = new_orthonormal_matrix_2d(n)
+    return q.T * np.random.uniform(-10, 10, n) @ q
 
 
 def _many(shape, make):

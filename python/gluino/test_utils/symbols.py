@@ -1,149 +1,204 @@
 """Symbols and blocks: values, gradients against differences, speed."""
+import contextlib
 import time
 
 import numpy as np
 
 from .. import autograd, ndarray as nd, symbol as sym_module
-from .comparison import array_of, as_numpy, assert_almost_equal, default_numeric_eps
+from ..numpy import _Symbol as _NumpySymbol
+from ..util import use_np
+from .comparison import as_numpy, assert_almost_equal, default_numeric_eps, get_tolerance, get_tols
 from .environment import default_context
 
 __all__ = ["simple_forward", "numeric_grad", "check_numeric_gradient", "check_symbolic_forward", "check_symbolic_backward", "check_consistency",
            "check_speed", "check_gluon_hybridize_consistency"]
 
 
-def _by_name(symbol, values, dtype=None):
-    pairs = values if isinstance(values, dict) else dict(zip(symbol.list_arguments(), values))
-    unknown = set(pairs) - set(symbol.list_arguments())
-    if unknown:
-        raise ValueError(f"Symbol arguments and keys of the given location do not match. symbol args:{symbol.list_arguments()}, location.keys():{list(pairs)}")
-    made = {name: array_of(value) for name, value in pairs.items()}
-    return made if dtype is None else {name: a.astype(dtype) if "float" in a._dtype_name else a for name, a in made.items()}
+def _arrays(names, values, what, ctx, dtype):
+    """By name: arrays of NumPy become NDArrays of this dtype, or of their own for "asnumpy"; NDArrays stay."""
+    if isinstance(values, dict):
+        if set(values) != set(names):
+            raise ValueError(f"Symbol {what} and keys of the given values do not match. symbol: {set(names)}, given: {set(values)}")
+        pairs = values
+    else:
+        pairs = dict(zip(names, values))
+    return {name: nd.array(value, ctx=ctx, dtype=value.dtype if dtype == "asnumpy" else dtype) if isinstance(value, np.ndarray) else value
+            for name, value in pairs.items()}
 
 
-def _states(symbol, aux_states):
+def _location(symbol, location, ctx, dtype):
+    return _arrays(symbol.list_arguments(), location, "arguments", ctx, dtype)
+
+
+def _states(symbol, aux_states, ctx, dtype):
     if aux_states is None:
         return None
-    pairs = aux_states if isinstance(aux_states, dict) else dict(zip(symbol.list_auxiliary_states(), aux_states))
-    return {name: array_of(value) for name, value in pairs.items()}
+    made = _arrays(symbol.list_auxiliary_states(), aux_states, "aux_states", ctx, dtype)
+    return {name: nd.array(value, ctx=ctx, dtype=value.dtype if dtype == "asnumpy" else dtype) for name, value in made.items()}
 
 
 def simple_forward(sym, ctx=None, is_train=False, **inputs):
-    """Outputs as NumPy arrays."""
-    outputs = [o.asnumpy() for o in sym.bind(ctx, _by_name(sym, inputs), grad_req="null").forward(is_train)]
+    """Outputs as NumPy arrays, of inputs in float32."""
+    arguments = {name: nd.array(value) for name, value in inputs.items()}
+    outputs = [o.asnumpy() for o in sym.bind(ctx or default_context(), arguments, grad_req="null").forward(is_train)]
     return outputs[0] if len(outputs) == 1 else outputs
 
 
 def numeric_grad(executor, location, aux_states=None, eps=1e-4, use_forward_train=True, dtype=np.float32):
     """Central differences of the sum of an executor's first output, by the names of its arguments."""
-    kept = {name: array.copy() for name, array in (aux_states or {}).items()}
+    kept = {name: as_numpy(array).copy() for name, array in (aux_states or {}).items()}
+
+    def put(target, value):
+        target[:] = nd.array(value, dtype=target.dtype).tostype(target.stype)
 
     def value():
         for name, array in kept.items():
-            executor.aux_dict[name][:] = array
+            put(executor.aux_dict[name], array)
         executor.forward(is_train=use_forward_train)
         return float(executor.outputs[0].asnumpy().astype("float64").sum())
     grads = {}
     for name, start in location.items():
-        start = as_numpy(start).astype("float64")
-        grad = np.zeros(start.shape)
-        if as_numpy(location[name]).dtype.kind == "f":
+        start = as_numpy(start)
+        grad = np.zeros(start.shape, dtype=dtype)
+        if start.dtype.kind == "f":
             for place in np.ndindex(*start.shape):
                 sides = []
                 for step in (eps / 2, -eps / 2):
-                    moved = start.copy()
+                    moved = start.astype("float64")
                     moved[place] += step
-                    executor.arg_dict[name][:] = nd.array(moved, dtype=executor.arg_dict[name].dtype)
+                    put(executor.arg_dict[name], moved)
                     sides.append(value())
                 grad[place] = (sides[0] - sides[1]) / eps
-            executor.arg_dict[name][:] = nd.array(start, dtype=executor.arg_dict[name].dtype)
-        grads[name] = grad.astype(dtype)
+            put(executor.arg_dict[name], start)
+        grads[name] = grad
     return grads
 
 
 def check_numeric_gradient(sym, location, aux_states=None, numeric_eps=None, rtol=None, atol=None, grad_nodes=None, use_forward_train=True, ctx=None,
                            grad_stype_dict=None, dtype=np.float32):
     """Compares the gradients of a symbol with central differences, of a random weighted sum of its first output."""
-    eps = numeric_eps if numeric_eps is not None else default_numeric_eps()[np.dtype(dtype)]
-    args, states = _by_name(sym, location, dtype), _states(sym, aux_states)
-    wanted = [name for name in sym.list_arguments() if "float" in args[name]._dtype_name] if grad_nodes is None else list(grad_nodes)
-    requests = grad_nodes if isinstance(grad_nodes, dict) else dict.fromkeys(wanted, "write")
-    shapes = {name: value.shape for name, value in args.items()}
-    _, out_shapes, _ = sym.infer_shape(**shapes)
-    weights = nd.array(np.random.rand(*out_shapes[0]) + 0.1, dtype=dtype)
-    weighted = sym_module.MakeLoss(sym_module.sum((sym if len(sym.list_outputs()) == 1 else sym[0]) * sym_module.Variable("__weights")))
-    args["__weights"] = weights
-    grads = {name: nd.zeros(args[name].shape, dtype=args[name].dtype) for name in wanted}
-    executor = weighted.bind(ctx or default_context(), args, grads, {**dict.fromkeys(weighted.list_arguments(), "null"), **requests}, states)
-    start = {name: state.copy() for name, state in (states or {}).items()}
+    ctx = ctx or default_context()
+    args, states = _location(sym, location, ctx, dtype), _states(sym, aux_states, ctx, dtype)
+    start, kept = {name: as_numpy(value) for name, value in args.items()}, {name: state.asnumpy() for name, state in (states or {}).items()}
+    grad_nodes = sym.list_arguments() if grad_nodes is None else grad_nodes
+    requests = dict(grad_nodes) if isinstance(grad_nodes, dict) else dict.fromkeys(grad_nodes, "write")
+    shape = sym.infer_shape(**{name: value.shape for name, value in args.items()})[1][0]
+    weights, output = sym_module.Variable("__random_proj"), sym if len(sym.list_outputs()) == 1 else sym[0]
+    is_np = isinstance(sym, _NumpySymbol)
+    weighted = output * (weights.as_np_ndarray() if is_np else weights)
+    weighted = sym_module.make_loss(weighted.as_nd_ndarray() if is_np else weighted)
+    args["__random_proj"] = nd.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)
+    before = {name: np.random.normal(0, 0.01, size=args[name].shape) for name in requests}
+    kinds = {name: (grad_stype_dict or {}).get(name) or "default" for name in requests}
+    grads = {name: nd.array(values, ctx=ctx, dtype=dtype) if kinds[name] == "default" else nd.zeros(values.shape, ctx, dtype, kinds[name])
+             for name, values in before.items()}
+    executor = weighted.bind(ctx, args, grads, requests, states)
     executor.forward(is_train=True)
+    eps = get_tolerance(executor.outputs[0], numeric_eps, default_numeric_eps())
     executor.backward()
-    found = {name: executor.grad_dict[name].asnumpy() for name in wanted if requests[name] != "null"}
-    differences = numeric_grad(executor, {name: args[name] for name in found}, start, eps, use_forward_train, np.float64)
-    for name, grad in found.items():
-        assert_almost_equal(grad, differences[name], 1e-2 if rtol is None else rtol, 1e-3 if atol is None else atol,
-                            (f"gradient of {name}", "central differences"))
+    found = {name: grads[name].asnumpy() for name in requests}
+    differences = numeric_grad(executor, {name: start[name] for name, request in requests.items() if request != "null"}, kept, eps, use_forward_train,
+                               dtype)
+    for name, request in requests.items():
+        wanted = before[name] if request == "null" else differences[name]
+        assert_almost_equal(wanted, (found[name] - before[name]).astype(dtype) if request == "add" else found[name], rtol, atol,
+                            (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
 
 def check_symbolic_forward(sym, location, expected, rtol=None, atol=None, aux_states=None, ctx=None, equal_nan=False, dtype=np.float32):
     """Compares outputs of a symbol with given ones."""
-    outputs = sym.bind(ctx, _by_name(sym, location), grad_req="null", aux_states=_states(sym, aux_states)).forward(False)
+    ctx = ctx or default_context()
+    executor = sym.bind(ctx, _location(sym, location, ctx, dtype), grad_req="null", aux_states=_states(sym, aux_states, ctx, dtype))
+    executor.forward(is_train=False)
     expected = [expected[name] for name in sym.list_outputs()] if isinstance(expected, dict) else expected
-    for name, out, want in zip(sym.list_outputs(), outputs, expected):
-        assert_almost_equal(out, want, 1e-4 if rtol is None else rtol, atol, (name, "expected"), equal_nan)
-    return outputs
+    for name, out, want in zip(sym.list_outputs(), executor.outputs, expected):
+        assert_almost_equal(want, out, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan)
+    return executor.outputs
 
 
 def check_symbolic_backward(sym, location, out_grads, expected, rtol=None, atol=None, aux_states=None, grad_req="write", ctx=None, grad_stypes=None,
                             equal_nan=False, dtype=np.float32):
-    """Compares gradients of a symbol with given ones; with grad_req "add", what was there before is added."""
-    args = _by_name(sym, location)
-    expected = expected if isinstance(expected, dict) else dict(zip(sym.list_arguments(), expected))
-    before = {name: np.random.normal(size=value.shape) for name, value in args.items()}
-    grads = {name: nd.array(before[name], dtype=args[name].dtype) for name in expected}
-    requests = grad_req if isinstance(grad_req, dict) else dict(zip(sym.list_arguments(), grad_req)) if isinstance(grad_req, (list, tuple)) else \
-        dict.fromkeys(sym.list_arguments(), grad_req)
-    executor = sym.bind(ctx, args, grads, requests, _states(sym, aux_states))
-    executor.forward(True)
-    out_grads = [out_grads[name] for name in sym.list_outputs()] if isinstance(out_grads, dict) else out_grads
-    executor.backward([array_of(g) for g in out_grads] if out_grads is not None else None)
-    for name, want in expected.items():
-        want = {"write": want, "add": before[name] + as_numpy(want) if requests[name] == "add" else None, "null": before[name]}[requests[name]]
-        assert_almost_equal(grads[name], want, 1e-4 if rtol is None else rtol, atol, (f"gradient of {name}", "expected"), equal_nan)
-    return [executor.grad_dict.get(name) for name in sym.list_arguments()]
+    """Compares gradients of a symbol with given ones and gives them by name; with grad_req "add" or "null", what was there before counts."""
+    ctx = ctx or default_context()
+    args, names = _location(sym, location, ctx, dtype), sym.list_arguments()
+    expected = expected if isinstance(expected, dict) else dict(zip(names, expected))
+    before = {name: np.random.normal(size=np.shape(expected[name])) for name in sorted(expected)}
+    grads = {}
+    for name, values in before.items():
+        stype = (grad_stypes or {}).get(name) or "default"
+        own = expected[name].dtype if dtype == "asnumpy" else dtype
+        grads[name] = nd.array(values, ctx=ctx, dtype=own) if stype == "default" else nd.zeros(values.shape, ctx, own, stype)
+    requests = grad_req if isinstance(grad_req, dict) else dict.fromkeys(names, grad_req) if isinstance(grad_req, str) else dict(zip(names, grad_req))
+    executor = sym.bind(ctx, args, grads, requests, _states(sym, aux_states, ctx, dtype))
+    executor.forward(is_train=True)
+
+    def head(value):
+        return nd.array(value, ctx=ctx, dtype=value.dtype if dtype == "asnumpy" else dtype) if isinstance(value, np.ndarray) else value
+    if isinstance(out_grads, dict):
+        out_grads = {name: head(value) for name, value in out_grads.items()}
+    elif out_grads is not None:
+        out_grads = [head(value) for value in out_grads]
+    executor.backward(out_grads)
+    for name, wanted in expected.items():
+        request, found = requests[name], as_numpy(grads[name])
+        added = (found - before[name]).astype(found.dtype)
+        assert_almost_equal(before[name] if request == "null" else wanted, added if request == "add" else found, rtol, atol,
+                            (f"EXPECTED_{name}", f"BACKWARD_{name}"), equal_nan)
+    return grads
 
 
 def check_consistency(sym, ctx_list, scale=1.0, grad_req="write", arg_params=None, aux_params=None, rtol=None, atol=None, raise_on_err=True,
                       ground_truth=None, equal_nan=False, use_uniform=False, rand_type=np.float64):
-    """Compares outputs and gradients of a symbol, or several, on several contexts and in several types; gives the most exact outputs."""
-    symbols = sym if isinstance(sym, list) else [sym] * len(ctx_list)
-    first = {k: v for k, v in ctx_list[0].items() if k not in ("ctx", "type_dict")}
-    names = symbols[0].list_arguments()
-    shapes, _, aux_shapes = symbols[0].infer_shape(**first)
-    draw = (lambda s: np.random.uniform(-scale, scale, s)) if use_uniform else (lambda s: np.random.normal(size=s, scale=scale))
-    values = {n: as_numpy(arg_params[n]) if arg_params and n in arg_params else draw(s).astype(rand_type) for n, s in zip(names, shapes)}
-    states = {n: as_numpy(aux_params[n]) if aux_params and n in aux_params else np.zeros(s) for n, s in zip(symbols[0].list_auxiliary_states(), aux_shapes)}
-    results = []
-    for each, where in zip(symbols, ctx_list):
-        types = {k: v for k, v in (where.get("type_dict") or {}).items() if k in names}
-        executor = each.simple_bind(where["ctx"], grad_req, types, **{k: v for k, v in where.items() if k not in ("ctx", "type_dict")})
-        for n in names:
-            executor.arg_dict[n][:] = nd.array(values[n], dtype=executor.arg_dict[n].dtype)
-        for n, s in states.items():
-            executor.aux_dict[n][:] = nd.array(s, dtype=executor.aux_dict[n].dtype)
-        executor.forward(is_train=grad_req != "null")
-        if grad_req != "null":
-            executor.backward([out.copy() for out in executor.outputs])
-        results.append([*executor.outputs, *([g for g in executor.grad_dict.values() if g is not None] if grad_req != "null" else [])])
-    exact = max(range(len(results)), key=lambda i: np.dtype(results[i][0].dtype).itemsize)
-    truth = results[exact] if ground_truth is None else [ground_truth[k] for k in ground_truth]
-    for result in results:
-        for found, want in zip(result, truth):
-            try:
-                assert_almost_equal(found, want, rtol, atol, equal_nan=equal_nan)
-            except AssertionError:
-                if raise_on_err:
-                    raise
-    return results[exact]
+    """Compares outputs and gradients of a symbol, or several, on several contexts and in several types, with the most exact of them, which it gives
+    by name: predicting, then training with the first one's outputs as head gradients."""
+    symbols = [sym] * len(ctx_list) if isinstance(sym, sym_module.Symbol) else sym
+    names, outputs = symbols[0].list_arguments(), symbols[0].list_outputs()
+    if len(ctx_list) < 2 or len(symbols) != len(ctx_list) or any(s.list_arguments() != names or s.list_outputs() != outputs for s in symbols):
+        raise AssertionError("two or more contexts are compared, with symbols of the same arguments and outputs")
+    executors = [s.simple_bind(grad_req=grad_req, **where) for s, where in zip(symbols, ctx_list)]
+    arguments, states = dict(arg_params or {}), dict(aux_params or {})
+    for name, array in sorted(executors[0].arg_dict.items()):
+        if name not in arguments:
+            drawn = np.random.uniform(-0.92 * scale, 0.92 * scale, array.shape) if use_uniform else np.random.normal(size=array.shape, scale=scale)
+            arguments[name] = drawn.astype(rand_type)
+    for executor in executors:
+        for arrays, given in ((executor.arg_dict, arguments), (executor.aux_dict, states)):
+            for name, array in arrays.items():
+                array[:] = given.get(name, 0)
+        for grad in executor.grad_arrays if grad_req == "add" else ():
+            grad[:] = 0
+
+    def compare(results, exact, what):
+        truth = results[exact] if ground_truth is None else ground_truth
+        for i, found in enumerate(results):
+            for name, array in found.items() if i != exact else ():
+                if truth.get(name) is None or array is None:
+                    continue
+                # A gradient in float32 of a network in float16 is as exact as that.
+                narrow = [a.astype(min((np.dtype(a.dtype), np.dtype(r[outputs[0]].dtype)), key=lambda t: t.itemsize))
+                          for a, r in ((array, found), (truth[name], results[exact]))]
+                tolerances = get_tols(*narrow, rtol, atol)
+                try:
+                    assert_almost_equal(array, truth[name], *tolerances, equal_nan=equal_nan)
+                except AssertionError as error:
+                    print(f"{what} Err: ctx {i} vs ctx {exact} at {name}: {error}")
+                    if raise_on_err:
+                        raise
+        return truth
+    for executor in executors:
+        executor.forward(is_train=False)
+    predicted = [executor.output_dict for executor in executors]
+    exact = max(range(len(executors)), key=lambda i: np.dtype(predicted[i][outputs[0]].dtype).itemsize)
+    truth = compare(predicted, exact, "Predict")
+    if grad_req == "null":
+        return truth
+    for executor in executors:
+        executor.forward(is_train=True)
+    heads = [min((e.outputs[k] for e in executors), key=lambda a: np.dtype(a.dtype).itemsize).dtype for k in range(len(outputs))]
+    heads = [out.astype(dtype).asnumpy() for out, dtype in zip(executors[0].outputs, heads)]
+    for executor in executors:
+        executor.backward([nd.array(value, dtype=out.dtype).tostype(out.stype) for value, out in zip(heads, executor.outputs)])
+    return compare([{**executor.output_dict, **executor.grad_dict} for executor in executors], exact, "Train")
 
 
 def check_speed(sym, location=None, ctx=None, N=20, grad_req=None, typ="whole", **kwargs):
@@ -170,35 +225,33 @@ def check_speed(sym, location=None, ctx=None, N=20, grad_req=None, typ="whole", 
     return (time.time() - start) / N
 
 
+@use_np
 def check_gluon_hybridize_consistency(net_builder, data_l, numpy_func=None, test_grad=True, rtol=1e-4, atol=1e-4):
-    """Compares a network with its hybridized self and, where given, with a function of NumPy arrays."""
-    saved, outputs, parameter_grads, input_grads = None, [], [], []
+    """Compares the network that net_builder(prefix=) makes with its hybridized self and, where given, with a function of NumPy arrays."""
+    parameters, outputs, grads = None, [], []
     for hybridized in (False, True):
-        net, inputs = net_builder(), [x.copy() for x in data_l]
-        net.initialize(None, default_context())
-        if hybridized:
-            net.hybridize()
-        for x in inputs:
-            x.attach_grad("write" if test_grad else "null")
-        with autograd.record(train_mode=test_grad):
-            out = net(*inputs)
-        params = net._collect_params_with_prefix()
-        if saved is None:
-            saved = {name: p.data().copy() for name, p in params.items()}
-        for name, p in params.items():
-            p.set_data(saved[name])
-        with autograd.record(train_mode=test_grad):
-            out = net(*inputs)
-        if test_grad:
-            out.backward()
-            parameter_grads.append({name: p.grad().asnumpy() for name, p in params.items() if p.grad_req != "null"})
-            input_grads.append([x.grad.asnumpy() for x in inputs])
-        outputs.append(out.asnumpy())
-    np.testing.assert_allclose(outputs[1], outputs[0], rtol=rtol, atol=atol)
+        for recorded in (False, True) if test_grad else (False,):
+            net, inputs = net_builder(prefix="net_"), [x.copy() for x in data_l]
+            net.initialize()
+            if hybridized:
+                net.hybridize()
+            if parameters is None:
+                net(*inputs)  # the shapes of all parameters are known then
+                parameters = {name: p.data().copy() for name, p in net.collect_params().items()}
+            for name, p in net.collect_params().items():
+                p.set_data(parameters[name])
+            for x in inputs if recorded else ():
+                x.attach_grad()
+            with autograd.record() if recorded else contextlib.nullcontext():
+                out = net(*inputs)
+            outputs.append(out.asnumpy())
+            if recorded:
+                out.backward(out)
+                grads.append([x.grad.asnumpy() for x in inputs])
+    for found in outputs[1:]:
+        assert_almost_equal(found, outputs[0], rtol=rtol, atol=atol)
+    for found in grads[1:]:
+        for a, b in zip(found, grads[0]):
+            assert_almost_equal(a, b, rtol=rtol, atol=atol)
     if numpy_func is not None:
-        np.testing.assert_allclose(outputs[0], numpy_func(*[x.asnumpy() for x in data_l]), rtol=rtol, atol=atol)
-    if test_grad:
-        for name, grad in parameter_grads[0].items():
-            np.testing.assert_allclose(parameter_grads[1][name], grad, rtol=rtol, atol=atol)
-        for a, b in zip(*input_grads):
-            np.testing.assert_allclose(b, a, rtol=rtol, atol=atol)
+        assert_almost_equal(outputs[0], numpy_func(*[x.asnumpy() for x in data_l]), rtol=rtol, atol=atol)

@@ -23,7 +23,7 @@ struct ReshapeAttrs {
   static void fields(AttrFields<ReshapeAttrs>& f) {
     f.field("shape", &ReshapeAttrs::shape,
             "new shape; 0 copies an extent, -1 infers it, -2 copies the rest, -3 merges two, -4 splits one in two")
-        .field("reverse", &ReshapeAttrs::reverse, "match the codes from the last axis to the first")
+        .field("reverse", &ReshapeAttrs::reverse, "read codes and axes from the last to the first; -4 stands behind its extents then")
         .field("target_shape", &ReshapeAttrs::target_shape, "new shape in files before 0.9; 0 infers an extent")
         .field("keep_highest", &ReshapeAttrs::keep_highest, "with target_shape: keep the first extent");
   }
@@ -41,7 +41,7 @@ static std::vector<ReshapeCode> reshape_codes(const Shape& shape) {
       codes.push_back({shape[i]});
       continue;
     }
-    if (i + 2 >= shape.ndim()) raise<AttrError>("attribute 'shape' {}: -4 must be followed by two extents", shape);
+    if (i + 2 >= shape.ndim()) throw AttrError("attribute 'shape': -4 must be followed by two extents (behind them with reverse)");
     codes.push_back({-4, shape[i + 1], shape[i + 2]});
     i += 2;
   }
@@ -51,14 +51,14 @@ static int64_t split_extent(int64_t total, int64_t known, const Shape& shape) {
   if (known <= 0 || total % known) raise<ShapeError>("attribute 'shape' {} cannot split an extent of {} by {}", shape, total, known);
   return total / known;
 }
-static void append_split(const ReshapeCode& c, int64_t total, bool reverse, const Shape& attr, Shape& out) {
+static void append_split(const ReshapeCode& c, int64_t total, const Shape& attr, Shape& out) {
   int64_t a = c.first, b = c.second;
   if (a == -1 && b == -1) raise<AttrError>("attribute 'shape' {}: only one of the extents after -4 can be -1", attr);
   if (a == -1) a = split_extent(total, b, attr);
   if (b == -1) b = split_extent(total, a, attr);
   if (saturated_product(a, b) != total) raise<ShapeError>("attribute 'shape' {} splits an extent of {} into {} and {}", attr, total, a, b);
-  out.push_back(reverse ? b : a);
-  out.push_back(reverse ? a : b);
+  out.push_back(a);
+  out.push_back(b);
 }
 static Shape reversed(const Shape& s) {
   Shape r = s;
@@ -66,9 +66,8 @@ static Shape reversed(const Shape& s) {
   return r;
 }
 static Shape decode_reshape(const Shape& data, const Shape& attr, bool reverse) {
-  std::vector<ReshapeCode> codes = reshape_codes(attr);
+  const std::vector<ReshapeCode> codes = reshape_codes(reverse ? reversed(attr) : attr);
   const Shape in = reverse ? reversed(data) : data;
-  if (reverse) std::reverse(codes.begin(), codes.end());
   Shape out;
   int axis = 0, inferred = -1;
   auto next = [&] {
@@ -89,7 +88,7 @@ static Shape decode_reshape(const Shape& data, const Shape& attr, bool reverse) 
       const int64_t first = next();
       out.push_back(saturated_product(first, next()));
     } else if (c.code == -4) {
-      append_split(c, next(), reverse, attr, out);
+      append_split(c, next(), attr, out);
     } else {
       out.push_back(c.code);
       ++axis;

@@ -22,7 +22,7 @@ def default_batchify_fn(data):
     if isinstance(data[0], tuple):
         return [default_batchify_fn(part) for part in zip(*data)]
     values = np.asarray(data)
-    made = nd.array(values, dtype=values.dtype if values.dtype != np.float64 else "float32")
+    made = nd.array(values, dtype=values.dtype)
     return made.as_np_ndarray() if is_np_array() else made
 
 

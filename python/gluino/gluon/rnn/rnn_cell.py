@@ -102,6 +102,10 @@ class RecurrentCell(Block):
         self._counter += 1
         return super().forward(inputs, self._with_batch(inputs, states))
 
+    def _step_name(self, name):
+        """What an operator of this step is called in a graph, as rnn_t0_out."""
+        return f"t{self._counter}_{name}"
+
     def _with_batch(self, inputs, states):
         """States that were begun with batch_size=0, which stands for the batch of the input, as zeros of that batch."""
         if not any(has_open_batch(state) for state in states):
@@ -142,8 +146,8 @@ class _GatedCell(HybridRecurrentCell):
 
     def _products(self, F, inputs, state, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         rows = self._gates * self._hidden_size
-        return (F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name="i2h"),
-                F.FullyConnected(state, h2h_weight, h2h_bias, num_hidden=rows, name="h2h"))
+        return (F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name=self._step_name("i2h")),
+                F.FullyConnected(state, h2h_weight, h2h_bias, num_hidden=rows, name=self._step_name("h2h")))
 
 
 class RNNCell(_GatedCell):
@@ -161,7 +165,8 @@ class RNNCell(_GatedCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        output = F.Activation(i2h + h2h, act_type=self._activation, name="out")
+        sums = F.elemwise_add(i2h, h2h, name=self._step_name("plus0"))
+        output = F.Activation(sums, act_type=self._activation, name=self._step_name("out"))
         return output, [output]
 
 
@@ -186,16 +191,19 @@ class LSTMCell(_GatedCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        next_h, next_c = self.gated(F, i2h + h2h, states[1], self._activation, self._recurrent_activation)
+        sums = F.elemwise_add(i2h, h2h, name=self._step_name("plus0"))
+        next_h, next_c = self.gated(F, sums, states[1], self._activation, self._recurrent_activation, self._step_name)
         return next_h, [next_h, next_c]
 
     @staticmethod
-    def gated(F, sums, cell_state, activation="tanh", recurrent_activation="sigmoid"):
+    def gated(F, sums, cell_state, activation="tanh", recurrent_activation="sigmoid", named=lambda name: None):
         """(hidden state, cell state) of the next step, from the sums before the gates."""
-        gates = F.SliceChannel(sums, num_outputs=4, name="slice")
-        in_gate, forget_gate, out_gate = (F.Activation(gates[i], act_type=recurrent_activation) for i in (0, 1, 3))
-        next_c = forget_gate * cell_state + in_gate * F.Activation(gates[2], act_type=activation)
-        return out_gate * F.Activation(next_c, act_type=activation), next_c
+        gates = F.SliceChannel(sums, num_outputs=4, name=named("slice"))
+        in_gate, forget_gate, new, out_gate = (F.Activation(gate, act_type=activation if name == "c" else recurrent_activation, name=named(name))
+                                               for gate, name in zip(gates, "ifco"))
+        next_c = F.elemwise_add(F.elemwise_mul(forget_gate, cell_state, name=named("mul0")), F.elemwise_mul(in_gate, new, name=named("mul1")),
+                                name=named("state"))
+        return F.elemwise_mul(out_gate, F.Activation(next_c, act_type=activation, name=named("activation0")), name=named("out")), next_c
 
 
 class GRUCell(_GatedCell):
@@ -208,11 +216,15 @@ class GRUCell(_GatedCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        i2h, h2h = F.SliceChannel(i2h, num_outputs=3, name="i2h_slice"), F.SliceChannel(h2h, num_outputs=3, name="h2h_slice")
-        reset = F.Activation(i2h[0] + h2h[0], act_type="sigmoid", name="r_act")
-        update = F.Activation(i2h[1] + h2h[1], act_type="sigmoid", name="z_act")
-        candidate = F.Activation(i2h[2] + reset * h2h[2], act_type="tanh", name="h_act")
-        next_h = (1.0 - update) * candidate + update * states[0]
+        named = self._step_name
+        i2h, h2h = F.SliceChannel(i2h, num_outputs=3, name=named("i2h_slice")), F.SliceChannel(h2h, num_outputs=3, name=named("h2h_slice"))
+        reset = F.Activation(F.elemwise_add(i2h[0], h2h[0], name=named("plus0")), act_type="sigmoid", name=named("r_act"))
+        update = F.Activation(F.elemwise_add(i2h[1], h2h[1], name=named("plus1")), act_type="sigmoid", name=named("z_act"))
+        candidate = F.Activation(F.elemwise_add(i2h[2], F.elemwise_mul(reset, h2h[2], name=named("mul0")), name=named("plus2")), act_type="tanh",
+                                 name=named("h_act"))
+        rest = F.elemwise_sub(F.ones_like(update, name=named("ones_like0")), update, name=named("minus0"))
+        next_h = F.elemwise_add(F.elemwise_mul(rest, candidate, name=named("mul1")), F.elemwise_mul(update, states[0], name=named("mul20")),
+                                name=named("out"))
         return next_h, [next_h]
 
 
@@ -288,7 +300,7 @@ class DropoutCell(HybridRecurrentCell):
         return []
 
     def hybrid_forward(self, F, inputs, states):
-        return (F.Dropout(inputs, p=self._rate, axes=self._axes) if self._rate > 0 else inputs), states
+        return (F.Dropout(inputs, p=self._rate, axes=self._axes, name=self._step_name("fwd")) if self._rate > 0 else inputs), states
 
 
 class ModifierCell(HybridRecurrentCell):
@@ -298,7 +310,7 @@ class ModifierCell(HybridRecurrentCell):
         if base_cell._modified:
             raise AssertionError(f"Cell {base_cell.name} is already modified. One cell cannot be modified twice")
         base_cell._modified = True
-        super().__init__(prefix=base_cell.prefix + self._alias() + "_")
+        super().__init__(prefix=base_cell.prefix + self._alias())
         self.base_cell = base_cell
 
     @property
@@ -331,6 +343,9 @@ class ZoneoutCell(ModifierCell):
         super().__init__(base_cell)
         self.zoneout_outputs, self.zoneout_states, self._previous = zoneout_outputs, zoneout_states, None
 
+    def _alias(self):
+        return "zoneout"
+
     def reset(self):
         super().reset()
         self._previous = None
@@ -348,7 +363,7 @@ class ResidualCell(ModifierCell):
 
     def hybrid_forward(self, F, inputs, states):
         output, states = self.base_cell(inputs, states)
-        return output + inputs, states
+        return F.elemwise_add(output, inputs, name=self._step_name("fwd")), states
 
 
 class BidirectionalCell(HybridRecurrentCell):
@@ -379,5 +394,7 @@ class BidirectionalCell(HybridRecurrentCell):
             return list(F.split(turned, num_outputs=length, axis=0, squeeze_axis=True)) if length > 1 else sequence
         left, left_states = self.l_cell.unroll(length, steps, states[:cut], layout, False, valid_length)
         right, right_states = self.r_cell.unroll(length, reverse(steps), states[cut:], layout, False, valid_length)
-        outputs = [F.concat(a, b, dim=1) for a, b in zip(left, reverse(right))]
-        return (F.stack(*outputs, axis=time) if merged else outputs), left_states + right_states
+        pairs, states = list(zip(left, reverse(right))), left_states + right_states
+        if merged:
+            return F.concat(*(F.stack(*side, axis=time) for side in zip(*pairs)), dim=2, name=f"{self._output_prefix}out"), states
+        return [F.concat(*pair, dim=1, name=f"{self._output_prefix}t{i}") for i, pair in enumerate(pairs)], states

@@ -65,14 +65,20 @@ class _ConvCell(HybridRecurrentCell):
 
     def _products(self, F, inputs, state, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         common = {"num_filter": self._gates * self._hidden_channels, "layout": self._layout}
-        return (F.Convolution(inputs, i2h_weight, i2h_bias, kernel=self._i2h_kernel, pad=self._i2h_pad, dilate=self._i2h_dilate, name="i2h", **common),
-                F.Convolution(state, h2h_weight, h2h_bias, kernel=self._h2h_kernel, pad=self._h2h_pad, dilate=self._h2h_dilate, name="h2h", **common))
+        i2h = F.Convolution(inputs, i2h_weight, i2h_bias, kernel=self._i2h_kernel, pad=self._i2h_pad, dilate=self._i2h_dilate,
+                            name=self._step_name("i2h"), **common)
+        return i2h, F.Convolution(state, h2h_weight, h2h_bias, kernel=self._h2h_kernel, pad=self._h2h_pad, dilate=self._h2h_dilate,
+                                  name=self._step_name("h2h"), **common)
 
-    def _activated(self, F, x):
-        return F.Activation(x, act_type=self._activation) if isinstance(self._activation, str) else self._activation(x)
+    def _activated(self, F, x, name=None):
+        name = name and self._step_name(name)
+        return F.Activation(x, act_type=self._activation, name=name) if isinstance(self._activation, str) else self._activation(x)
 
-    def _parts(self, F, x):
-        return F.SliceChannel(x, num_outputs=self._gates, axis=self._layout.find("C"))
+    def _gate(self, F, x, name):
+        return F.Activation(x, act_type="sigmoid", name=self._step_name(name))
+
+    def _parts(self, F, x, name):
+        return F.SliceChannel(x, num_outputs=self._gates, axis=self._layout.find("C"), name=self._step_name(name))
 
 
 class _ConvRNNCell(_ConvCell):
@@ -80,7 +86,7 @@ class _ConvRNNCell(_ConvCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        output = self._activated(F, i2h + h2h)
+        output = self._activated(F, i2h + h2h, "out")
         return output, [output]
 
 
@@ -89,10 +95,10 @@ class _ConvLSTMCell(_ConvCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        gates = self._parts(F, i2h + h2h)
-        in_gate, forget_gate, out_gate = (F.Activation(gates[i], act_type="sigmoid") for i in (0, 1, 3))
-        next_c = forget_gate * states[1] + in_gate * self._activated(F, gates[2])
-        next_h = out_gate * self._activated(F, next_c)
+        gates = self._parts(F, i2h + h2h, "slice")
+        in_gate, forget_gate, out_gate = (self._gate(F, gates[i], name) for i, name in ((0, "i"), (1, "f"), (3, "o")))
+        next_c = F.elemwise_add(forget_gate * states[1], in_gate * self._activated(F, gates[2], "c"), name=self._step_name("state"))
+        next_h = F.elemwise_mul(out_gate, self._activated(F, next_c), name=self._step_name("out"))
         return next_h, [next_h, next_c]
 
 
@@ -101,9 +107,9 @@ class _ConvGRUCell(_ConvCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
-        i2h, h2h = self._parts(F, i2h), self._parts(F, h2h)
-        reset, update = (F.Activation(i2h[i] + h2h[i], act_type="sigmoid") for i in (0, 1))
-        next_h = (1.0 - update) * self._activated(F, i2h[2] + reset * h2h[2]) + update * states[0]
+        i2h, h2h = self._parts(F, i2h, "i2h_slice"), self._parts(F, h2h, "h2h_slice")
+        reset, update = (self._gate(F, i2h[i] + h2h[i], name) for i, name in ((0, "r_act"), (1, "z_act")))
+        next_h = F.elemwise_add((1.0 - update) * self._activated(F, i2h[2] + reset * h2h[2], "h_act"), update * states[0], name=self._step_name("out"))
         return next_h, [next_h]
 
 

@@ -56,10 +56,10 @@ class LSTMPCell(HybridRecurrentCell):
 
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, h2r_weight, i2h_bias, h2h_bias):
         rows = 4 * self._hidden_size
-        sums = (F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name="i2h") +
-                F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=rows, name="h2h"))
-        hidden, next_c = LSTMCell.gated(F, sums, states[1])
-        projected = F.FullyConnected(hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name="out")
+        sums = (F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name=self._step_name("i2h")) +
+                F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=rows, name=self._step_name("h2h")))
+        hidden, next_c = LSTMCell.gated(F, sums, states[1], named=lambda name: self._step_name("hidden" if name == "out" else name))
+        projected = F.FullyConnected(hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=self._step_name("out"))
         return projected, [projected, next_c]
 
 

@@ -1,0 +1,73 @@
+"""What operators of unrolled cells are called in a graph: every step has names of its own, as MXNet's."""
+import pytest
+
+import gluino as mx
+from gluino import sym
+from gluino.gluon import contrib, rnn
+
+STEPS = [sym.var(f"step{i}") for i in range(3)]
+
+
+def outputs_of(cell, steps=STEPS, **options):
+    outputs, _ = cell.unroll(len(steps), steps, **options)
+    return (outputs if isinstance(outputs, sym.Symbol) else sym.Group(outputs)).list_outputs()
+
+
+@pytest.mark.parametrize("cell", [
+    rnn.RNNCell(4, prefix="rnn_"), rnn.LSTMCell(4, prefix="rnn_"), rnn.GRUCell(4, prefix="rnn_"), contrib.rnn.LSTMPCell(4, 2, prefix="rnn_"),
+    *(kind((2, 8, 8), 4, 3, 3, prefix="rnn_") for kind in (contrib.rnn.Conv2DRNNCell, contrib.rnn.Conv2DLSTMCell, contrib.rnn.Conv2DGRUCell))],
+    ids=lambda cell: type(cell).__name__)
+def test_steps_have_names_of_their_own(cell):
+    assert outputs_of(cell) == ["rnn_t0_out_output", "rnn_t1_out_output", "rnn_t2_out_output"]
+    assert outputs_of(cell) == ["rnn_t0_out_output", "rnn_t1_out_output", "rnn_t2_out_output"], "unroll() starts anew"
+    inside = sym.Group(cell.unroll(2, STEPS[:2])[0]).get_internals().list_outputs()
+    assert {"rnn_t0_i2h_output", "rnn_t1_h2h_output"} <= set(inside)
+    assert len(set(inside)) == len(inside) or type(cell).__module__.startswith("gluino.gluon.contrib"), "where MXNet leaves some without a name"
+    assert sorted(cell.collect_params())[:2] == ["rnn_h2h_bias", "rnn_h2h_weight"]
+
+
+def test_cells_around_cells():
+    both = rnn.BidirectionalCell(rnn.LSTMCell(4, prefix="l_"), rnn.LSTMCell(4, prefix="r_"), output_prefix="bi_")
+    assert outputs_of(both) == ["bi_t0_output", "bi_t1_output", "bi_t2_output"]
+    assert outputs_of(both, merge_outputs=True) == ["bi_out_output"]
+    stack = rnn.SequentialRNNCell()
+    for i in range(2):
+        stack.add(rnn.LSTMCell(4, prefix=f"layer{i}_"))
+    assert outputs_of(stack) == ["layer1_t0_out_output", "layer1_t1_out_output", "layer1_t2_out_output"]
+    assert rnn.ZoneoutCell(rnn.RNNCell(4, prefix="rnn_"), 0.5).prefix == "rnn_zoneout"
+    assert rnn.DropoutCell(0.5, prefix="d_")(STEPS[0], [])[0].name == "d_t0_fwd"
+
+
+def test_numbers_and_kinds_of_variables():
+    with mx.name.NameManager():
+        assert (-sym.var("x")).name == "_mulscalar0"
+    weight = sym.var("weight", stype="row_sparse")
+    assert weight.attr("__storage_type__") == "1"
+    executor = sym.dot(sym.var("data", stype="csr"), weight).simple_bind(mx.cpu(), data=(2, 3), weight=(3, 4))
+    assert executor.arg_dict["data"].stype == "csr" and executor.arg_dict["weight"].stype == "row_sparse"
+    executor = sym.dot(sym.var("data"), weight).simple_bind(mx.cpu(), data=(2, 3), weight=(3, 4), stype_dict={"weight": "default", "data": "csr"})
+    assert executor.arg_dict["data"].stype == "csr" and executor.arg_dict["weight"].stype == "default"
+    executor.arg_dict["data"][:] = mx.nd.array([[1, 0, 2], [0, 0, 3]]).tostype("csr")
+    executor.arg_dict["weight"][:] = 1
+    assert executor.forward()[0].asnumpy().tolist() == [[3] * 4] * 2
+
+
+@pytest.mark.parametrize("cell", [mx.rnn.RNNCell(4, prefix="rnn_"), mx.rnn.LSTMCell(4, prefix="rnn_"), mx.rnn.GRUCell(4, prefix="rnn_"),
+                                  mx.rnn.ConvLSTMCell((1, 2, 8, 8), 4, prefix="rnn_"), mx.rnn.ConvGRUCell((1, 2, 8, 8), 4, prefix="rnn_")],
+                         ids=lambda cell: type(cell).__name__)
+def test_cells_of_symbols(cell):
+    assert outputs_of(cell) == ["rnn_t0_out_output", "rnn_t1_out_output", "rnn_t2_out_output"]
+
+
+def test_residual_cells_of_symbols():
+    assert outputs_of(mx.rnn.ResidualCell(mx.rnn.GRUCell(4, prefix="rnn_")), STEPS[:2]) == ["rnn_t0_out_plus_residual_output",
+                                                                                           "rnn_t1_out_plus_residual_output"]
+
+
+def test_operators_of_several_inputs_make_variables_for_those_that_are_missing():
+    assert sym.Concat(num_args=2, name="joined").list_arguments() == ["joined_arg0", "joined_arg1"]
+    assert sym.Concat(sym.var("x"), num_args=3, name="joined").list_arguments() == ["x", "joined_arg1", "joined_arg2"]
+    assert sym.ElementWiseSum(num_args=2, name="sum").infer_shape(sum_arg0=(2, 3), sum_arg1=(2, 3))[1] == [(2, 3)]
+    assert sym.concat(sym.var("x"), sym.var("y"), dim=0).list_arguments() == ["x", "y"]
+    with pytest.raises(mx.base.MXNetError):
+        sym.Concat(num_args=10 ** 9)
