@@ -20,6 +20,7 @@ class SettingState {
   virtual std::string key() const = 0;  // equal exactly for equal values
 };
 void note_setting_read(const std::shared_ptr<const SettingState>& setting);
+void note_setting_write();
 }  // namespace detail
 
 template <class T>
@@ -30,6 +31,7 @@ class Setting {
   Setting(const Setting& o) : Setting(o.get()) {}
   Setting& operator=(const Setting& o) { return *this = o.get(); }
   Setting& operator=(T value) {
+    detail::note_setting_write();
     const std::lock_guard lock(state_->mutex);
     state_->value = std::move(value);
     return *this;

@@ -3,7 +3,8 @@ import functools
 import os
 
 from . import _core
-from ._watch import Collector, snapshot
+from ._snapshot import snapshot
+from ._watch import Collector
 
 __all__ = ["hybrid"]
 

@@ -1,5 +1,4 @@
 """What code that is to be traced reads besides its arguments, and what it writes: found by looking through the code."""
-import array
 import builtins
 import collections
 import dis
@@ -10,9 +9,9 @@ import os
 import sys
 import types
 
-import numpy as np
+from ._snapshot import PLAIN, content_of
 
-__all__ = ["Collector", "contents", "snapshot"]
+__all__ = ["Collector"]
 
 # Modules whose functions give something else at every call.
 _UNREPEATABLE = {"random", "secrets", "time", "uuid", "datetime", "numpy.random", "numpy.random.mtrand"}
@@ -22,16 +21,13 @@ _PURE = set("""math cmath operator _operator itertools functools _functools coll
 copyreg re string numbers fractions statistics bisect _bisect heapq _heapq struct _struct textwrap builtins warnings _warnings logging contextlib
 json json.encoder json.decoder inspect posixpath unicodedata html base64 binascii zlib hashlib _hashlib colorsys pprint reprlib traceback
 importlib pickle _pickle""".split())
+_STARTERS = {"Thread", "Timer", "ThreadPoolExecutor", "ProcessPoolExecutor", "Process", "Pool", "Popen"}  # classes of Python's: others then run the code
 _SEEN = {"getenv"}  # functions of other modules that read what is watched
 _READERS = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "memmap"}  # of NumPy and of this package: they read files
 # Functions whose results, or effects, nothing in the code tells.
 _UNSEEN = {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "__import__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _STORED = {"STORE_ATTR", "DELETE_ATTR"}
-
-
-_PLAIN = (int, float, complex, str, bytes, type(None))
-_ABSENT = object()
 _NAMESPACES = (types.SimpleNamespace, collections.UserDict, collections.UserList, collections.ChainMap)
 
 
@@ -150,7 +146,7 @@ class _Search:
         elif isinstance(value, types.FunctionType):
             if _is_own(value.__module__):
                 for cell in value.__closure__ or ():  # of a function that Python's own makes around the user's
-                    self._reach_inside(cell, [_content(cell)])
+                    self._reach_inside(cell, [content_of(cell)])
             elif id(value) not in self._functions:
                 self._functions[id(value)] = value
                 self._waiting.append(value)
@@ -175,7 +171,7 @@ class _Search:
             return
         self._objects[id(value)] = value
         for item in items:
-            if not isinstance(item, _PLAIN):
+            if not isinstance(item, PLAIN):
                 self._reach(item)
 
     def _reach_remembering(self, value):
@@ -195,7 +191,7 @@ class _Search:
         for child in block._children.values():
             self._reach_block(child)
         for name, value in block.__dict__.items():
-            if name not in block._unwatched and not isinstance(value, _PLAIN):
+            if name not in block._unwatched and not isinstance(value, PLAIN):
                 self._reach(value)
 
     def _follow(self):
@@ -235,7 +231,7 @@ class _Search:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for name, cell in cells.items():
             if name != "__class__":
-                self._add(cell, name, _content(cell))
+                self._add(cell, name, content_of(cell))
         if own:
             return
         known = function.__globals__
@@ -252,12 +248,13 @@ class _Search:
                 self._why = self._why or f"its code calls {name}()"
             elif name not in vars(builtins):
                 self._variables[id(known), name] = known, name  # it may be there later
-        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._reach(default)
-            if not isinstance(default, (int, float, str, type(None), tuple)):
-                self._add(function, "__defaults__", default)
+        for place, defaults in (("__defaults__", function.__defaults__ or ()), ("__kwdefaults__", (function.__kwdefaults__ or {}).values())):
+            for default in defaults:
+                self._reach(default)
+                if not isinstance(default, (int, float, str, type(None), tuple)):
+                    self._add(function, place, default)
         for name, *attributes in names.parts:
-            value = _content(cells[name]) if name in cells else known.get(name)
+            value = content_of(cells[name]) if name in cells else known.get(name)
             for attribute in attributes:
                 self._add_part(value, attribute)
                 if not isinstance(value, types.ModuleType):
@@ -282,6 +279,7 @@ class _Search:
     def _add_part(self, value, attribute):
         """module.attribute or Class.attribute."""
         inside = getattr(value, attribute, None) if isinstance(value, types.ModuleType) else None
+        self._refuse_starter(inside)
         if isinstance(value, types.ModuleType) and (value.__name__ in _UNREPEATABLE or getattr(inside, "__name__", "") == "numpy.random"):
             self._refuse(f"uses {value.__name__}.{attribute}")
         elif _is_unforeseeable(inside):
@@ -294,12 +292,17 @@ class _Search:
         elif isinstance(value, type) and attribute in vars(value) and not _is_own(value.__module__):
             self._add(value, attribute, inside)
 
+    def _refuse_starter(self, value):
+        if isinstance(value, type) and value.__name__ in _STARTERS and value.__module__.partition(".")[0] in sys.stdlib_module_names:
+            self._why = self._why or f"its code makes a {value.__name__}, in which it is not traced"
+
     def _add(self, owner, name, value):
         """A variable that is watched, and followed."""
         if getattr(value, "__module__", None) in _UNREPEATABLE and callable(value) and not isinstance(value, type):
             self._refuse(f"calls {name}")
         if _is_unforeseeable(value):
             self._why = self._why or f"its code calls {name}(), whose result may be another at every call"
+        self._refuse_starter(value)
         self._reach(value)
         if isinstance(value, types.ModuleType) or isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and _is_own(value.__module__):
             return
@@ -354,18 +357,21 @@ class _Search:
             if base in self._bases or _is_own(base.__module__):
                 continue
             for name, value in vars(base).items():
-                if name in self._attributes and not name.startswith("__") and not callable(value) and not _functions_of(value):
-                    self._variables[id(base), name] = base, name
+                if name not in self._attributes or name.startswith("__") or callable(value) or _functions_of(value):
+                    continue
+                # A descriptor of the user's runs code when it is asked for: the object itself is watched.
+                place = types.CellType(value) if hasattr(type(value), "__get__") and not _is_own(type(value).__module__) else base
+                self._variables[id(base), name] = place, name
 
 
 def _depends_on_more(value, depth=0):
     """Whether what a function gives may follow from other things than its arguments: it writes, or sees something that can change."""
     if not isinstance(value, types.FunctionType):
-        return not callable(value) and not isinstance(value, (*_PLAIN, tuple, frozenset, types.ModuleType))
+        return not callable(value) and not isinstance(value, (*PLAIN, tuple, frozenset, types.ModuleType))
     if _is_own(value.__module__) or depth > 8:
         return _is_unforeseeable(value)
     names = _names(value.__code__)
-    seen = [_content(cell) for cell in value.__closure__ or ()] + [value.__globals__.get(name) for name in names.globals]
+    seen = [content_of(cell) for cell in value.__closure__ or ()] + [value.__globals__.get(name) for name in names.globals]
     return bool(names.stored) or any(_depends_on_more(v, depth + 1) for v in seen if v is not value)
 
 
@@ -374,126 +380,3 @@ def _functions_of(member):
         member = member.__func__
     members = (member.fget, member.fset) if isinstance(member, property) else (member,)
     return [m for m in members if isinstance(m, types.FunctionType)]
-
-
-def _content(cell):
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-def contents(function):
-    """What the variables of a closure hold, to be compared: containers and attributes by what stands in them, everything else by identity."""
-    found, slots = {}, []
-    for cell in getattr(function, "__closure__", None) or ():
-        value = _content(cell)
-        found[id(cell)] = cell, (value,)
-        _find(value.__dict__ if hasattr(type(value), "_unwatched") else value, found, slots, 0)
-        for inner in getattr(value, "__closure__", None) or ():
-            found[id(inner)] = inner, (_content(inner),)
-            _find(_content(inner), found, slots, 0)
-    return [(key, _parts(kept[1])) for key, kept in found.items() if kept] + [(name, id(value)) for _, name, value in slots]
-
-
-def _parts(content):
-    """Objects and numbers in what _find has kept of a container."""
-    if isinstance(content, np.ndarray):
-        return content.tobytes()
-    return [part if isinstance(part, _PLAIN) else id(part) for item in content for part in (item if isinstance(item, tuple) else (item,))]
-
-
-def snapshot(places, values):
-    """Remembers variables and everything changeable in them; the function that it gives puts them back."""
-    variables = [(owner, name, _value(owner, name)) for owner, name in places if not isinstance(owner, type)]
-    # Of a class what stands there: a method is bound when it is asked for.
-    members = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name in places if isinstance(owner, type)]
-    found, slots = {}, []
-    for _, _, value in variables + members:
-        _find(value, found, slots, 0)
-    for value in values:
-        _find(value, found, slots, 0)
-
-    def put_back():
-        for container, content in filter(None, found.values()):
-            _fill(container, content)
-        for owner, name, value in variables:
-            if isinstance(owner, dict):
-                owner[name] = value
-            elif isinstance(owner, types.CellType):
-                owner.cell_contents = value
-        for owner, name, value in members:
-            if vars(owner).get(name, _ABSENT) is value:
-                continue
-            if value is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
-        for owner, name, value in slots:
-            setattr(owner, name, value)
-    return put_back
-
-
-def _value(owner, name):
-    if isinstance(owner, dict):
-        return owner.get(name)
-    return _content(owner) if isinstance(owner, types.CellType) else getattr(owner, name, None)
-
-
-def _find(value, found, slots, depth):
-    if depth > 8 or isinstance(value, _PLAIN) or id(value) in found or len(found) > 4000:
-        return
-    if isinstance(value, (list, set, bytearray, collections.deque, array.array)):
-        found[id(value)] = value, type(value)(value) if type(value) in (list, set, bytearray) else list(value)
-        items = [*value] if isinstance(value, (list, collections.deque)) else []
-        items.append(getattr(value, "__dict__", None))  # of a class derived from these
-    elif isinstance(value, dict):
-        found[id(value)] = value, list(value.items())
-        items = [*value.values(), getattr(value, "__dict__", None)]
-    elif isinstance(value, tuple):
-        items = value
-    elif isinstance(value, np.ndarray):
-        found[id(value)] = value, value.copy()
-        return
-    elif isinstance(value, types.BuiltinFunctionType):
-        items = () if isinstance(value.__self__, types.ModuleType) else (value.__self__,)
-    elif not isinstance(value, (type, types.ModuleType)) and not hasattr(type(value), "_unwatched"):
-        found[id(value)] = None
-        items = _slots_of(value, slots)
-        if hasattr(value, "__dict__"):
-            items.append(value.__dict__)
-    else:
-        return
-    for item in list(items):
-        _find(item, found, slots, depth + 1)
-
-
-def _slots_of(value, slots):
-    """The contents of an object's __slots__; where they stand is added to `slots`."""
-    items = []
-    for base in type(value).__mro__:
-        for name, member in list(vars(base).items()):
-            if isinstance(member, types.MemberDescriptorType) and hasattr(value, name) and base.__flags__ & (1 << 9):
-                items.append(getattr(value, name))
-                slots.append((value, name, items[-1]))
-    return items
-
-
-def _fill(container, content):
-    if isinstance(container, (list, bytearray)):
-        container[:] = content
-    elif isinstance(container, collections.deque):
-        container.clear()
-        container.extend(content)
-    elif isinstance(container, array.array):
-        container[:] = array.array(container.typecode, content)
-    elif isinstance(container, dict):  # not by methods of derived classes, which may do something else: a Counter adds
-        kind = collections.OrderedDict if isinstance(container, collections.OrderedDict) else dict
-        kind.clear(container)
-        for key, value in content:
-            kind.__setitem__(container, key, value)
-    elif isinstance(container, set):
-        container.clear()
-        container.update(content)
-    elif container.flags.writeable:
-        container[...] = content

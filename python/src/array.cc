@@ -3,6 +3,7 @@
 
 #include "autograd/row_gradient.h"
 #include "dispatch/mode.h"
+#include "dispatch/untraceable.h"
 #include "gluino/autograd.h"
 #include "gluino/dlpack.h"
 #include "gluino/random.h"
@@ -154,6 +155,14 @@ Py_ssize_t length(PyObject* o) {
 
 PyMappingMethods mapping{length, get_item, set_item};
 
+// Arrays are keys by identity. What stands for one in a trace is another object than that which the code would see.
+Py_hash_t hash(PyObject* o) {
+  const bool refused = is_symbol(o) && as_symbol(o)->traced.defined() && is_tracing() && !guarded([]() -> PyObject* {
+                         throw Untraceable("it takes an array as a key, of a dictionary, a set or a function that remembers results");
+                       });
+  return refused ? -1 : _Py_HashPointer(o);
+}
+
 PyTypeObject make_type(const char* name, size_t size, destructor dealloc, newfunc create_function, size_t weakrefs,
                        PyGetSetDef* properties) {
   PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -167,7 +176,7 @@ PyTypeObject make_type(const char* name, size_t size, destructor dealloc, newfun
   t.tp_as_number = number_methods();
   t.tp_as_mapping = &mapping;
   t.tp_richcompare = compare;
-  t.tp_hash = [](PyObject* o) { return _Py_HashPointer(o); };
+  t.tp_hash = hash;
   return t;
 }
 

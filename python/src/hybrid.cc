@@ -1,8 +1,6 @@
 // hybridize() for Python: the engine's HybridCache with a Python callable as the function that is traced.
 #include <pybind11/stl.h>
 
-#include <set>
-
 #include "dispatch/mode.h"
 #include "dispatch/untraceable.h"
 #include "graph/trace.h"
@@ -11,6 +9,7 @@
 #include "numbers.h"
 #include "object.h"
 #include "tensor/impl.h"
+#include "traced_writes.h"
 #include "watch.h"
 
 namespace gluino::python {
@@ -33,45 +32,6 @@ struct Call {
   Py_ssize_t total() const { return count + (keywords ? PyTuple_GET_SIZE(keywords) : 0); }
 };
 
-// What user code writes into attributes while it is traced.
-class TracedWrites {
- public:
-  explicit TracedWrites(const Watch& watch) : watch_(watch), previous_(std::exchange(current_, this)) {}
-  ~TracedWrites() { current_ = previous_; }
-  TracedWrites(const TracedWrites&) = delete;
-  TracedWrites& operator=(const TracedWrites&) = delete;
-  static TracedWrites* current() { return current_; }
-
-  void note(py::handle block, const py::object& name, py::handle value) {
-    const Place place{block.attr("__dict__"), name};
-    const py::object old = place.get();
-    if (py::object(py::type::of(block).attr("_unwatched")).contains(name)) return;
-    if (const int state = watch_.find_state(place.owner.ptr(), name.ptr()); state >= 0) return states_.insert(state), void();
-    if (old.is(value)) return;
-    old_.emplace_back(place, old);
-    if (why_.empty()) why_ = "'" + py::cast<std::string>(name) + "' of " + Py_TYPE(block.ptr())->tp_name + " is written at " + user_line();
-  }
-  const std::string& why() const { return why_; }
-  bool has_written(int state) const { return states_.contains(state); }
-  void on_initialised(py::object forget) { initialised_.push_back(std::move(forget)); }
-  // Parameters that the trace has initialised wait again: an eager call does so in its own order.
-  void forget_parameters() const {
-    for (auto it = initialised_.rbegin(); it != initialised_.rend(); ++it) (*it)();
-  }
-  void undo() const {
-    for (auto it = old_.rbegin(); it != old_.rend(); ++it) it->first.set(it->second);
-  }
-
- private:
-  static inline thread_local TracedWrites* current_ = nullptr;
-  const Watch& watch_;
-  TracedWrites* previous_;
-  std::vector<std::pair<Place, py::object>> old_;
-  std::set<int> states_;
-  std::vector<py::object> initialised_;
-  std::string why_;
-};
-
 class PythonCache {
  public:
   // function(*args, **keywords) is what gets traced; name_of(handle) names a parameter by the identity of its array, or gives ""; for
@@ -90,6 +50,7 @@ class PythonCache {
   PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
     watch_.refresh();
     Call c{args, count, keywords};
+    if (mode().comparing) return run_plainly(c).release().ptr();
     c.inputs.reserve(static_cast<size_t>(count));
     if (!watch_.why_not().empty()) warn(watch_.why_not());
     if (!why_not_.empty() || !watch_.why_not().empty() || watch_.has_hooks() || !write_key(c)) return run_plainly(c).release().ptr();
@@ -101,12 +62,14 @@ class PythonCache {
     if (!result.rest) return c.eager_result.release().ptr();
     const auto& made = *static_cast<const Made*>(result.rest.get());
     size_t at = 0;
-    py::object returned = made.returned.make(result.tensors, at);
+    std::optional<SameObjects> same;
+    if (made.same_matters) same.emplace().given = objects_of(c, {c.args, c.args + c.total()}, c.state_values);
+    py::object returned = made.returned.make(result.tensors, at, same ? &*same : nullptr);
     arity_ = {c.num_arguments, at};
     num_inputs_ = c.inputs.size();
     given_numbers_.assign(c.inputs.end() - static_cast<ptrdiff_t>(c.numbers.size()), c.inputs.end());
     for (const auto& [state, value] : made.states) {
-      watch_.state(state).place.set(value ? value->make(result.tensors, at) : py::object());
+      watch_.state(state).place.set(value ? value->make(result.tensors, at, same ? &*same : nullptr) : py::object());
       note_attribute_change();
     }
     return returned.release().ptr();
@@ -138,6 +101,7 @@ class PythonCache {
   struct Made {
     Nesting returned;
     std::vector<std::pair<int, std::optional<Nesting>>> states;  // attributes that it leaves with another value; none: it deletes it
+    bool same_matters = false;                                   // some object is the caller's, or stands there twice
   };
   static constexpr int kMaxChanges = 3;  // of an attribute that is no array, from trace to trace: it is a counter
 
@@ -183,7 +147,7 @@ class PythonCache {
   HybridCache::Result run_python(Call& c, const Tensors& traced) {
     const py::gil_scoped_acquire lock;
     if (Tracer::current()) return trace_python(c, traced);
-    if (cache_.options().verify) return run_comparably(c, traced);
+    if (mode().comparing) return run_comparably(c, traced);
     c.eager_result = run_plainly(c);
     return {};
   }
@@ -192,13 +156,14 @@ class PythonCache {
   HybridCache::Result run_comparably(Call& c, const Tensors& inputs) {
     size_t at = 0;
     for (Py_ssize_t i = 0; i < c.total(); ++i) restore(c.args[i], inputs, at);
-    const States at_start = put_states(c, inputs, at);
+    SameObjects same;
+    const States at_start = put_states(c, inputs, at, nullptr);
     const TracedWrites writes(watch_);
     py::object returned = run_plainly(c);
     HybridCache::Result out;
     try {
-      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors), {}});
-      add_states(c, at_start, writes, *made, out.tensors);
+      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors, same), {}});
+      add_states(c, at_start, writes, *made, out.tensors, same);
       out.rest = std::move(made);
     } catch (const Unrepeatable&) {  // such a call has no program to compare with
       c.eager_result = std::move(returned);
@@ -211,8 +176,12 @@ class PythonCache {
   HybridCache::Result trace_python(Call& c, const Tensors& traced) {
     size_t at = 0;
     py::list arguments;
-    for (Py_ssize_t i = 0; i < c.total(); ++i) arguments.append(restore(c.args[i], traced, at));
-    const States at_start = put_states(c, traced, at);
+    SameObjects same_arguments, same;
+    for (Py_ssize_t i = 0; i < c.total(); ++i) arguments.append(restore(c.args[i], traced, at, &same_arguments));
+    const States at_start = put_states(c, traced, at, &same_arguments);
+    std::vector<PyObject*> given;
+    for (py::handle a : arguments) given.push_back(a.ptr());
+    know_arguments(objects_of(c, given, at_start.values), same);
     py::list changeable;
     for (py::handle a : arguments) changeable.append(a);
     const py::list watched(changeable.attr("copy")());
@@ -232,8 +201,9 @@ class PythonCache {
       const auto returned =
           py::reinterpret_steal<py::object>(PyObject_Vectorcall(function_.ptr(), raw.data(), static_cast<size_t>(c.count), c.keywords));
       if (!returned) throw py::error_already_set();
-      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors), {}});
-      add_states(c, at_start, writes, *made, out.tensors);
+      auto made = std::make_shared<Made>(Made{Nesting(returned.ptr(), out.tensors, same), {}});
+      add_states(c, at_start, writes, *made, out.tensors, same);
+      made->same_matters = same.matters;
       out.rest = std::move(made);
       why = writes.why();
       if (why.empty() && key_of_what_may_change(watched) != before)
@@ -284,16 +254,25 @@ class PythonCache {
     put_back();
   }
 
+  // Arrays and containers among arguments and in attributes that are read: as many for all calls of a program.
+  std::vector<PyObject*> objects_of(const Call& c, const std::vector<PyObject*>& arguments, const std::vector<py::object>& states) const {
+    std::vector<PyObject*> all;
+    for (PyObject* a : arguments) list_objects(a, all);
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i] && watch_.state(c.states[i]).is_read) list_objects(states[i].ptr(), all);
+    return all;
+  }
+
   // Attributes that the code reads and writes, with the tensors of a call in them.
   struct States {
     std::vector<py::object> values;
     std::vector<std::string> keys;
   };
-  States put_states(const Call& c, const Tensors& tensors, size_t& at) const {
+  States put_states(const Call& c, const Tensors& tensors, size_t& at, SameObjects* same) const {
     States states;
     for (size_t i = 0; i < c.states.size(); ++i) {
       const WatchedState& state = watch_.state(c.states[i]);
-      states.values.push_back(state.is_read && c.state_values[i] ? restore(c.state_values[i].ptr(), tensors, at) : c.state_values[i]);
+      states.values.push_back(state.is_read && c.state_values[i] ? restore(c.state_values[i].ptr(), tensors, at, same) : c.state_values[i]);
       states.keys.push_back(states.values[i] ? key_of(states.values[i]) : "");
       if (states.values[i] && state.is_read) state.place.set(states.values[i]);
     }
@@ -303,7 +282,7 @@ class PythonCache {
     for (size_t i = 0; i < c.states.size(); ++i) watch_.state(c.states[i]).place.set(c.state_values[i]);
   }
 
-  void add_states(const Call& c, const States& at_start, const TracedWrites& writes, Made& made, Tensors& tensors) {
+  void add_states(const Call& c, const States& at_start, const TracedWrites& writes, Made& made, Tensors& tensors, SameObjects& same) {
     for (size_t i = 0; i < c.states.size(); ++i) {
       const py::object now = watch_.state(c.states[i]).place.get();
       const bool is_read = watch_.state(c.states[i]).is_read;
@@ -314,7 +293,7 @@ class PythonCache {
                   : !writes.has_written(c.states[i]))
         continue;
       const size_t before = tensors.size();
-      made.states.emplace_back(c.states[i], now ? std::make_optional<Nesting>(now.ptr(), tensors) : std::nullopt);
+      made.states.emplace_back(c.states[i], now ? std::make_optional<Nesting>(now.ptr(), tensors, same) : std::nullopt);
       if (tensors.size() > before || !is_read || !Tracer::current()) continue;
       if (changes_.size() <= static_cast<size_t>(c.states[i])) changes_.resize(static_cast<size_t>(c.states[i]) + 1);
       if (++changes_[static_cast<size_t>(c.states[i])] <= kMaxChanges) continue;

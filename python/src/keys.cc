@@ -164,8 +164,16 @@ bool KeyWriter::add_plain(PyObject* o) {
   return false;
 }
 
+// Whether two arguments are one list or dictionary.
+void KeyWriter::note_container(PyObject* o) {
+  if (!inputs_) return;
+  const auto known = std::find(containers_.begin(), containers_.end(), o);
+  if (known != containers_.end()) tag('='), raw(known - containers_.begin());
+  containers_.push_back(o);
+}
 void KeyWriter::add_sequence(char kind, PyObject* o) {
   saw_mutable_ |= kind == '[';
+  if (kind == '[') note_container(o);
   tag(kind);
   raw(PySequence_Fast_GET_SIZE(o));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) add_held(PySequence_Fast_GET_ITEM(o, i));
@@ -177,6 +185,7 @@ void KeyWriter::add_held(PyObject* borrowed) {
 }
 void KeyWriter::add_dict(PyObject* o) {
   saw_mutable_ = true;
+  note_container(o);
   raw(PyDict_GET_SIZE(o));
   const auto add_item = [this](PyObject* name, PyObject* value) {
     const auto held = py::reinterpret_borrow<py::object>(value);
@@ -379,6 +388,7 @@ void KeyWriter::add(PyObject* o) {
   if (is_array(o) || is_symbol(o)) {
     const bool numpy = flavour_of(o) == kNumpy;
     if (!inputs_) return tag(numpy ? 'v' : 'a'), identity(o);
+    if (is_sparse(o)) return saw_consumable_ = "a sparse array", void();
     tag(numpy ? 'p' : 't');
     return inputs_->push_back(unwrap(o));
   }

@@ -30,6 +30,7 @@ class KeyWriter {
   void add_text(PyObject* o);
   void add_sequence(char kind, PyObject* o);
   void add_held(PyObject* borrowed);
+  void note_container(PyObject* o);
   void add_dict(PyObject* o);
   void add_set(PyObject* o);
   bool add_numpy(PyObject* o);
@@ -42,7 +43,8 @@ class KeyWriter {
 
   std::string& key_;
   Tensors* inputs_;
-  const bool is_watching_;  // what blocks hold is watched by itself then
+  const bool is_watching_;             // what blocks hold is watched by itself then
+  std::vector<PyObject*> containers_;  // that were met
   int depth_ = 0, objects_ = 0;
   bool saw_mutable_ = false;
   std::string saw_consumable_;

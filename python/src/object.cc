@@ -85,6 +85,8 @@ py::object wrap_all(const Tensors& tensors, Flavour flavour) {
 
 Tensor unwrap(PyObject* o) {
   if (is_array(o)) {
+    // Which storage its results have is told by eager code alone.
+    if (is_sparse(o) && is_tracing()) throw Untraceable("it computes with a sparse array");
     Tensor& t = as_array(o)->tensor;
     if (!impl_of(t).storage && !impl_of(t).symbolic) [[unlikely]]
       t = as_array(py::object(py::handle(o).attr("_as_dense")()).ptr())->tensor;

@@ -41,6 +41,12 @@ extern Registered registered;
 
 inline bool is_array(PyObject* o) { return PyObject_TypeCheck(o, &array_base); }
 inline bool is_symbol(PyObject* o) { return PyObject_TypeCheck(o, &symbol_base); }
+// An array of one of the sparse classes.
+inline bool is_sparse(PyObject* o) {
+  if (Py_TYPE(o) == registered.array[kLegacy] || Py_TYPE(o) == registered.array[kNumpy] || !is_array(o)) return false;
+  static PyObject* const kind = PyUnicode_InternFromString("_STYPE");
+  return _PyType_Lookup(Py_TYPE(o), kind) != nullptr;
+}
 inline ArrayObject* as_array(PyObject* o) { return reinterpret_cast<ArrayObject*>(o); }
 inline SymbolObject* as_symbol(PyObject* o) { return reinterpret_cast<SymbolObject*>(o); }
 bool is_tracing();

@@ -193,7 +193,13 @@ TensorsPair while_loop_node(const LoopCondition& cond, const LoopBody& func, con
   a->func_var_locs = body.inputs;
   a->num_args = static_cast<int64_t>(inputs.tensors().size()) + 2;
   a->bodies = std::vector<Symbol>{condition.symbol, body.symbol};
-  return split_results(apply(OpRegistry::global().get("_while_loop"), inputs.tensors(), a), num_out_data, vars.size());
+  Tensors all = apply(OpRegistry::global().get("_while_loop"), inputs.tensors(), a);
+  // As many rows as there were steps, as in eager code. A body has no way to find out how many, nor has a graph of symbols.
+  if (Tracer* tracer = Tracer::current(); tracer && num_out_data > 0 && tracer->outermost().is_program()) {
+    if (tracer != &tracer->outermost()) throw UserError("while_loop: a body gives as many rows as there were steps");
+    for (size_t i = 0; i < num_out_data; ++i) all[i] = call("_while_loop_rows", {all[i], all.back()});
+  }
+  return split_results(all, num_out_data, vars.size());
 }
 
 Tensors cond_node(const LoopCondition& pred, const Branch& then_func, const Branch& else_func, const Tensors& given) {

@@ -92,6 +92,11 @@ Tensors loop_gradient(const A& a, const Gradient& g, std::string_view backward, 
     const LoopTrace t = LoopTrace::load(trace);
     const ReplayRandom random(trace.device(), t.first);
     const autograd::Scope scope(true, t.training);
+    // One input may be computed from another, whose gradient is not to hold what flows through the first: that is added outside.
+    for (size_t i = 0; i < variables.size(); ++i) {
+      Tensor& input = inputs[static_cast<size_t>(attrs->wanted[i])];
+      input = variables[i] = call("_copy", {input});
+    }
     found = tape_gradients(unrolled(inputs, t.steps), variables, heads, t);
   } else {
     heads.insert(heads.end(), inputs.begin(), inputs.end());

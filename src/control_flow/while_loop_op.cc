@@ -194,6 +194,33 @@ GLUINO_OP(_while_loop, WhileLoopAttrs) {
 }
 GLUINO_OP(_while_loop_backward, WhileLoopAttrs) { define_backward(op.doc("The gradients of _while_loop.")).kernel(while_backward_kernel); }
 
+GLUINO_OP(_while_loop_rows, NoAttrs) {
+  op.doc("The rows that _while_loop has made: those before the first step that it did not make.")
+      .input("data")
+      .input("trace")
+      .own_dtype()
+      .dtypes(DTypeSet::any)
+      .dynamic_shape()
+      .identity_if([](const auto&, bool) { return true; })
+      .refuses_values()
+      .kernel([](const NoAttrs&, KernelContext& k) {
+        Shape shape = k.in(0).shape();
+        need(shape.ndim() > 0 && k.in(1).shape() == kTraceShape, "these are no results of a loop");
+        const autograd::Scope off_tape(false, std::nullopt);
+        const int64_t steps = LoopTrace::load(k.in(1).astype(DType::int64)).steps;
+        need(steps >= 0 && steps <= shape[0], "these are no results of a loop");
+        shape[0] = steps;
+        Tensor out = make_tensor(shape, k.in(0).dtype(), k.in(0).device());
+        std::memcpy(bytes_of(out), bytes_of(k.in(0)), shape.elements() * dtype_bytes(out.dtype()));
+        k.set_out(0, out);
+      })
+      .gradient({},
+                [](const Gradient& g) -> Tensors {
+                  return {call("_slice_backward", {g.head(), g.like(0)}, {{"begin", OptionalInts{0}}}), Tensor()};
+                })
+      .sample_without_gradient({{3, 2}, SampleInput({4}, 1, 2, true)});
+}
+
 // ---- cond
 
 void check_cond(const CondAttrs& a, size_t num_inputs) {

@@ -44,7 +44,8 @@ void replace_value(Tensor& target, const Tensor& value);
 struct Mode {
   bool recording = false;
   bool training = false;
-  bool tracing = false;  // calls are recorded, not run, whatever their inputs
+  bool tracing = false;    // calls are recorded, not run, whatever their inputs
+  bool comparing = false;  // hybridize(verify) makes the eager call: what is hybridized inside runs as it is
 };
 Mode& mode();  // of this thread
 

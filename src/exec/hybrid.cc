@@ -279,6 +279,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   if (!t.reads.empty()) {
     Result result = finish_run(t.ending, t.values, inputs, t.captured);
     if (puts_tensors) return result;
+    keep_for_files(signature, t, inputs);
     auto tree = std::make_shared<SegmentTree>(Signature::shapes_of(inputs));
     const int made = tree->insert(std::move(t));
     keep(std::move(signature), std::move(tree));
@@ -306,6 +307,26 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
   if (const std::string why = why_not_made([&] { keep(Compiled::make(program, inputs, options.static_alloc)); }); !why.empty())
     give_up(*program, why);
   return result;
+}
+
+// A loop that gives as many rows as it made steps is several programs, and one graph in a file, where it gives all rows.
+void HybridCache::Impl::keep_for_files(const Signature& signature, const Trace& t, const Tensors& inputs) {
+  why_not_made([&] {
+    std::optional<TraceGraph> graph = to_graph_of_file(t, inputs);
+    if (!graph) return;
+    auto program = std::make_shared<TracedProgram>();
+    program->signature = signature;
+    program->is_repeatable = false;
+    program->shapes = Signature::shapes_of(inputs);
+    program->calls = t.calls.size();
+    program->traced = *std::move(graph);
+    program->trace = t;
+    program->trace.calls.clear();
+    program->trace.memo.clear();
+    program->trace.values.clear();
+    keep(program);
+    keep(Compiled::make(program, inputs, options.static_alloc));
+  });
 }
 
 void HybridCache::Impl::refuse(const Signature& signature, const std::string& why) {
@@ -359,9 +380,9 @@ HybridCache& HybridCache::operator=(HybridCache&&) noexcept = default;
 
 HybridCache::Result HybridCache::call(const Function& function, const Tensors& inputs, const std::string& structure,
                                       std::span<const Tensor> destinations) {
-  // Inside another trace the function is part of that program; with symbols it builds a graph.
+  // Inside another trace the function is part of that program, and of what that is compared with; with symbols it builds a graph.
   const bool symbolic = mode().tracing || std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_symbolic(); });
-  return symbolic ? function(inputs) : impl_->call(function, inputs, structure, destinations);
+  return symbolic || mode().comparing ? function(inputs) : impl_->call(function, inputs, structure, destinations);
 }
 void HybridCache::clear() { impl_->clear(); }
 const HybridOptions& HybridCache::options() const { return impl_->options; }

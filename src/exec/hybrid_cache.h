@@ -56,6 +56,7 @@ class HybridCache::Impl {
   void keep(std::shared_ptr<TracedProgram> program);
   void keep(std::shared_ptr<Compiled> plan);
   void keep(Signature signature, std::shared_ptr<SegmentTree> tree);
+  void keep_for_files(const Signature& signature, const Trace& t, const Tensors& inputs);
   void refuse(const Signature& signature, const std::string& why);
   std::string why_not_made(const std::function<void()>& make) const;
   void give_up(const TracedProgram& program, const std::string& why);

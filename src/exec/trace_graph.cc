@@ -57,6 +57,33 @@ TraceGraph to_graph(Trace& t, const Tensors& inputs) {
   return out;
 }
 
+// Its result is as much of its input as was filled: how much, only a run tells.
+static bool is_filled_part(const auto& call) {
+  return call.op && call.op->is_dynamic_shape && call.op->is_identity && call.op->is_identity(call.attrs.get(), false);
+}
+std::optional<TraceGraph> to_graph_of_file(Trace t, const Tensors& inputs) {
+  const auto is_of_filled_part = [&](const TracedRead& r) {
+    return r.shape_only && r.value.kind == TracedValue::Kind::call && is_filled_part(t.calls[r.value.index]);
+  };
+  if (!std::ranges::all_of(t.reads, is_of_filled_part)) return {};
+  TraceGraph out = to_graph(t, inputs);
+  std::vector<Graph::Node> nodes;
+  std::vector<ValueId> places;  // of the nodes' first outputs
+  const auto move = [&](ValueId& v) {
+    if (v.node >= 0) v = {places[v.node].node, places[v.node].index + v.index};
+  };
+  for (Graph::Node& node : out.graph.nodes) {
+    std::ranges::for_each(node.inputs, move);
+    places.push_back(is_filled_part(node) ? node.inputs[0] : ValueId{static_cast<int>(nodes.size()), 0});
+    if (!is_filled_part(node)) nodes.push_back(std::move(node));
+  }
+  out.graph.nodes = std::move(nodes);
+  for (auto* values : {&out.graph.outputs, &out.results, &out.guarded}) std::ranges::for_each(*values, move);
+  for (int& node : out.captured_nodes)
+    if (node >= 0) node = places[node].node;
+  return out;
+}
+
 std::vector<TracedValue> Ending::values() const {
   std::vector<TracedValue> all;
   for (const Result& r : results)

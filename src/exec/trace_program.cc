@@ -78,6 +78,7 @@ class ProgramTracer final : public Tracer {
     mode().recording = mode_at_start().recording;
     mode().training = mode_at_start().training;
   }
+  bool is_program() const override { return !strict_; }
   void refuse(const std::string& why) override { throw Untraceable(why); }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
     if (!known_settings_.insert(setting.get()).second) return;

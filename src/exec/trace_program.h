@@ -117,6 +117,8 @@ struct TraceGraph {
   std::vector<ValueId> results;     // visible ones; node -1 for a null tensor
 };
 TraceGraph to_graph(Trace& t, const Tensors& inputs);  // takes the calls over
+// The same as a file has it, where the trace looked at nothing but how much of some values was filled; else nothing.
+std::optional<TraceGraph> to_graph_of_file(Trace t, const Tensors& inputs);
 std::vector<std::string> input_names(const Tensors& inputs);
 
 // Makes one of the calls for real, in the mode that it was traced in.

@@ -201,6 +201,9 @@ const GraphRecorder recorder;
 void detail::note_setting_read(const std::shared_ptr<const SettingState>& setting) {
   if (current_tracer) current_tracer->outermost().on_setting(setting);
 }
+void detail::note_setting_write() {
+  if (current_tracer) current_tracer->outermost().refuse("it writes a Setting, which a program does not do again");
+}
 void name_next_call(std::string name) { next_call_name = std::move(name); }
 
 Value value_of(const Tensor& t) {

@@ -102,6 +102,7 @@ class Tracer : private TraceWatch {
   virtual std::string name_for_call(const OpDef& op);
   virtual CallMode mode_for_call() const;                // how the mode now differs from that of the trace
   virtual Tensors inputs_on_tape() const { return {}; }  // inputs whose tensors at the call are on the tape
+  virtual bool is_program() const { return false; }      // what it gives is to be what eager code gives, and it may read values for that
   // Something is done that a program could not repeat.
   virtual void refuse(const std::string&) {}
   virtual void on_setting(std::shared_ptr<const detail::SettingState>) {}

@@ -1,6 +1,6 @@
 // Random impure programs: state, aliases, modes, arguments of all kinds, custom gradients, second order, branches, rebinding, hooks,
-// deferred shapes, casts, views from outside, calls that fail half way. Each keeps a transcript of all that its user could see; the
-// transcript is the same eagerly, hybridized and with verify.
+// deferred shapes, casts, views from outside, calls that fail half way, loops whose bodies have effects. Each keeps a transcript of all
+// that its user could see; the transcript is the same eagerly, hybridized and with verify.
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -11,7 +11,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 48, kCalls = 14;
+constexpr int kKinds = 54, kCalls = 14;
 
 struct Instruction {
   int kind, a, b;
@@ -221,6 +221,36 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
       for (int64_t n : rest.counts) sum = sum + static_cast<double>(n);
       return (rest.is_doubled ? sum * 2 : sum) + rest.shift.value_or(0.25);
     }
+    case 47: try { return a + dot(a, b);  // shapes that do not fit
+      } catch (const ShapeError&) {
+        return a * 0.75;
+      }
+    case 48: {  // as many rows as steps
+      const auto [rows, vars] = while_loop([](const Tensors& v) { return (v[0] * v[0]).sum() < 12; },
+                                           [&](const Tensors& v) -> TensorsPair {
+                                             return {{v[0] * in.number}, {v[0] * 1.5 + 0.5}};
+                                           },
+                                           {a}, 4);
+      return vars[0] + rows[0].sum() * static_cast<double>(rows[0].extent(0));
+    }
+    case 49: {
+      Tensor middle = a * in.number;
+      if (!autograd::is_recording()) middle.attach_grad();
+      return middle * b;
+    }
+    case 50: {
+      const auto [rows, states] = foreach (
+          [&](const Tensors& row, const Tensors& state) -> TensorsPair {
+            return {{tanh(row[0] * w.weight[0]) + state[0]}, {state[0] * 0.5 + row[0]}};
+          },
+          {a}, {b[1]});
+      return rows[0] + states[0];
+    }
+    case 51: w.factor = w.factor.get() > 1.5 ? 0.5 : w.factor.get() + 0.5; return a * w.factor.get();
+    case 52: {
+      const Tensor row = a[kEllipsis];
+      return a[{kEllipsis, kNewAxis}].reshape({4, 6}) + row * b[{Slice(), Slice(5, std::nullopt, -1)}];
+    }
     default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
   }
 }
@@ -229,7 +259,7 @@ Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, c
   Tensors values{x, y, w.state, x * 0.5};
   for (const Instruction& in : p.body) {
     Tensor a = values[in.a];
-    if (std::set{12, 13, 14, 23, 29, 30, 31, 32, 33}.contains(in.kind))  // while recording only what is no leaf may be changed
+    if (std::set{12, 13, 14, 23, 29, 30, 31, 32, 33, 52}.contains(in.kind))  // while recording only what is no leaf may be changed
       if (in.a < 2 && autograd::is_recording()) a = a * 1.0;
     if (in.a == 2 && autograd::is_recording()) a = a.copy();
     values.push_back(tanh(run_instruction(w, in, a, values[in.b], rest)));
@@ -265,7 +295,7 @@ Tensors transcript(const Program& p, Wrap wrap) {
     seen.push_back(t.defined() ? t.detach().copy() : Tensor());
   };
   auto note_world = [&] {
-    for (const Tensor& t : {w.state, w.state_row, w.member}) note(t);
+    for (const Tensor& t : {w.state, w.state_row, w.member, full({1}, w.factor.get())}) note(t);
     note(full({1}, w.hook_calls));
     note(random::uniform(0, 1, {2}));
   };

@@ -16,20 +16,28 @@ TensorsPair powers(const Tensors& in, int64_t max_iterations) {
                     {in[0], zeros({1}, {DType::float64})}, max_iterations);
 }
 
-TEST(WhileLoop, ExactLengthEagerlyPaddedInAGraph) {
+TEST(WhileLoop, AsManyRowsAsStepsInEveryModeAndAllOfThemInAGraph) {
   const Tensors inputs{full({2}, 1.5, {DType::float64}), full({2}, 0.5, {DType::float64})};
   const auto [out, vars] = powers(inputs, 10);
   const auto steps = static_cast<int64_t>(vars[1].item<double>());
   EXPECT_GT(steps, 1);
   EXPECT_LT(steps, 10);
   EXPECT_EQ(out[0].shape().str(), Shape({steps, 2}).str());
-  const auto f = hybrid([](const Tensors& in) { return powers(in, 10); });
-  const auto [padded, end] = f(inputs);
-  EXPECT_EQ(padded[0].shape().str(), Shape({10, 2}).str());
-  EXPECT_TRUE(same_bits(padded[0][Slice(0, steps)], out[0]));
-  EXPECT_TRUE(same_bits(padded[0][Slice(steps, 10)], zeros({10 - steps, 2}, {DType::float64})));
-  EXPECT_TRUE(same_bits(end[0], vars[0]));
-  EXPECT_TRUE(same_bits(end[1], vars[1]));
+  for (bool verify : {false, true}) {
+    const auto f = hybrid([](const Tensors& in) { return powers(in, 10); }, {.verify = verify});
+    for (double first : {1.5, 0.25, 30.0, 1.5, 0.25}) {
+      const Tensors in{full({2}, first, {DType::float64}), inputs[1]};
+      const auto [want, want_vars] = powers(in, 10);
+      const auto [rows, end] = f(in);
+      EXPECT_TRUE(same_bits(rows[0], want[0])) << rows[0] << want[0];
+      EXPECT_TRUE(same_bits(end[1], want_vars[1]));
+    }
+  }
+  const auto strict = hybrid([](const Tensors& in) { return powers(in, 10); }, {.strict = true});
+  const Tensor padded = strict(inputs).first[0];
+  EXPECT_EQ(padded.shape().str(), Shape({10, 2}).str());
+  EXPECT_TRUE(same_bits(padded[Slice(0, steps)], out[0]));
+  EXPECT_TRUE(same_bits(padded[Slice(steps, 10)], zeros({10 - steps, 2}, {DType::float64})));
 }
 
 TEST(WhileLoop, SameEverywhere) {
@@ -51,9 +59,9 @@ TEST(WhileLoop, StopsAtMaxIterationsAndAtOnce) {
   EXPECT_TRUE(same_bits(vars[0], large[0]));
   const auto f = hybrid([](const Tensors& in) { return powers(in, 5); });
   EXPECT_TRUE(same_bits(f(large).second[0], large[0]));
-  EXPECT_TRUE(same_bits(f(large).first[0], zeros({5, 2}, {DType::float64})));
+  EXPECT_TRUE(same_bits(f(large).first[0], zeros({0, 2}, {DType::float64})));
   EXPECT_TRUE(close(f(inputs).second[0], powers(inputs, 5).second[0]));
-  EXPECT_EQ(f.cache().stats().traces, 1);
+  EXPECT_EQ(f.cache().stats().traces, 2);  // another number of rows is another branch
 }
 
 TEST(WhileLoop, SecondOrderThroughAHybridizedCall) {

@@ -76,6 +76,44 @@ struct WithSetting : nn::HybridBlock {
   Setting<std::string> kind{"plain"};
   Tensor forward(const Tensor& x) override { return kind.get() == "plain" ? x / temperature : x * temperature; }
 };
+struct Alternating : nn::HybridBlock {
+  Setting<bool> is_odd{false};
+  Tensor forward(const Tensor& x) override {
+    const bool was_odd = is_odd.get();
+    is_odd = !was_odd;
+    return was_odd ? x : x * 2;
+  }
+};
+TEST(Promise, ASettingThatForwardWritesIsWrittenAtEveryCall) {
+  expect_same([](auto mode, std::ostream& out) {
+    Alternating net;
+    mode.block(net);
+    for (int i = 0; i < 7; ++i) {
+      show(out, net(numbers({2})));
+      out << net.is_odd.get();
+    }
+  });
+}
+struct Nested : nn::HybridBlock {
+  std::shared_ptr<Nested> inner;
+  int& calls;
+  Nested(int levels, int& c) : calls(c) {
+    if (levels == 0) return;
+    inner = std::make_shared<Nested>(levels - 1, c);
+    add_child("inner", *inner);
+  }
+  Tensor forward(const Tensor& x) override {
+    ++calls;
+    return inner ? (*inner)(x)*1.5 : x;
+  }
+};
+TEST(Promise, VerifyMakesTheCallsOfDeepNetworksOnce) {
+  int calls = 0;
+  Nested net(15, calls);
+  net.hybridize(true, {.verify = true});
+  EXPECT_TRUE(close(net(numbers({2})), numbers({2}) * std::pow(1.5, 15), 1e-5, 1e-5));
+  EXPECT_LE(calls, 3 * 16);
+}
 TEST(Promise, ASettingIsPartOfTheSignature) {
   expect_same([](auto mode, std::ostream& out) {
     WithSetting net;

@@ -163,7 +163,7 @@ class NDArray(Readable, _core.Array):
     # ---- text, NumPy, files
 
     def __repr__(self):
-        return f"\n{self.asnumpy()}\n<{type(self).__name__} {'x'.join(map(str, self.shape))} @{self.context}>"
+        return f"\n{self.asnumpy()}\n<{self.__class__.__name__} {'x'.join(map(str, self.shape))} @{self.context}>"
 
     def __array__(self, dtype=None):
         values = self.asnumpy()

@@ -8,7 +8,7 @@ from .. import _core, _register
 from ..base import as_dtype, dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
-from ..symbol.symbol import Symbol
+from ..symbol.symbol import Symbol, is_shown_as_array
 
 __all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
            "full_like", "empty_like", "asarray", "copy", "logspace", "hanning", "hamming", "blackman", "indices", "unravel_index"]
@@ -169,7 +169,8 @@ class _Symbol(_Methods, Symbol):
     def __repr__(self):
         return Symbol.__repr__(self).replace("<_Symbol", "<Symbol")
 
-    __str__ = __repr__
+    def __format__(self, spec):
+        return ndarray.__format__(self, spec) if is_shown_as_array(self) else object.__format__(self, spec)
 
     def __getitem__(self, key):
         """One of several outputs; of a single one its values at numbers and slices."""

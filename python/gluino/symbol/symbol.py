@@ -42,6 +42,11 @@ class _Shown(threading.local):
 shown = _Shown()
 
 
+def is_shown_as_array(symbol):
+    """A value of a trace in code that has arrays otherwise: it looks like one, and its text is that of its value."""
+    return _core.is_tracing() and _core.is_traced(symbol) and not shown.as_symbols
+
+
 def _missing(symbol, name):
     return AttributeError(f"'{type(symbol).__name__}' object has no attribute '{name}'")
 
@@ -74,12 +79,15 @@ class Symbol(Readable, _core.SymbolBase):
         return object.__getattribute__(self, name)
 
     def __repr__(self):
+        if is_shown_as_array(self):
+            return _core.array_class(self).__repr__(self)
         if self._num_outputs > 1:
             names = ", ".join(f"{output.name}" for output in self)
             return f"<{type(self).__name__} group [{names}]>"
         return f"<{type(self).__name__} {self.name}>"
 
-    __str__ = __repr__
+    def __str__(self):
+        return _core.array_class(self).__str__(self) if is_shown_as_array(self) else self.__repr__()
 
     def __iter__(self):
         if _core.is_traced(self):

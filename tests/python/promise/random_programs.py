@@ -53,6 +53,13 @@ class Square(autograd.Function):
     def backward(self, dy):
         return dy * self.saved_tensors[0] * 3 + self.kept * 0.1
 
+class Nothing(autograd.Function):
+    def forward(self, x):
+        return None
+
+    def backward(self, dy):
+        return dy
+
 def closure():
     value = 0.5
 
@@ -196,6 +203,45 @@ class _Writer:
     def number(self):
         self.new(f"{self.value()} * min(abs(float({self.value()}.max().asscalar())), 2)")
 
+    def caught_error(self):
+        a, b = self.value(), self.value()
+        self.new(f"{a} * 1")
+        target = self.values[-1]
+        failing = self.choose.choice([f"F.dot({a}, {b})", f"F.concat({a}, {b}[0], dim=0)", f"Nothing()({a}) * 2", f"{a} + F.zeros((2, 2))"])
+        self.inside("try:", lambda: self.line(f"{target} = {failing}"))
+        self.inside("except Exception:", lambda: self.line(f"{target} = {target} * 0.75"))
+
+    def loop_with_effects(self):
+        a, b = self.value(), self.value()
+        effect = self.choose.choice(["self.calls += 1", "self.history.append(2)", "pass"])
+        self.inside("def body(row, state):", lambda: [self.line(effect), self.line("return row * (1 + len(self.history) * 0.1) + state, state * 0.5 + row")])
+        self.new(f"F.contrib.foreach(body, {a}, {b}[0])[0] + self.state")
+
+    def branch_with_effects(self):
+        a, b = self.value(), self.value()
+        self.inside("def then_branch():", lambda: [self.line("self.history.append(3)"), self.line(f"return {a} * 2")])
+        self.inside("def else_branch():", lambda: self.line(f"return {b} * 0.5"))
+        self.new(f"F.contrib.cond({a}.sum() > {b}.sum(), then_branch, else_branch)")
+
+    def rows_of_loop(self):
+        a = self.value()
+        self.line(f"rows, ends = F.contrib.while_loop(lambda v: (v * v).sum() < 30, lambda v: (v * 0.5, [v * 1.5 + 0.25]), [{a}], max_iterations=4)")
+        self.new("ends[0] + rows.sum() * rows.shape[0]")
+
+    def gradient_of_a_value(self):
+        a, b = self.value(), self.value()
+        self.line(f"middle = {a} * 0.5")
+        self.line("middle.attach_grad()")
+        self.new(f"middle * {b}")
+
+    def facts_of_parameters(self):
+        self.layers = max(self.layers, 1)
+        self.new(f"self.layer0({self.value()}) * self.layer0[0].weight.lr_mult")
+
+    def identity(self):
+        a, b = self.value(), self.value()
+        self.new(self.choose.choice([f"{a} * (2 if {a} is {b} else 3)", f"{a} * len({{{a}: 1, {b}: 2}})", f"{a} + len(str({b}.shape)) * 0.1"]))
+
     def result(self):
         a, b = self.values[-1], self.value()
         if self.is_pure:
@@ -207,7 +253,8 @@ class _Writer:
 
 PURE = ["pure_elementwise", "pure_elementwise", "pure_shape", "pure_layer", "pure_dropout"]
 OTHERS = ["argument", "keyword", "index", "in_place", "view", "alias", "weight_under_pause", "state", "attribute", "keep", "count", "mode", "asks_mode", "function", "gradient_inside",
-          "branch", "number"]
+          "branch", "number", "caught_error", "loop_with_effects", "branch_with_effects", "rows_of_loop", "gradient_of_a_value",
+          "facts_of_parameters", "identity"]
 
 
 def _observed(value):
@@ -256,7 +303,7 @@ class Program:
         self.history = [self._step(choose) for _ in range(choose.randrange(3, 8))]
 
     def _step(self, choose):
-        kinds = ["call"] * 6 + ["scale", "table", "global", "closure", "array", "hook", "grad_req", "hidden", "state"] if not self.is_pure else ["call"]
+        kinds = ["call"] * 6 + ["scale", "table", "global", "closure", "array", "hook", "grad_req", "hidden", "state", "forward", "lr_mult"] if not self.is_pure else ["call"]
         return {"kind": choose.choice(kinds), "mode": choose.choice(["predict", "record", "record", "record_predict", "second"]), "value": choose.choice([0.5, 2, 3.0]),
                 "argument": choose.randrange(len(ARGUMENTS)), "option": choose.choice([None, choose.randrange(len(ARGUMENTS))]),
                 "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000)}
@@ -323,6 +370,13 @@ class Program:
             net.state = nd.ones(SHAPE) * value
         elif kind == "hook" and self.layers:
             net.layer0.register_forward_hook(lambda block, inputs, out: seen.append(_observed(out)))
+        elif kind == "forward":
+            if "forward" in net.__dict__:
+                del net.forward
+            else:
+                net.forward = lambda x, y, argument=None, option=None: x * value + y
+        elif kind == "lr_mult" and self.layers:
+            net.layer0[0].weight.lr_mult = value
         elif kind == "grad_req" and self.layers:
             net.layer0[0].weight.grad_req = {0.5: "null", 2: "add", 3.0: "write"}[value]
         return None
