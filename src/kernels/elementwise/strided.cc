@@ -60,6 +60,12 @@ void fill_run(T* out, int64_t n, T value) {
   primitives().fill[std::countr_zero(sizeof(T))](&value, out, n);
 }
 
+// Steps that a compiler knows become vectors.
+template <int64_t step, class T>
+void copy_every(const T* in, T* out, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) out[j] = in[j * step];
+}
+
 // Rows along b, one after the other along a.
 template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
@@ -73,6 +79,12 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
       for (int64_t j = 0; j < n; ++j) out[j] = in[j];
     else if (b.out == 1 && b.in == -1)
       std::reverse_copy(in - (n - 1), in + 1, out);
+    else if (b.out == 1 && b.in == 2)
+      copy_every<2>(in, out, n);
+    else if (b.out == 1 && b.in == 3)
+      copy_every<3>(in, out, n);
+    else if (b.out == 1 && b.in == 4)
+      copy_every<4>(in, out, n);
     else
       for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
   }

@@ -134,12 +134,32 @@ void run_narrow(const void* pa, const void* pb, const void* pc, void* po, int64_
     narrow_set(out, o_set);
   });
 }
-// Functions with far numbers are long ones: there conversions block by block cost little.
-template <class F, class N, int kArity, Operands kOperands>
+// Beside a long function conversions block by block cost little, and GCC stops inlining those, and then makes no vectors of them, in a file
+// with many calls.
+constexpr bool is_short(ScalarFn fn) {
+  switch (fn) {
+    case ScalarFn::negative:
+    case ScalarFn::abs:
+    case ScalarFn::sign:
+    case ScalarFn::round:
+    case ScalarFn::rint:
+    case ScalarFn::ceil:
+    case ScalarFn::floor:
+    case ScalarFn::trunc:
+    case ScalarFn::sqrt:
+    case ScalarFn::add:
+    case ScalarFn::subtract:
+    case ScalarFn::multiply:
+    case ScalarFn::divide:
+    case ScalarFn::maximum:
+    case ScalarFn::minimum:
+    case ScalarFn::select: return true;
+    default: return fn >= ScalarFn::equal && fn <= ScalarFn::logical_xor;
+  }
+}
+template <class F, ScalarFn fn, class N, int kArity, Operands kOperands>
 constexpr ScalarKernel narrow_kernel_of() {
-  constexpr bool has_far = requires { F::near(0.0f); }
-  || requires { F::near(0.0f, 0.0f); };
-  if constexpr (!F::template has<float> || has_far || (kArity != 2 && kOperands != Operands::all))
+  if constexpr (!is_short(fn) || (kArity != 2 && kOperands != Operands::all))
     return nullptr;
   else
     return run_narrow<F, N, kArity, kOperands>;
@@ -203,10 +223,10 @@ const PrimitiveTable kTable = {
      }},
     {
 #define GLUINO_X(name, arity) \
-  {{narrow_kernel_of<F_##name, Half, arity, Operands::all>(), narrow_kernel_of<F_##name, Half, arity, Operands::one_first>(), \
-    narrow_kernel_of<F_##name, Half, arity, Operands::one_second>()}, \
-   {narrow_kernel_of<F_##name, BFloat, arity, Operands::all>(), narrow_kernel_of<F_##name, BFloat, arity, Operands::one_first>(), \
-    narrow_kernel_of<F_##name, BFloat, arity, Operands::one_second>()}},
+  {{narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::all>(), narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::one_first>(), \
+    narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::one_second>()}, \
+   {narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::all>(), narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::one_first>(), \
+    narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::one_second>()}},
         GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
 #undef GLUINO_X
     },
