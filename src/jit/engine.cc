@@ -174,7 +174,7 @@ class Engine {
 }  // namespace
 }  // namespace gluino::jit
 
-extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_5() {
+extern "C" __attribute__((visibility("default"))) const gluino::kernels::Compiler* gluino_compiler_6() {
   using namespace gluino;
   static constexpr kernels::Compiler kCompiler{
       [](const kernels::LoopRequest& request) { return reinterpret_cast<kernels::LoopKernel>(jit::Engine::get().compile(request)); },

@@ -45,6 +45,10 @@ class LoopBuilder {
 
   void begin(llvm::ArrayRef<llvm::Type*> parameters) {
     w_.begin_function(parameters);
+    if (request_.stored) {
+      for (const DType dtype : request_.stored->inputs) w_.note_stored(dtype);
+      for (const DType dtype : request_.stored->outputs) w_.note_stored(dtype);
+    }
     hide_constants();
     cut_into_parts();
   }
@@ -64,9 +68,16 @@ class LoopBuilder {
       if (inputs_.size() <= input) inputs_.resize(input + 1);
       if (inputs_[input]) continue;
       inputs_[input] = w_.pointer_at(from, input);
-      if (is_repeated(input)) inputs_[input] = w_.b.CreateLoad(w_.element, inputs_[input]);
+      if (is_repeated(input)) inputs_[input] = read(input, w_.b.getInt64(0));
     }
     for (size_t r = 0; r < num_results() - first_stored(); ++r) outputs_.push_back(w_.pointer_at(to, r));
+  }
+  llvm::Value* read(size_t input, llvm::Value* at) {
+    return request_.stored ? w_.read(request_.stored->inputs[input], inputs_[input], at) : w_.load(inputs_[input], at);
+  }
+  void write(llvm::Value* x, size_t result, llvm::Value* at) {
+    llvm::Value* array = outputs_[result - first_stored()];
+    return request_.stored ? w_.write(x, request_.stored->outputs[result], array, at) : w_.store(x, array, at);
   }
   size_t num_results() const { return static_cast<size_t>(request_.num_results); }
   size_t first_stored() const { return accumulators_ ? 1 : 0; }
@@ -87,6 +98,16 @@ class LoopBuilder {
       if (request_.code[in.args[a]].fn != ScalarFn::constant) return false;
     return true;
   }
+  // What is written of result r: rounding to what it is stored in is done in any case.
+  size_t written(size_t r) const {
+    const auto k = static_cast<size_t>(request_.results[r]);
+    if (!request_.stored) return k;
+    const Instruction& in = request_.code[k];
+    const DType dtype = request_.stored->outputs[r];
+    const bool is_rounding =
+        (in.fn == ScalarFn::to_float16 && dtype == DType::float16) || (in.fn == ScalarFn::to_bfloat16 && dtype == DType::bfloat16);
+    return is_rounding ? in.args[0] : k;
+  }
   bool is_repeated(size_t input) const { return request_.repeated >> input & 1; }
 
   // A CPU looks ahead a few hundred instructions. Where several long functions follow one another, one element's chain fills
@@ -103,7 +124,7 @@ class LoopBuilder {
       if (is_leaf(in)) continue;
       for (int a = 0; a < arguments_of(in.fn); ++a) keep_for(current, in.args[a]);
     }
-    for (int r = 0; r < request_.num_results; ++r) keep_for(current, static_cast<size_t>(request_.results[r]));
+    for (size_t r = 0; r < num_results(); ++r) keep_for(current, written(r));
     parts_ = current + 1;
   }
   // Part number `part` reads what instruction k gave.
@@ -142,9 +163,9 @@ class LoopBuilder {
     if (part < parts_ - 1) return;
     // All results are stored at the end: until then an output may be an input that is still read.
     std::vector<llvm::Value*> results;
-    for (int r = 0; r < request_.num_results; ++r) results.push_back(value(static_cast<size_t>(request_.results[r])));
+    for (size_t r = 0; r < num_results(); ++r) results.push_back(value(written(r)));
     if (accumulators_) combine(results[0], at);
-    for (size_t r = first_stored(); r < results.size(); ++r) w_.store(results[r], outputs_[r - first_stored()], at);
+    for (size_t r = first_stored(); r < results.size(); ++r) write(results[r], r, at);
   }
   void combine(llvm::Value* x, llvm::Value* at) {
     llvm::Value* mapped = w_.call_in("f64", reduction_part("map", how_), {w_.wide(x)});
@@ -153,7 +174,7 @@ class LoopBuilder {
   }
   llvm::Value* leaf(const Instruction& in, llvm::Value* at) {
     if (in.fn == ScalarFn::constant) return w_.constant(in.value);
-    return is_repeated(in.args[0]) ? inputs_[in.args[0]] : w_.load(inputs_[in.args[0]], at);
+    return is_repeated(in.args[0]) ? inputs_[in.args[0]] : read(in.args[0], at);
   }
 
   LoopWriter w_;

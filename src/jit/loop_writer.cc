@@ -72,7 +72,19 @@ llvm::Value* LoopWriter::call_in(const std::string& type, const std::string& nam
   missing_ = true;
   return llvm::Constant::getNullValue(element);
 }
+llvm::Value* LoopWriter::from_float16(llvm::Value* x) {
+  if (!zero_) {
+    llvm::BasicBlock& entry = function_->getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    llvm::Value* place = at_entry.CreateAlloca(b.getInt32Ty());
+    at_entry.CreateStore(b.getInt32(0), place, true);
+    zero_ = at_entry.CreateLoad(b.getInt32Ty(), place, true);
+  }
+  llvm::Value* bits = b.CreateBitCast(call_in("f32", "from_float16", {x}), b.getInt32Ty());
+  return b.CreateBitCast(b.CreateXor(bits, zero_), b.getFloatTy());
+}
 llvm::Value* LoopWriter::call(ScalarFn fn, llvm::ArrayRef<llvm::Value*> arguments) {
+  if (fn == ScalarFn::to_float16 && element->isFloatTy()) return from_float16(call("as_float16", arguments));
   std::vector<llvm::Value*> three(arguments.begin(), arguments.end());
   three.resize(3, llvm::Constant::getNullValue(element));
   return call(kFunctionNames[static_cast<size_t>(fn)], three);
@@ -86,6 +98,39 @@ llvm::Value* LoopWriter::load(llvm::Type* type, llvm::Value* array, llvm::Value*
 void LoopWriter::store(llvm::Value* x, llvm::Value* array, llvm::Value* i) {
   llvm::StoreInst* stored = b.CreateStore(x, b.CreateInBoundsGEP(x->getType(), array, i));
   if (group_) stored->setMetadata(llvm::LLVMContext::MD_access_group, group_);
+}
+llvm::Type* LoopWriter::stored_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return b.getFloatTy();
+    case DType::float64: return b.getDoubleTy();
+    case DType::float16:
+    case DType::bfloat16: return b.getInt16Ty();
+    case DType::int32: return b.getInt32Ty();
+    case DType::int64: return b.getInt64Ty();
+    default: return b.getInt8Ty();
+  }
+}
+llvm::Value* LoopWriter::read(DType dtype, llvm::Value* array, llvm::Value* i) {
+  llvm::Value* x = load(stored_type(dtype), array, i);
+  if (x->getType() == element) return x;
+  switch (dtype) {
+    case DType::float16: return b.CreateFPCast(from_float16(x), element);
+    case DType::bfloat16: return b.CreateFPCast(call_in("f32", "from_bfloat16", {x}), element);
+    case DType::float32:
+    case DType::float64: return b.CreateFPCast(x, element);
+    case DType::uint8:
+    case DType::boolean: return b.CreateUIToFP(x, element);
+    default: return b.CreateSIToFP(x, element);
+  }
+}
+void LoopWriter::write(llvm::Value* x, DType dtype, llvm::Value* array, llvm::Value* i) {
+  switch (dtype) {
+    case DType::float16: x = call("as_float16", {x}); break;
+    case DType::bfloat16: x = call("as_bfloat16", {x}); break;
+    case DType::boolean: x = b.CreateZExt(b.CreateFCmpUNE(x, constant(0)), b.getInt8Ty()); break;
+    default: break;
+  }
+  store(x, array, i);
 }
 llvm::Value* LoopWriter::memory(llvm::Type* type, int64_t elements) {
   llvm::BasicBlock& entry = function_->getEntryBlock();
@@ -115,7 +160,8 @@ llvm::MDNode* LoopWriter::properties(Kind kind) {
     all.push_back(number("llvm.loop.vectorize.enable", b.getFalse()));
   } else if (kind == Kind::independent || kind == Kind::widening) {
     all.push_back(number("llvm.loop.interleave.count", b.getInt32(kind == Kind::widening ? 1 : kSideBySide)));
-    if (kind == Kind::widening) all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
+    if (kind == Kind::widening || has_narrow_floats_)
+      all.push_back(number("llvm.loop.vectorize.width", b.getInt32(static_cast<uint32_t>(vector_width()))));
   } else {
     // All lanes at once, so that no loop is left and they can stay in registers. Unrolled before it were made of vectors it would not be.
     all.push_back(flag("llvm.loop.unroll.disable"));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gluino/dtype.h"
 #include "gluino/expr.h"
 #include "program/reduction.h"
 
@@ -73,6 +74,12 @@ class LoopWriter {
   llvm::Value* load(llvm::Type* type, llvm::Value* array, llvm::Value* i);
   void store(llvm::Value* x, llvm::Value* array, llvm::Value* i);
   llvm::Value* load(llvm::Value* array, llvm::Value* i) { return load(element, array, i); }
+  // Elements of arrays of other dtypes, which are converted as they are read and written.
+  llvm::Type* stored_type(DType dtype);
+  llvm::Value* read(DType dtype, llvm::Value* array, llvm::Value* i);
+  void write(llvm::Value* x, DType dtype, llvm::Value* array, llvm::Value* i);
+  // To be called for every dtype that is read or written: where there are 16-bit floats, LLVM would choose short vectors.
+  void note_stored(DType dtype) { has_narrow_floats_ |= dtype == DType::float16 || dtype == DType::bfloat16; }
   llvm::Value* wide(llvm::Value* x) { return element->isDoubleTy() ? x : b.CreateFPExt(x, b.getDoubleTy()); }
   // Memory of the function's own.
   llvm::Value* memory(llvm::Type* type, int64_t elements = 1);
@@ -80,6 +87,8 @@ class LoopWriter {
 
  private:
   llvm::MDNode* properties(Kind kind);
+  // float16 as float32, of which LLVM does not know where it comes from: else it would compute in float16, which most CPUs cannot.
+  llvm::Value* from_float16(llvm::Value* x);
   int vector_width() const;  // in elements
 
   llvm::Module& module_;
@@ -87,8 +96,9 @@ class LoopWriter {
   const ComputeType type_;
   const int vector_bytes_;
   llvm::Function* function_ = nullptr;
+  llvm::Value* zero_ = nullptr;    // that LLVM does not know; null: not asked for yet
   llvm::MDNode* group_ = nullptr;  // the memory accesses of the loop being written
-  bool missing_ = false;
+  bool missing_ = false, has_narrow_floats_ = false;
 };
 
 }  // namespace gluino::jit

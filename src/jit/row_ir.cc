@@ -32,6 +32,8 @@ class RowsBuilder {
     main_ = b_.CreateAnd(n_, b_.getInt64(static_cast<uint64_t>(-lanes_)));
     load_addresses();
     hide_constants();
+    for (int k = 0; k < request_.num_inputs; ++k) w_.note_stored(request_.inputs[k].dtype);
+    for (int r = 0; r < request_.num_outputs; ++r) w_.note_stored(request_.outputs[r].dtype);
     w_.loop(b_.getInt64(0), w_.parameter(4), 1, Kind::serial, [&](Value* row) { write_row(row); });
     w_.end_function();
     return !w_.is_missing();
@@ -79,13 +81,13 @@ class RowsBuilder {
     row_inputs_.clear();
     row_outputs_.clear();
     for (size_t k = 0; k < inputs_.size(); ++k)
-      row_inputs_.push_back(b_.CreateInBoundsGEP(stored_type(input(k).dtype), inputs_[k], b_.CreateMul(row, steps_[k])));
+      row_inputs_.push_back(b_.CreateInBoundsGEP(w_.stored_type(input(k).dtype), inputs_[k], b_.CreateMul(row, steps_[k])));
     for (size_t r = 0; r < outputs_.size(); ++r) {
       const RowOutput& out = request_.outputs[r];
       Value* offset = out.kind == RowOutput::Kind::row      ? b_.CreateMul(row, n_)
                       : out.kind == RowOutput::Kind::number ? row
                                                             : static_cast<Value*>(b_.getInt64(0));
-      row_outputs_.push_back(b_.CreateInBoundsGEP(stored_type(out.dtype), outputs_[r], offset));
+      row_outputs_.push_back(b_.CreateInBoundsGEP(w_.stored_type(out.dtype), outputs_[r], offset));
     }
     for (int16_t s = 0; s <= request_.sweeps; ++s) {
       compute_numbers(s);
@@ -93,7 +95,7 @@ class RowsBuilder {
     }
     for (size_t r = 0; r < outputs_.size(); ++r)
       if (request_.outputs[r].kind == RowOutput::Kind::number)
-        write(numbers_[request_.outputs[r].value], request_.outputs[r].dtype, row_outputs_[r], b_.getInt64(0));
+        w_.write(numbers_[request_.outputs[r].value], request_.outputs[r].dtype, row_outputs_[r], b_.getInt64(0));
   }
 
   // Those that are known before a sweep; reductions were finished by the one before.
@@ -102,7 +104,7 @@ class RowsBuilder {
       const RowInstruction& in = at(k);
       if (in.is_row || in.sweep != sweep || is_reduction(in)) continue;
       switch (in.op) {
-        case RowOp::input: numbers_[k] = read(argument(in, 0), b_.getInt64(0)); break;
+        case RowOp::input: numbers_[k] = w_.read(input(argument(in, 0)).dtype, row_inputs_[argument(in, 0)], b_.getInt64(0)); break;
         case RowOp::constant: numbers_[k] = w_.constant(in.value); break;
         case RowOp::count: numbers_[k] = b_.CreateSIToFP(n_, w_.element); break;
         case RowOp::pick: {
@@ -291,7 +293,7 @@ class RowsBuilder {
         x = w_.call(ScalarFn::add, {w_.load(row_outputs_[r], e.place), x});
       else if (at(k).output == static_cast<int16_t>(r) && at(k).sweep == s.number)
         continue;  // was written when it was computed
-      write(x, out.dtype, row_outputs_[r], e.place);
+      w_.write(x, out.dtype, row_outputs_[r], e.place);
     }
   }
   Value* value(Element& e, size_t k, const Sweep* parts = nullptr) {
@@ -299,7 +301,7 @@ class RowsBuilder {
     if (!in.is_row) return numbers_[k];
     Value*& x = e.values[k];
     if (x) return x;
-    if (in.op == RowOp::input) return x = read(argument(in, 0), e.place);
+    if (in.op == RowOp::input) return x = w_.read(input(argument(in, 0)).dtype, row_inputs_[argument(in, 0)], e.place);
     if (is_kept_before(in, e.sweep)) return x = w_.load(home(k), e.place);
     if (parts && parts->part[k] < e.part) return x = parts->block[k] ? w_.load(parts->block[k], e.in_block) : w_.load(home(k), e.place);
     if (in.op == RowOp::is_place) {
@@ -385,41 +387,6 @@ class RowsBuilder {
                      {b_.CreateLoad(b_.getDoubleTy(), r.total), b_.CreateSIToFP(n_, b_.getDoubleTy())});
     if (in.op == RowOp::sum) return halved(r, r.others);
     return combine(r, w_.load(r.others, b_.getInt64(0)), halved(r, r.lanes));
-  }
-
-  // Elements of other dtypes are converted as they are read and written.
-  llvm::Type* stored_type(DType dtype) {
-    switch (dtype) {
-      case DType::float32: return b_.getFloatTy();
-      case DType::float64: return b_.getDoubleTy();
-      case DType::float16:
-      case DType::bfloat16: return b_.getInt16Ty();
-      case DType::int32: return b_.getInt32Ty();
-      case DType::int64: return b_.getInt64Ty();
-      default: return b_.getInt8Ty();
-    }
-  }
-  Value* read(size_t k, Value* place) {
-    const DType dtype = input(k).dtype;
-    Value* x = w_.load(stored_type(dtype), row_inputs_[k], place);
-    switch (dtype) {
-      case DType::float16: return b_.CreateFPCast(w_.call_in("f32", "from_float16", {x}), w_.element);
-      case DType::bfloat16: return b_.CreateFPCast(w_.call_in("f32", "from_bfloat16", {x}), w_.element);
-      case DType::float32:
-      case DType::float64: return b_.CreateFPCast(x, w_.element);
-      case DType::uint8:
-      case DType::boolean: return b_.CreateUIToFP(x, w_.element);
-      default: return b_.CreateSIToFP(x, w_.element);
-    }
-  }
-  void write(Value* x, DType dtype, Value* array, Value* place) {
-    switch (dtype) {
-      case DType::float16: x = w_.call("as_float16", {x}); break;
-      case DType::bfloat16: x = w_.call("as_bfloat16", {x}); break;
-      case DType::boolean: x = b_.CreateZExt(b_.CreateFCmpUNE(x, w_.constant(0)), b_.getInt8Ty()); break;
-      default: break;
-    }
-    w_.store(x, array, place);
   }
 
   LoopWriter w_;

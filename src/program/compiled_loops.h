@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include "program/compiled_code.h"
 
@@ -22,23 +21,31 @@ class CompiledLoops : public std::enable_shared_from_this<CompiledLoops> {
   const Program& program() const { return program_; }
 
   // The loop in which the inputs of `repeated` have one element. Null: use the program. `elements`: how many it would compute now.
-  LoopKernel find(uint32_t repeated, int64_t elements);
-  bool has(uint32_t repeated) const { return variants_[repeated].get() != nullptr; }
+  // `stored`: where not all arrays are of the computed type.
+  LoopKernel find(uint32_t repeated, const std::optional<StoredTypes>& stored, int64_t elements);
+  bool has_any() const;
   // The code of the loop that reduces the first result: a CombiningKernel.
-  const CompiledCode& find_combining(ReduceOp how, uint32_t repeated, int64_t elements);
+  const CompiledCode& find_combining(ReduceOp how, uint32_t repeated, const std::optional<StoredTypes>& stored, int64_t elements);
   bool has_combining() const;
 
  private:
+  struct Variant {
+    uint32_t repeated;
+    std::optional<StoredTypes> stored;
+    std::optional<ReduceOp> how;  // the first result is reduced
+    auto operator<=>(const Variant&) const = default;
+  };
+  CompiledCode& code_of(const Variant& variant);
   // Compiles what is not there yet, if it is due.
-  void advance(CompiledCode& code, uint32_t repeated, std::optional<ReduceOp> how, int64_t elements);
-  void* compile(const Compiler& compiler, CompileTarget target, uint32_t repeated, std::optional<ReduceOp> how) const;
+  void advance(CompiledCode& code, const Variant& variant, int64_t elements);
+  void* compile(const Compiler& compiler, CompileTarget target, const Variant& variant) const;
 
   const Program program_;
   const int64_t patience_;
-  std::array<int, Program::kMaxResults> results_;  // their positions
-  std::array<CompiledCode, 1 << kMostInputs> variants_;
+  std::array<int, Program::kMaxResults> results_;        // their positions
+  std::array<CompiledCode, 1 << kMostInputs> variants_;  // that only read and write arrays of the computed type
   mutable NoForkMutex mutex_;
-  std::map<std::pair<ReduceOp, uint32_t>, CompiledCode> combining_;
+  std::map<Variant, CompiledCode> others_;
 };
 
 }  // namespace gluino::kernels

@@ -1,5 +1,7 @@
 // What the library and its optional companion libgluino_jit say to each other: plain data, so that neither links the other.
 #pragma once
+#include <array>
+#include <compare>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,8 +41,20 @@ inline bool is_long(ScalarFn fn) {
   }
 }
 
-// outputs[r][i] = result r of program(inputs[0][i], inputs[1][i], ...) for i < n, all of the program's compute type. An output may be
-// one of the inputs.
+// The dtypes of the arrays that a loop reads and writes. Elements of other types than the computed one are converted in registers.
+struct StoredTypes {
+  std::array<DType, kMostLoopInputs> inputs{};
+  std::array<DType, Program::kMaxResults> outputs{};
+  auto operator<=>(const StoredTypes&) const = default;
+};
+// Which ones a loop can convert; the computed type's own is another matter.
+inline bool can_read_stored(ComputeType type) { return type == ComputeType::f32 || type == ComputeType::f64; }
+inline bool can_write_stored(ComputeType type, DType dtype) {
+  if (dtype == DType::boolean) return type == ComputeType::f32 || type == ComputeType::f64;
+  return type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16);
+}
+
+// outputs[r][i] = result r of program(inputs[0][i], inputs[1][i], ...) for i < n. An output may be one of the inputs.
 using LoopKernel = void (*)(const void* const* inputs, void* const* outputs, int64_t n);
 
 struct LoopRequest {
@@ -49,13 +63,14 @@ struct LoopRequest {
   const int* results;  // positions in the code
   int num_results;
   ComputeType type;
-  uint32_t repeated;  // bit k: input k has one element, which is read for every i
+  uint32_t repeated;          // bit k: input k has one element, which is read for every i
+  const StoredTypes* stored;  // null: all are of the program's compute type
   CompileTarget target;
 };
 
 // The same for several rows of n elements, whose first result is reduced instead of stored: acc[i] = combine(acc[i], map(it)), in double,
-// row after row. Row r reads inputs[r * kMostLoopInputs + k] and stores the other results, in their order, from
-// outputs[r * (num_results - 1)] on.
+// row after row. The other results are of the compute type. Row r reads inputs[r * kMostLoopInputs + k] and stores the other results, in
+// their order, from outputs[r * (num_results - 1)] on.
 using CombiningKernel = void (*)(const void* const* inputs, void* const* outputs, double* acc, int64_t rows, int64_t n);
 
 struct CombiningRequest : LoopRequest {
@@ -119,6 +134,6 @@ struct Compiler {
   RowsKernel (*rows)(const RowsRequest&);
 };
 using GetCompiler = const Compiler* (*)();
-inline constexpr const char* kCompilerSymbol = "gluino_compiler_5";
+inline constexpr const char* kCompilerSymbol = "gluino_compiler_6";
 
 }  // namespace gluino::kernels

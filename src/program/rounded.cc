@@ -5,8 +5,7 @@
 namespace gluino {
 
 bool holds(ComputeType type, DType dtype) {
-  return dtype == kernels::storage_of(type) || dtype == DType::boolean ||
-         (type == ComputeType::f32 && (dtype == DType::float16 || dtype == DType::bfloat16));
+  return dtype == kernels::storage_of(type) || dtype == DType::boolean || (type == ComputeType::f32 && kernels::is_narrow_float(dtype));
 }
 
 Expr rounded(Expr x, DType dtype) {

@@ -152,13 +152,31 @@ void run_range(const Loop& loop, const Registers& registers, int64_t begin, int6
 
 // Runs of consecutive elements that one call of a compiled loop can compute, and how it reads the operands there.
 struct Runs {
-  int64_t length;          // of one run
-  uint32_t repeated = 0;   // operands with one element per run
-  bool gathered = false;   // broadcast operands are first written out, because runs of them would be too short
-  bool converted = false;  // some operands have other types and are first converted, block by block
+  int64_t length;                     // of one run
+  uint32_t repeated = 0;              // operands with one element per run
+  bool gathered = false;              // broadcast operands are first written out, because runs of them would be too short
+  bool converted = false;             // some operands have other types and are first converted, block by block
+  std::optional<StoredTypes> stored;  // the loop itself converts some
+
+  DType output_dtype(const Loop& loop, size_t r) const { return stored ? stored->outputs[r] : loop.type; }
 };
 
-std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
+// The dtypes of all arrays, if the loop can convert what it must; what the loop stores that is not `stored`, has the computed type.
+std::optional<StoredTypes> types_converted_in_loop(const Loop& loop, std::span<const DType> stored) {
+  const ComputeType type = loop.program.type();
+  StoredTypes types;
+  types.inputs.fill(loop.type);
+  types.outputs.fill(loop.type);
+  for (size_t k = 0; k < loop.operands.size(); ++k) types.inputs[k] = loop.operands[k].dtype;
+  for (size_t r = 0; r < stored.size(); ++r)
+    if (can_write_stored(type, stored[r])) types.outputs[r] = stored[r];
+  const auto differs = [&](DType dtype) { return dtype != loop.type; };
+  const bool reads_others = std::ranges::any_of(types.inputs, differs);
+  if (reads_others && !can_read_stored(type)) return std::nullopt;
+  return reads_others || std::ranges::any_of(types.outputs, differs) ? std::optional(types) : std::nullopt;
+}
+
+std::optional<Runs> find_runs(const Loop& loop, int64_t elements, std::span<const DType> stored) {
   if (loop.operands.size() > CompiledLoops::kMostInputs) return std::nullopt;
   bool strided = false;
   Runs runs{.length = elements};
@@ -171,6 +189,8 @@ std::optional<Runs> find_runs(const Loop& loop, int64_t elements) {
     runs.gathered = row == 0;
     runs.length = row ? row : kElementBlock;
   }
+  if (!runs.gathered) runs.stored = types_converted_in_loop(loop, stored);
+  if (runs.stored) runs.converted = false;
   for (size_t k = 0; k < loop.operands.size(); ++k) {
     if (loop.access[k].kind == Access::scalar || (is_repeated_in_rows(loop, k) && !runs.gathered)) runs.repeated |= 1u << k;
   }
@@ -181,7 +201,8 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
   const size_t count = loop.operands.size();
   std::array<const void*, CompiledLoops::kMostInputs> inputs;
   std::array<void*, Program::kMaxResults> outputs;
-  const bool narrowed = std::any_of(results.begin(), results.end(), [&](const Result& r) { return r.dtype != loop.type; });
+  bool narrowed = false;
+  for (size_t r = 0; r < results.size(); ++r) narrowed |= results[r].dtype != runs.output_dtype(loop, r);
   const bool in_blocks = runs.gathered || runs.converted || narrowed;
   std::vector<char> scratch(in_blocks ? (count + results.size()) * static_cast<size_t>(kElementBlock * loop.width) : 0);
   const auto block = [&](size_t k) { return scratch.data() + static_cast<int64_t>(k) * kElementBlock * loop.width; };
@@ -191,25 +212,28 @@ void run_compiled(const Loop& loop, const Runs& runs, LoopKernel kernel, int64_t
     for (size_t k = 0; k < count; ++k) {
       if (runs.repeated >> k & 1 || !in_blocks) {
         inputs[k] = address_of(loop, k, at);
-        if (loop.operands[k].dtype == loop.type) continue;
+        if (runs.stored || loop.operands[k].dtype == loop.type) continue;
         convert(inputs[k], loop.operands[k].dtype, block(k), loop.type, 1);
         inputs[k] = block(k);
+      } else if (runs.stored) {
+        inputs[k] = address_of(loop, k, at);
       } else {
         inputs[k] = load(loop, k, at, n, !runs.gathered, block(k));
       }
     }
     for (size_t r = 0; r < results.size(); ++r)
-      outputs[r] = results[r].dtype == loop.type ? place_of(results[r], at - begin) : block(count + r);
+      outputs[r] = results[r].dtype == runs.output_dtype(loop, r) ? place_of(results[r], at - begin) : block(count + r);
     kernel(inputs.data(), outputs.data(), n);
     for (size_t r = 0; r < results.size(); ++r)
-      if (results[r].dtype != loop.type) convert(outputs[r], loop.type, place_of(results[r], at - begin), results[r].dtype, n);
+      if (results[r].dtype != runs.output_dtype(loop, r))
+        convert(outputs[r], loop.type, place_of(results[r], at - begin), results[r].dtype, n);
     at += n;
   }
 }
 
-// Whether one loop shall compute a result and reduce it; else it is written to a block first. Nothing is converted or gathered in that
-// loop, and it begins anew in each row: too often in short ones, unless a block of them would be computed row by row, too; and with too
-// many single elements behind the last vector where functions are long.
+// Whether one loop shall compute a result and reduce it; else it is written to a block first. Nothing is gathered for that loop or
+// converted after it, and it begins anew in each row: too often in short ones, unless a block of them would be computed row by row, too;
+// and with too many single elements behind the last vector where functions are long.
 constexpr int64_t kLeastCombined = 128;
 bool can_combine(const Loop& loop, const Runs& runs, int64_t side_by_side) {
   const Program& p = loop.program;
@@ -254,17 +278,17 @@ struct ElementwiseRange::Parts {
 };
 
 ElementwiseRange::ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops,
-                                   std::optional<ReducedTogether> reduced) {
+                                   std::span<const DType> stored, std::optional<ReducedTogether> reduced) {
   const int64_t elements = shape.elements();
   Parts parts{make_loop(program, operands, shape), std::nullopt, nullptr, {}};
-  if (loops) parts.runs = find_runs(parts.loop, elements);
+  if (loops) parts.runs = find_runs(parts.loop, elements, stored);
   bool is_awaited = false;
   if (parts.runs && reduced && can_combine(parts.loop, *parts.runs, reduced->side_by_side)) {
-    const CompiledCode& code = loops->find_combining(reduced->how, parts.runs->repeated, elements);
+    const CompiledCode& code = loops->find_combining(reduced->how, parts.runs->repeated, parts.runs->stored, elements);
     parts.combining = reinterpret_cast<CombiningKernel>(code.get());
     is_awaited = !code.has_failed();
   }
-  if (parts.runs && !is_awaited) parts.kernel = loops->find(parts.runs->repeated, elements);
+  if (parts.runs && !is_awaited) parts.kernel = loops->find(parts.runs->repeated, parts.runs->stored, elements);
   if (!parts.kernel) parts.registers = allocate_registers(program);
   parts_ = std::make_unique<const Parts>(std::move(parts));
 }
@@ -295,8 +319,11 @@ void run_elementwise(const Program& program, std::span<const Operand> operands, 
   const int64_t n = shape.elements();
   if (n == 0 || (results.size() == 1 && run_direct(program, operands, results[0], shape))) return;
   const EagerLoop eager(program, operands, loops ? 0 : n);
-  const ElementwiseRange range = eager.loops() ? ElementwiseRange(eager.loops()->program(), eager.operands(), shape, eager.loops())
-                                               : ElementwiseRange(program, operands, shape, loops);
+  std::array<DType, Program::kMaxResults> dtypes;
+  std::ranges::transform(results, dtypes.begin(), &Result::dtype);
+  const std::span<const DType> stored(dtypes.data(), results.size());
+  const ElementwiseRange range = eager.loops() ? ElementwiseRange(eager.loops()->program(), eager.operands(), shape, eager.loops(), stored)
+                                               : ElementwiseRange(program, operands, shape, loops, stored);
   parallel_for(n, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
     std::array<Result, Program::kMaxResults> here;
     for (size_t r = 0; r < results.size(); ++r) here[r] = {place_of(results[r], begin), results[r].dtype};

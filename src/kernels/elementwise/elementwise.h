@@ -43,9 +43,10 @@ struct ReducedTogether {
 // operand may be changed.
 class ElementwiseRange {
  public:
-  // `reduced`: how the first result is, if it is; then there may be machine code that combines it.
+  // `stored`: the dtypes of the results; none: not known yet. `reduced`: how the first result is, if it is; then there may be machine code
+  // that combines it.
   ElementwiseRange(const Program& program, std::span<const Operand> operands, const Shape& shape, CompiledLoops* loops,
-                   std::optional<ReducedTogether> reduced = std::nullopt);
+                   std::span<const DType> stored = {}, std::optional<ReducedTogether> reduced = std::nullopt);
   ~ElementwiseRange();
   ElementwiseRange(ElementwiseRange&&) noexcept;
   // The same over other operands of the same dtypes and shapes.

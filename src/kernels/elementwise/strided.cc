@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/parallel.h"
 #include "kernels/isa/primitives.h"
@@ -59,6 +60,12 @@ void fill_run(T* out, int64_t n, T value) {
   primitives().fill[std::countr_zero(sizeof(T))](&value, out, n);
 }
 
+// Steps that a compiler knows become vectors.
+template <int64_t step, class T>
+void copy_every(const T* in, T* out, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) out[j] = in[j * step];
+}
+
 // Rows along b, one after the other along a.
 template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
@@ -72,33 +79,54 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
       for (int64_t j = 0; j < n; ++j) out[j] = in[j];
     else if (b.out == 1 && b.in == -1)
       std::reverse_copy(in - (n - 1), in + 1, out);
+    else if (b.out == 1 && b.in == 2)
+      copy_every<2>(in, out, n);
+    else if (b.out == 1 && b.in == 3)
+      copy_every<3>(in, out, n);
+    else if (b.out == 1 && b.in == 4)
+      copy_every<4>(in, out, n);
     else
       for (int64_t j = 0; j < n; ++j) out[j * b.out] = in[j * b.in];
   }
 }
 
+// Rows become columns in registers: each pass interleaves the first half of the rows with the second one.
+template <class T>
+struct Square {
+  typedef T Row __attribute__((vector_size(16)));
+  static constexpr int kRows = 16 / sizeof(T);
+  Row v[kRows];
+
+  void turn() {
+    for (int pass = 1; pass < kRows; pass *= 2) interleave(std::make_index_sequence<kRows>());
+  }
+
+ private:
+  template <size_t... k>
+  void interleave(std::index_sequence<k...>) {
+    Row next[kRows];
+    for (int i = 0; i < kRows / 2; ++i) {
+      next[2 * i] = __builtin_shufflevector(v[i], v[i + kRows / 2], (k / 2 + k % 2 * kRows)...);
+      next[2 * i + 1] = __builtin_shufflevector(v[i], v[i + kRows / 2], (k / 2 + k % 2 * kRows + kRows / 2)...);
+    }
+    std::memcpy(v, next, sizeof v);
+  }
+};
+
 // A square of neighbouring elements turned, through memory of its own: every line of both arrays is touched once, also where a power
-// of two between rows gives them all one place in the cache. Four rows of four bytes at a time are turned in registers.
+// of two between rows gives them all one place in the cache.
 constexpr int64_t kTile = 16;
 template <class T>
 void turn_tile(const T* from, int64_t from_step, T* to, int64_t to_step) {
   alignas(64) T turned[kTile][kTile];
-  if constexpr (sizeof(T) == 4) {
-    typedef uint32_t Four __attribute__((vector_size(16)));
-    for (int64_t q = 0; q < kTile; q += 4)
-      for (int64_t p = 0; p < kTile; p += 4) {
-        Four v[4];
-        for (int r = 0; r < 4; ++r) std::memcpy(&v[r], from + (q + r) * from_step + p, sizeof(Four));
-        const Four low = __builtin_shufflevector(v[0], v[2], 0, 4, 1, 5), low2 = __builtin_shufflevector(v[1], v[3], 0, 4, 1, 5);
-        const Four high = __builtin_shufflevector(v[0], v[2], 2, 6, 3, 7), high2 = __builtin_shufflevector(v[1], v[3], 2, 6, 3, 7);
-        const Four rows[] = {__builtin_shufflevector(low, low2, 0, 4, 1, 5), __builtin_shufflevector(low, low2, 2, 6, 3, 7),
-                             __builtin_shufflevector(high, high2, 0, 4, 1, 5), __builtin_shufflevector(high, high2, 2, 6, 3, 7)};
-        for (int r = 0; r < 4; ++r) std::memcpy(&turned[p + r][q], &rows[r], sizeof(Four));
-      }
-  } else {
-    for (int64_t q = 0; q < kTile; ++q)
-      for (int64_t p = 0; p < kTile; ++p) turned[p][q] = from[q * from_step + p];
-  }
+  constexpr int64_t rows = Square<T>::kRows;
+  for (int64_t q = 0; q < kTile; q += rows)
+    for (int64_t p = 0; p < kTile; p += rows) {
+      Square<T> square;
+      for (int64_t r = 0; r < rows; ++r) std::memcpy(&square.v[r], from + (q + r) * from_step + p, sizeof square.v[r]);
+      square.turn();
+      for (int64_t r = 0; r < rows; ++r) std::memcpy(&turned[p + r][q], &square.v[r], sizeof square.v[r]);
+    }
   for (int64_t p = 0; p < kTile; ++p) std::memcpy(to + p * to_step, turned[p], sizeof turned[p]);
 }
 

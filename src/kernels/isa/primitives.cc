@@ -103,8 +103,6 @@ void through_blocks(int64_t n, F f) {
   for (int64_t i = 0; i < n; i += kBlock) f(block, i, std::min(kBlock, n - i));
 }
 
-bool is_half(DType d) { return d == DType::float16 || d == DType::bfloat16; }
-
 }  // namespace
 
 void convert(const void* in, DType from, void* out, DType to, int64_t n) {
@@ -112,14 +110,14 @@ void convert(const void* in, DType from, void* out, DType to, int64_t n) {
   const PrimitiveTable& t = primitives();
   if (from == to) {
     if (in != out) std::memcpy(out, in, n * dtype_bytes(from));
-  } else if (is_half(from)) {
+  } else if (is_narrow_float(from)) {
     const ConvertKernel widen = from == DType::float16 ? t.half_to_float : t.bfloat_to_float;
     if (to == DType::float32) return widen(in, out, n);
     through_blocks(n, [&](float* block, int64_t i, int64_t count) {
       widen(static_cast<const char*>(in) + i * 2, block, count);
       convert(block, DType::float32, static_cast<char*>(out) + i * dtype_bytes(to), to, count);
     });
-  } else if (is_half(to)) {
+  } else if (is_narrow_float(to)) {
     const ConvertKernel narrow = to == DType::float16 ? t.float_to_half : t.float_to_bfloat;
     if (from == DType::float32) return narrow(in, out, n);
     through_blocks(n, [&](float* block, int64_t i, int64_t count) {

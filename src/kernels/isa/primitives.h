@@ -16,6 +16,8 @@ struct PrimitiveTable {
   ScalarKernel scalar[kScalarFunctions][4];  // [fn][compute type]; null where the function has no meaning
   // The same with one number as the first, or as the second of two operands; null where there are not two.
   ScalarKernel with_one[2][kScalarFunctions][4];
+  // The same for arrays of float16 and bfloat16, computed in float32; one number is a float32. [fn][dtype][no one number, first, second]
+  ScalarKernel narrow[kScalarFunctions][2][3];
   ConvertKernel half_to_float, float_to_half, bfloat_to_float, float_to_bfloat;
   ConvertKernel fill[4];  // n times the element at `in`, of 1, 2, 4, 8 bytes
 };
@@ -49,6 +51,7 @@ const PrimitiveTable& primitives();  // the best table this CPU can run; GLUINO_
 #endif
 
 ComputeType compute_type(DType dtype);
+inline bool is_narrow_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 // Converts n elements between any two dtypes (C++ conversion; to bool: != 0).
 void convert(const void* in, DType from, void* out, DType to, int64_t n);
 DType storage_of(ComputeType type);

@@ -5,11 +5,9 @@
 #include <stdint.h>
 
 #include "kernels/isa/independent_steps.h"
+#include "kernels/isa/narrow_floats.h"
 #include "kernels/isa/primitives.h"
 #include "kernels/isa/scalar_functions.h"
-#if defined(__AVX512F__) || defined(__F16C__)
-#include <immintrin.h>
-#endif
 
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
@@ -94,60 +92,100 @@ constexpr ScalarKernel kernel_of() {
     return run_with_one<F, T, kOperands == Operands::one_first>;
 }
 
-template <class From, class To, To (*kFunction)(From)>
-void convert_each(const void* in, void* out, int64_t n) {
-  const From* from = static_cast<const From*>(in);
-  To* to = static_cast<To*>(out);
-  GLUINO_INDEPENDENT_STEPS
-  for (int64_t i = 0; i < n; ++i) to[i] = kFunction(from[i]);
+// Arrays of 16-bit floats, a set at a time: body(set of each array, result) computes one in float32.
+template <class N, class Body>
+inline void each_narrow_set(const N* a, const N* b, const N* c, N* o, int64_t n, Body&& body) {
+  int64_t i = 0;
+  for (; i + kNarrowSet <= n; i += kNarrowSet) body(a + i, b + i, c + i, o + i);
+  if (i == n) return;
+  N sets[3][kNarrowSet], last[kNarrowSet];
+  load_part(a + i, n - i, sets[0]);
+  load_part(b + i, n - i, sets[1]);
+  load_part(c + i, n - i, sets[2]);
+  body(sets[0], sets[1], sets[2], last);
+  for (int64_t k = 0; k < n - i; ++k) o[i + k] = last[k];
+}
+// run and run_with_one for such arrays; the one number is a float32. What is unused is read as if it were the first array.
+template <class F, class N, int kArity, Operands kOperands>
+void run_narrow(const void* pa, const void* pb, const void* pc, void* po, int64_t n) {
+  constexpr bool one_first = kOperands == Operands::one_first, one_second = kOperands == Operands::one_second;
+  const N* a = static_cast<const N*>(one_first ? pb : pa);
+  const N* b = static_cast<const N*>(kArity > 1 && !one_second ? pb : a);
+  const N* c = static_cast<const N*>(kArity > 2 ? pc : a);
+  const float one = one_first ? *static_cast<const float*>(pa) : one_second ? *static_cast<const float*>(pb) : 0.0f;
+  each_narrow_set(a, b, c, static_cast<N*>(po), n, [&](const N* a_set, const N* b_set, const N* c_set, N* o_set) {
+    alignas(64) float x[kNarrowSet], y[kNarrowSet], z[kNarrowSet], out[kNarrowSet];
+    widen_set(a_set, x);
+    if constexpr (kArity > 1 && kOperands == Operands::all) widen_set(b_set, y);
+    if constexpr (kArity > 2) widen_set(c_set, z);
+    GLUINO_INDEPENDENT_STEPS
+    for (int64_t i = 0; i < kNarrowSet; ++i) {
+      if constexpr (one_first)
+        out[i] = F::template f<float>(one, x[i], 0.0f);
+      else if constexpr (one_second)
+        out[i] = F::template f<float>(x[i], one, 0.0f);
+      else if constexpr (kArity == 1)
+        out[i] = F::template f<float>(x[i], 0.0f, 0.0f);
+      else if constexpr (kArity == 2)
+        out[i] = F::template f<float>(x[i], y[i], 0.0f);
+      else
+        out[i] = F::template f<float>(x[i], y[i], z[i]);
+    }
+    narrow_set(out, o_set);
+  });
+}
+// Beside a long function conversions block by block cost little, and GCC stops inlining those, and then makes no vectors of them, in a file
+// with many calls.
+constexpr bool is_short(ScalarFn fn) {
+  switch (fn) {
+    case ScalarFn::negative:
+    case ScalarFn::abs:
+    case ScalarFn::sign:
+    case ScalarFn::round:
+    case ScalarFn::rint:
+    case ScalarFn::ceil:
+    case ScalarFn::floor:
+    case ScalarFn::trunc:
+    case ScalarFn::sqrt:
+    case ScalarFn::add:
+    case ScalarFn::subtract:
+    case ScalarFn::multiply:
+    case ScalarFn::divide:
+    case ScalarFn::maximum:
+    case ScalarFn::minimum:
+    case ScalarFn::select: return true;
+    default: return fn >= ScalarFn::equal && fn <= ScalarFn::logical_xor;
+  }
+}
+template <class F, ScalarFn fn, class N, int kArity, Operands kOperands>
+constexpr ScalarKernel narrow_kernel_of() {
+  if constexpr (!is_short(fn) || (kArity != 2 && kOperands != Operands::all))
+    return nullptr;
+  else
+    return run_narrow<F, N, kArity, kOperands>;
 }
 
-// 16-bit floats have instructions of their own, with the same results; a NaN becomes the one that the formula gives.
-#if defined(__AVX512F__)
-void halves_to_floats(const void* in, void* out, int64_t n) {
-  const uint16_t* from = static_cast<const uint16_t*>(in);
+template <class N>
+void widen_each(const void* in, void* out, int64_t n) {
+  const N* from = static_cast<const N*>(in);
   float* to = static_cast<float*>(out);
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
-  for (; i < n; ++i) to[i] = math::half_to_float(from[i]);
+  for (; i + kNarrowSet <= n; i += kNarrowSet) widen_set(from + i, to + i);
+  for (; i < n; ++i) to[i] = widened(from[i]);
 }
-void floats_to_halves(const void* in, void* out, int64_t n) {
+template <class N>
+void narrow_each(const void* in, void* out, int64_t n) {
   const float* from = static_cast<const float*>(in);
-  uint16_t* to = static_cast<uint16_t*>(out);
+  N* to = static_cast<N*>(out);
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m512 x = _mm512_loadu_ps(from + i);
-    const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
-    const __m512 nan = _mm512_castsi512_ps(_mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000)));
-    const __m512 known = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x, nan);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtps_ph(known, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-  for (; i < n; ++i) to[i] = math::float_to_half(from[i]);
+  for (; i + kNarrowSet <= n; i += kNarrowSet) narrow_set(from + i, to + i);
+  if (i == n) return;
+  float rest[kNarrowSet];
+  N last[kNarrowSet];
+  load_part(from + i, n - i, rest);
+  narrow_set(rest, last);
+  for (int64_t k = 0; k < n - i; ++k) to[i + k] = last[k];
 }
-#elif defined(__F16C__)
-void halves_to_floats(const void* in, void* out, int64_t n) {
-  const uint16_t* from = static_cast<const uint16_t*>(in);
-  float* to = static_cast<float*>(out);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  for (; i < n; ++i) to[i] = math::half_to_float(from[i]);
-}
-void floats_to_halves(const void* in, void* out, int64_t n) {
-  const float* from = static_cast<const float*>(in);
-  uint16_t* to = static_cast<uint16_t*>(out);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const __m256 x = _mm256_loadu_ps(from + i), sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
-    const __m256 nan = _mm256_or_ps(sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
-    const __m256 known = _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_cvtps_ph(known, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-  for (; i < n; ++i) to[i] = math::float_to_half(from[i]);
-}
-#else
-constexpr ConvertKernel halves_to_floats = convert_each<uint16_t, float, math::half_to_float>;
-constexpr ConvertKernel floats_to_halves = convert_each<float, uint16_t, math::float_to_half>;
-#endif
 
 template <class T>
 void fill_each(const void* in, void* out, int64_t n) {
@@ -183,10 +221,19 @@ const PrimitiveTable kTable = {
 #undef OPERANDS
 #undef GLUINO_X
      }},
-    halves_to_floats,
-    floats_to_halves,
-    convert_each<uint16_t, float, math::bfloat_to_float>,
-    convert_each<float, uint16_t, math::float_to_bfloat>,
+    {
+#define GLUINO_X(name, arity) \
+  {{narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::all>(), narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::one_first>(), \
+    narrow_kernel_of<F_##name, ScalarFn::name, Half, arity, Operands::one_second>()}, \
+   {narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::all>(), narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::one_first>(), \
+    narrow_kernel_of<F_##name, ScalarFn::name, BFloat, arity, Operands::one_second>()}},
+        GLUINO_SCALAR_FUNCTIONS(GLUINO_X)
+#undef GLUINO_X
+    },
+    widen_each<Half>,
+    narrow_each<Half>,
+    widen_each<BFloat>,
+    narrow_each<BFloat>,
     {fill_each<uint8_t>, fill_each<uint16_t>, fill_each<uint32_t>, fill_each<uint64_t>},
 };
 

@@ -186,6 +186,14 @@ inline double digamma(double x) {
 }
 inline float far_digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
+#if defined(__clang__) && (defined(__AVX512F__) || defined(__F16C__))
+// Clang makes vectors of the instructions for it; GCC 12 does not, nor of the formulas below as short ones.
+inline float half_to_float(uint16_t h) { return static_cast<float>(__builtin_bit_cast(_Float16, h)); }
+inline uint16_t float_to_half(float x) {
+  const float known = x != x ? __builtin_copysignf(__builtin_nanf(""), x) : x;
+  return __builtin_bit_cast(uint16_t, static_cast<_Float16>(known));
+}
+#else
 inline float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
   // Shifted into place the exponent is 112 too small; the multiplication mends that for subnormals too.
@@ -202,6 +210,7 @@ inline uint16_t float_to_half(float x) {
   result = magnitude > 0x7f800000u ? 0x7e00u : result;
   return static_cast<uint16_t>(sign | result);
 }
+#endif
 inline float bfloat_to_float(uint16_t h) { return from_bits(static_cast<uint32_t>(h) << 16); }
 inline uint16_t float_to_bfloat(float x) {
   const uint32_t u = bits(x);

@@ -42,17 +42,20 @@ A combine(ReduceOp op, A a, A x) {
   }
 }
 
-// What there are no loops for is widened block by block: 16-bit floats, and whole numbers of fewer than 32 bits.
+// Whole numbers of fewer than 32 bits, which there are no loops for, are widened block by block.
 template <class T, class F>
 void for_wide_blocks(const T* x, int64_t n, F&& f) {
-  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-  alignas(64) Wide block[kWidenedBlock];
+  alignas(64) int32_t block[kWidenedBlock];
   for (int64_t i = 0; i < n; i += kWidenedBlock) {
     const int64_t count = std::min(kWidenedBlock, n - i);
-    convert(x + i, dtype_of<T>, block, dtype_of<Wide>, count);
+    convert(x + i, dtype_of<T>, block, DType::int32, count);
     f(block, i, count);
   }
 }
+template <class T>
+constexpr bool is_narrow = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+template <class T>
+constexpr int kNarrow = std::is_same_v<T, float16> ? 0 : 1;  // in tables
 // Each of some rows of n elements, `step` apart, into a number of its own.
 template <class T>
 void reduce_each_row(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t step, Accumulator<T>* acc) {
@@ -61,6 +64,8 @@ void reduce_each_row(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t s
     reduce_table().each_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
     reduce_table().each_f64[f](x, n, rows, step, acc);
+  else if constexpr (is_narrow<T>)
+    reduce_table().each_narrow[kNarrow<T>][f](reinterpret_cast<const uint16_t*>(x), n, rows, step, acc);
   else if constexpr (std::is_same_v<T, int32_t>)
     reduce_table().each_i32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, int64_t>)
@@ -82,6 +87,8 @@ void reduce_rows(ReduceOp op, const T* x, int64_t n, int64_t rows, int64_t step,
     reduce_table().together_f32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, double>)
     reduce_table().together_f64[f](x, n, rows, step, acc);
+  else if constexpr (is_narrow<T>)
+    reduce_table().together_narrow[kNarrow<T>][f](reinterpret_cast<const uint16_t*>(x), n, rows, step, acc);
   else if constexpr (std::is_same_v<T, int32_t>)
     reduce_table().together_i32[f](x, n, rows, step, acc);
   else if constexpr (std::is_same_v<T, int64_t>)

@@ -12,6 +12,9 @@ struct ReduceTable {
   // acc[i] = combine(acc[i], map(x[i])) for i < n, row after row.
   void (*together_f32[kReduceOps])(const float* x, int64_t n, int64_t rows, int64_t step, double* acc);
   void (*together_f64[kReduceOps])(const double* x, int64_t n, int64_t rows, int64_t step, double* acc);
+  // The same of float16 and bfloat16, carried on in double after every kWidenedBlock elements.
+  void (*each_narrow[2][kReduceOps])(const uint16_t* x, int64_t n, int64_t rows, int64_t step, double* totals);
+  void (*together_narrow[2][kReduceOps])(const uint16_t* x, int64_t n, int64_t rows, int64_t step, double* acc);
   // The same of whole numbers; overflow wraps.
   void (*each_i32[kReduceOps])(const int32_t* x, int64_t n, int64_t rows, int64_t step, int64_t* totals);
   void (*each_i64[kReduceOps])(const int64_t* x, int64_t n, int64_t rows, int64_t step, int64_t* totals);

@@ -2,6 +2,7 @@
 // The number of lanes and the order of additions are fixed, so every instruction set gives the same result.
 #include <stdint.h>
 
+#include "kernels/isa/narrow_floats.h"
 #include "kernels/isa/wide_vectors.h"
 #include "kernels/reduce/reduce_rows.h"
 #include "program/reduce_formulas.h"
@@ -9,18 +10,48 @@
 namespace gluino::kernels::GLUINO_ISA {
 namespace {
 
+// What the elements of an array are computed in, and after how many of them sums are carried on in double.
+template <class T>
+struct Computed {
+  using type = T;
+  static constexpr int64_t kBlock = kReduceBlock;
+};
+struct ComputedNarrow {
+  using type = float;
+  static constexpr int64_t kBlock = kWidenedBlock;
+};
+template <>
+struct Computed<Half> : ComputedNarrow {};
+template <>
+struct Computed<BFloat> : ComputedNarrow {};
+template <class T>
+using Element = typename Computed<T>::type;
+template <class T>
+GLUINO_INLINE double wide(T x) {
+  if constexpr (sizeof(T) == sizeof(Element<T>))
+    return static_cast<double>(x);
+  else
+    return static_cast<double>(widened(x));
+}
+
 template <class L, class T>
 GLUINO_INLINE Vector<L> load_as(const T* x) {
-  typedef T Narrow __attribute__((vector_size(kWidth<L> * sizeof(T))));
-  return __builtin_convertvector(load<Narrow>(x), Vector<L>);
+  typedef Element<T> Loaded __attribute__((vector_size(kWidth<L> * sizeof(Element<T>))));
+  if constexpr (sizeof(T) == sizeof(Element<T>)) {
+    return __builtin_convertvector(load<Loaded>(x), Vector<L>);
+  } else {
+    alignas(64) float floats[kWidth<L>];
+    widen_vector<kWidth<L>>(x, floats);
+    return __builtin_convertvector(load<Loaded>(floats), Vector<L>);
+  }
 }
 
 // Combines n elements, whole sets of lanes, of each of several runs `step` apart with totals. Side by side, because one addition waits
 // for the one before it.
 template <ReduceOp op, class T, int runs>
 GLUINO_INLINE void fold(const T* x, int64_t step, int64_t n, double* totals) {
-  using L = Lane<op, T>;
-  constexpr int64_t lanes = kLanes<T>, width = kWidth<L>, vectors = lanes / width;
+  using L = Lane<op, Element<T>>;
+  constexpr int64_t lanes = kLanes<Element<T>>, width = kWidth<L>, vectors = lanes / width;
   Vector<L> sums[runs][vectors];
   for (int r = 0; r < runs; ++r)
     for (int v = 0; v < vectors; ++v) sums[r][v] = map<op>(load_as<L>(x + r * step + v * width));
@@ -38,37 +69,37 @@ constexpr int kRuns = 8 / kVectors;  // as many as there are registers for
 
 template <ReduceOp op, class T>
 double row(const T* x, int64_t n, double total) {
-  constexpr int64_t lanes = kLanes<T>;
+  constexpr int64_t lanes = kLanes<Element<T>>, block = Computed<T>::kBlock;
   int64_t i = 0;
-  for (; n - i >= kRuns * kReduceBlock; i += kRuns * kReduceBlock) {
+  for (; n - i >= kRuns * block; i += kRuns * block) {
     double totals[kRuns];
     for (double& each : totals) each = identity<double>(op);
-    fold<op, T, kRuns>(x + i, kReduceBlock, kReduceBlock, totals);
+    fold<op, T, kRuns>(x + i, block, block, totals);
     for (const double each : totals) total = combine<op>(total, each);
   }
   while (n - i >= lanes) {
-    const int64_t here = n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock;
+    const int64_t here = n - i < block ? (n - i) / lanes * lanes : block;
     fold<op, T, 1>(x + i, 0, here, &total);
     i += here;
   }
-  for (; i < n; ++i) total = combine<op>(total, map<op>(static_cast<double>(x[i])));
+  for (; i < n; ++i) total = combine<op>(total, map<op>(wide(x[i])));
   return total;
 }
 
 template <ReduceOp op, class T>
 void each_row(const T* x, int64_t n, int64_t rows, int64_t step, double* totals) {
-  constexpr int64_t lanes = kLanes<T>;
+  constexpr int64_t lanes = kLanes<Element<T>>, block = Computed<T>::kBlock;
   int64_t r = 0;
-  for (; n < kRuns * kReduceBlock && r + kRuns <= rows; r += kRuns) {
+  for (; n < kRuns * block && r + kRuns <= rows; r += kRuns) {
     const T* first = x + r * step;
     int64_t i = 0;
     while (n - i >= lanes) {
-      const int64_t here = n - i < kReduceBlock ? (n - i) / lanes * lanes : kReduceBlock;
+      const int64_t here = n - i < block ? (n - i) / lanes * lanes : block;
       fold<op, T, kRuns>(first + i, step, here, totals + r);
       i += here;
     }
     for (; i < n; ++i)
-      for (int k = 0; k < kRuns; ++k) totals[r + k] = combine<op>(totals[r + k], map<op>(static_cast<double>(first[k * step + i])));
+      for (int k = 0; k < kRuns; ++k) totals[r + k] = combine<op>(totals[r + k], map<op>(wide(first[k * step + i])));
   }
   for (; r < rows; ++r) totals[r] = row<op>(x + r * step, n, totals[r]);
 }
@@ -82,14 +113,14 @@ void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* ac
   for (int64_t r = 0; r < rows; r += most) {
     const int64_t end = rows - r < most ? rows : r + most;
     i = 0;
-    if constexpr (is_extremum(op) && sizeof(T) < sizeof(double)) {  // that of some rows is one of their elements
-      constexpr int64_t lanes = kWidth<T>, wide = 2;
+    if constexpr (is_extremum(op) && sizeof(Element<T>) < sizeof(double)) {  // that of some rows is one of their elements
+      constexpr int64_t lanes = kWidth<Element<T>>, wide = 2;
       for (; i + wide * lanes <= n; i += wide * lanes) {
-        Vector<T> best[wide];
-        for (int v = 0; v < wide; ++v) best[v] = load<Vector<T>>(x + r * step + i + v * lanes);
+        Vector<Element<T>> best[wide];
+        for (int v = 0; v < wide; ++v) best[v] = load_as<Element<T>>(x + r * step + i + v * lanes);
         for (int64_t k = r + 1; k < end; ++k)
-          for (int v = 0; v < wide; ++v) best[v] = combine<op>(best[v], load<Vector<T>>(x + k * step + i + v * lanes));
-        T each[wide * lanes];
+          for (int v = 0; v < wide; ++v) best[v] = combine<op>(best[v], load_as<Element<T>>(x + k * step + i + v * lanes));
+        Element<T> each[wide * lanes];
         for (int v = 0; v < wide; ++v) __builtin_memcpy(each + v * lanes, &best[v], sizeof(best[v]));
         for (int64_t j = 0; j < wide * lanes; ++j) acc[i + j] = combine<op>(acc[i + j], static_cast<double>(each[j]));
       }
@@ -102,8 +133,18 @@ void rows_together(const T* x, int64_t n, int64_t rows, int64_t step, double* ac
       for (int v = 0; v < vectors; ++v) __builtin_memcpy(acc + i + v * width, &sums[v], sizeof(sums[v]));
     }
     for (; i < n; ++i)
-      for (int64_t k = r; k < end; ++k) acc[i] = combine<op>(acc[i], map<op>(static_cast<double>(x[k * step + i])));
+      for (int64_t k = r; k < end; ++k) acc[i] = combine<op>(acc[i], map<op>(wide(x[k * step + i])));
   }
+}
+
+// Arrays of 16-bit floats, outside of these files.
+template <ReduceOp op, class N>
+void each_narrow_row(const uint16_t* x, int64_t n, int64_t rows, int64_t step, double* totals) {
+  each_row<op>(reinterpret_cast<const N*>(x), n, rows, step, totals);
+}
+template <ReduceOp op, class N>
+void narrow_rows_together(const uint16_t* x, int64_t n, int64_t rows, int64_t step, double* acc) {
+  rows_together<op>(reinterpret_cast<const N*>(x), n, rows, step, acc);
 }
 
 // Whole numbers of type T, computed unsigned where they might overflow.
@@ -152,6 +193,18 @@ const ReduceTable kReduceTable = {
 #undef GLUINO_X
 #define GLUINO_X(name) rows_together<ReduceOp::name, double>,
     {GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_narrow_row<ReduceOp::name, Half>,
+    {{GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) each_narrow_row<ReduceOp::name, BFloat>,
+     {GLUINO_REDUCE_OPS(GLUINO_X)}},
+#undef GLUINO_X
+#define GLUINO_X(name) narrow_rows_together<ReduceOp::name, Half>,
+    {{GLUINO_REDUCE_OPS(GLUINO_X)},
+#undef GLUINO_X
+#define GLUINO_X(name) narrow_rows_together<ReduceOp::name, BFloat>,
+     {GLUINO_REDUCE_OPS(GLUINO_X)}},
 #undef GLUINO_X
 #define GLUINO_X(name) each_whole_row<ReduceOp::name, int32_t>,
     {GLUINO_REDUCE_OPS(GLUINO_X)},

@@ -155,7 +155,10 @@ GLUINO_OP(_fused_reduce, FusedReduceAttrs) {
         const Program& program = a.program.program();
         const bool with_loops = code == kernels::RowKernel::Outcome::never;
         const ReducedAxes reduced(whole, a.axis, false);
+        std::array<DType, Program::kMaxResults> stored{kernels::storage_of(program.type())};
+        for (int r = 1; r < k.num_outputs(); ++r) stored[r] = k.out(r).dtype();
         const kernels::ElementwiseRange range(program, operands, whole, with_loops ? a.program.loops.get() : nullptr,
+                                              {stored.data(), static_cast<size_t>(k.num_outputs())},
                                               kernels::ReducedTogether{a.how, kernels::elements_side_by_side(whole, reduced.flags())});
         const auto count = static_cast<size_t>(k.num_outputs());
         const auto results_from = [&](int64_t begin, void* first) {

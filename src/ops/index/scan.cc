@@ -2,8 +2,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "base/parallel.h"
+#include "kernels/isa/primitives.h"
 #include "kernels/reduce/reduce.h"
 #include "ops/reduce/axes.h"
 #include "tensor/impl.h"
@@ -37,6 +40,22 @@ static bool is_better(T v, T best, bool largest) {
 }
 // Elements that are compared at once, without a branch for each.
 constexpr int64_t kCompared = 32;
+
+// 16-bit floats are compared and added as float32, many converted at once.
+template <class T>
+constexpr bool kIsNarrow = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+template <class T>
+using Computed = std::conditional_t<kIsNarrow<T>, float, T>;
+// n elements as they are computed: themselves, or written to `block`.
+template <class T>
+static const Computed<T>* computed(const T* x, int64_t n, float* block) {
+  if constexpr (kIsNarrow<T>) {
+    kernels::convert(x, dtype_of<T>, block, DType::float32, n);
+    return block;
+  } else {
+    return x;
+  }
+}
 // The first place of the best element of a row. Where none of a block comes before the best so far, nothing else is asked of it.
 template <bool largest, class T>
 static int64_t best_of_row(const T* row, int64_t n) {
@@ -63,11 +82,12 @@ static int64_t best_of_row(const T* row, int64_t n) {
 // The same for rows that lie across the memory, side by side: places[r] for row r.
 template <bool largest, class T>
 static void best_of_columns(const T* first, int64_t rows, int64_t n, int64_t step, int64_t* places) {
-  T values[kCompared];
+  Computed<T> values[kCompared];
+  float block[kCompared];
   int32_t best[kCompared] = {};
-  std::copy_n(first, rows, values);
+  std::copy_n(computed(first, rows, block), rows, values);
   for (int64_t i = 1; i < n; ++i) {
-    const T* here = first + i * step;
+    const Computed<T>* here = computed(first + i * step, rows, block);
     for (int64_t r = 0; r < rows; ++r) {
       // As is_better, but chosen without branches.
       const bool is_first = (largest ? !(here[r] <= values[r]) : !(here[r] >= values[r])) & (values[r] == values[r]);
@@ -84,13 +104,14 @@ static void visit_best(const T* in, const AxisSplit& s, F&& put) {
   parallel_for(s.outer * groups, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.extent * together)),
                [&](int64_t begin, int64_t end) {
                  std::array<int64_t, kCompared> places;
+                 std::vector<float> row(kIsNarrow<T> && !across ? s.extent : 0);
                  for (int64_t g = begin; g < end; ++g) {
                    const int64_t outer = g / groups, first = g % groups * together, rows = std::min(together, s.inner - first);
                    const T* from = in + outer * s.extent * s.inner + first;
                    if (across)
                      best_of_columns<largest>(from, rows, s.extent, s.inner, places.data());
                    else
-                     places[0] = best_of_row<largest>(from, s.extent);
+                     places[0] = best_of_row<largest>(computed(from, s.extent, row.data()), s.extent);
                    for (int64_t r = 0; r < rows; ++r) put(outer * s.inner + first + r, places[r]);
                  }
                });
@@ -161,6 +182,31 @@ static void run_sums(const T* in, T* out, int64_t rows, int64_t extent, int64_t 
   }
   for (int64_t i = 0; i < extent; ++i)
     for (int64_t r = 0; r < rows; ++r) out[i * step + r] = static_cast<T>(sums[r] += static_cast<Sum>(in[i * step + r]));
+}
+template <class T>
+requires kIsNarrow<T>
+static void run_sums(const T* in, T* out, int64_t rows, int64_t extent, int64_t step) {
+  constexpr int64_t kBlock = 512;
+  double sums[kCompared] = {}, sum = 0;
+  float block[kBlock];
+  // What lies side by side, in the order in which it does.
+  const auto each_block = [&](int64_t at, int64_t n, auto&& add) {
+    kernels::convert(in + at, dtype_of<T>, block, DType::float32, n);
+    add();
+    kernels::convert(block, DType::float32, out + at, dtype_of<T>, n);
+  };
+  const bool is_dense = rows == 1 && (step == 1 || step == -1);
+  for (int64_t i = 0; is_dense && i < extent; i += kBlock) {
+    const int64_t n = std::min(kBlock, extent - i);
+    each_block(step > 0 ? i : 1 - i - n, n, [&] {
+      float* first = step > 0 ? block : block + n - 1;
+      for (int64_t j = 0; j < n; ++j) first[j * step] = static_cast<float>(sum += static_cast<double>(first[j * step]));
+    });
+  }
+  for (int64_t i = 0; !is_dense && i < extent; ++i)
+    each_block(i * step, rows, [&] {
+      for (int64_t r = 0; r < rows; ++r) block[r] = static_cast<float>(sums[r] += static_cast<double>(block[r]));
+    });
 }
 static void run_cumsum(const CumsumAttrs& a, bool backward, KernelContext& k) {
   const Tensor data = with_dtype(k.in(0), k.out().dtype());
