@@ -1,6 +1,6 @@
 """foreach, while_loop and cond of mx.nd.contrib and mx.sym.contrib: loops over values, or nodes of a graph."""
 from . import _core
-from ._snapshot import contents
+from ._tracing.snapshot import contents
 
 __all__ = ["foreach", "while_loop", "cond", "isinf", "isnan", "isfinite", "rand_zipfian"]
 

@@ -3,8 +3,8 @@ import functools
 import os
 
 from . import _core
-from ._snapshot import snapshot
-from ._watch import Collector
+from ._tracing.snapshot import snapshot
+from ._tracing.watch import Collector
 
 __all__ = ["hybrid"]
 

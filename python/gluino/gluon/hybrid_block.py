@@ -6,8 +6,8 @@ import weakref
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
-from .._snapshot import snapshot
-from .._watch import Collector
+from .._tracing.snapshot import snapshot
+from .._tracing.watch import Collector
 from ..base import MXNetError
 from ..name import Prefix, current as current_names
 from ..symbol.symbol import shown

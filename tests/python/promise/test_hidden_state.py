@@ -394,7 +394,7 @@ def test_both_modes_do_the_same(name):
 
 def test_containers_are_put_back_as_they_were():
     """What a trace that is given up has done to them."""
-    from gluino._snapshot import snapshot
+    from gluino._tracing.snapshot import snapshot
     ordered = collections.OrderedDict(a=1, b=2)
     ordered.move_to_end("a")
     held = [collections.Counter(a=2), ordered, collections.defaultdict(list, a=[1]), [1, 2], {3}, collections.deque([4], maxlen=2)]

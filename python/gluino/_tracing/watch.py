@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from ._snapshot import PLAIN, content_of
+from .snapshot import PLAIN, content_of
 
 __all__ = ["Collector"]
 
@@ -114,8 +114,8 @@ class Collector:
 
 class _Search:
     def __init__(self, roots):
-        from .gluon.block import Block
-        from .gluon.hybrid_block import HybridBlock
+        from ..gluon.block import Block
+        from ..gluon.hybrid_block import HybridBlock
         self._block, self._bases = Block, {Block, HybridBlock, object}
         self._blocks, self._functions, self._methods = {}, {}, {}
         self._classes = {}  # and whether their forward is traced

@@ -1,0 +1,1 @@
+"""What Python code reads and changes while it is traced."""
