@@ -19,6 +19,11 @@ namespace gluino::autograd {
 namespace {
 
 Tensor zeros_of(const TensorMeta& m) { return zeros(m.shape, {m.dtype, m.device}); }
+// A program is run with other extents than it was traced with.
+Tensor zeros_for(const Tensor& t) { return t.is_symbolic() ? gluino::call("zeros_like", {t}) : zeros_of(meta_of(t)); }
+Tensor ones_for(const Tensor& t) {
+  return t.is_symbolic() ? gluino::call("ones_like", {t}) : ones(impl_of(t).shape, {t.dtype(), t.device()});
+}
 
 class Walk {
  public:
@@ -36,7 +41,7 @@ class Walk {
     if (!e)
       raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()",
                        impl_of(head).shape);
-    Tensor g = head_grad.defined() ? head_grad : ones(impl_of(head).shape, {head.dtype(), head.device()});
+    Tensor g = head_grad.defined() ? head_grad : ones_for(head);
     if (!(impl_of(g).shape == impl_of(head).shape))
       raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
     accumulate(*e, std::move(g));
@@ -58,7 +63,7 @@ class Walk {
 
   Tensors take_results(const Tensors& variables) {
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (!results_[i].defined()) results_[i] = zeros_of(meta_of(variables[i]));
+      if (!results_[i].defined()) results_[i] = zeros_for(variables[i]);
       if (!options_.create_graph || is_on_tape(results_[i])) continue;
       // Of a linear function: what flows back from it to the variable is nothing, and not an error.
       Tensor constant = make_view(results_[i], impl_of(results_[i]).shape, 0);

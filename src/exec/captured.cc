@@ -30,7 +30,7 @@ std::shared_ptr<CapturedTensor> CapturedTensor::of(const Tensor& live) {
   std::weak_ptr<CapturedTensor>& known = table().tensors[live.impl().get()];
   found = known.lock();
   if (found && !found->is_let_go()) return found;
-  const std::shared_ptr<CapturedTensor> made(new CapturedTensor(live), [](CapturedTensor* c) {
+  std::shared_ptr<CapturedTensor> made(new CapturedTensor(live), [](CapturedTensor* c) {
     {
       const std::lock_guard inner(table().mutex);
       const auto it = table().tensors.find(c->live().impl().get());

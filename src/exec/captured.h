@@ -12,7 +12,7 @@ inline void prefetch_tensor(const Tensor& t) {
   for (size_t line = 0; line < sizeof(detail::TensorImpl); line += 64) __builtin_prefetch(object + line);
 }
 inline void prefetch_values(const Tensor& t) {
-  for (int line = 0; line < 4; ++line) __builtin_prefetch(impl_of(t).data + 64 * line);
+  for (int64_t line = 0; line < 4; ++line) __builtin_prefetch(impl_of(t).data + 64 * line);
   __builtin_prefetch(impl_of(t).storage.get());
 }
 

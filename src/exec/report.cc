@@ -17,7 +17,7 @@ std::shared_ptr<Compiled> HybridCache::Impl::latest_plan() const {
 }
 
 std::shared_ptr<Compiled> HybridCache::Impl::predicting_plan() const {
-  const std::shared_ptr<Compiled> last = latest_plan();
+  std::shared_ptr<Compiled> last = latest_plan();
   const Signature& wanted = last->program->signature;
   if (!wanted.training) return last;
   const std::lock_guard lock(mutex);

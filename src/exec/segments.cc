@@ -215,7 +215,7 @@ void SegmentTree::note_needed(const std::vector<Segment*>& path, const Trace& t)
 std::string SegmentTree::str() const {
   const std::lock_guard lock(mutex_);
   std::string text = "the program reads values and is a tree of segments:\n";
-  auto print = [&](auto&& self, const Segment& s, int depth) -> void {
+  auto print = [&](auto&& self, const Segment& s, size_t depth) -> void {
     const std::string indent(depth * 2, ' ');
     text += fmt::format("{}segment of {} operators{}", indent, s.calls.size(), s.plan ? " (compiled)" : "");
     text += s.read ? fmt::format(", then a value is read ({} branches seen)\n", s.branches.size()) : ", end\n";

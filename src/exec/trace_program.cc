@@ -116,7 +116,7 @@ class ProgramTracer final : public Tracer {
           output_name(v.node->op, v.node->attrs, v.node->name, v.index));
     run_pending();
     const TracedValue place = locate(v);
-    const Tensor value = concrete(place);
+    Tensor value = concrete(place);
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(value), false});
     return value;
   }
@@ -125,7 +125,7 @@ class ProgramTracer final : public Tracer {
       raise<NotInATrace>("{}: the shape of its result depends on values, which a strict trace cannot express", call.node->op->name);
     run_pending();
     const TracedValue place = locate(call);
-    const Tensors results = memo_[place.index];
+    Tensors results = memo_[place.index];
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(results[0]), true});
     return results;
   }

@@ -76,8 +76,8 @@ void copy_strided(const DLTensor& t, const Shape& shape, const char* source, siz
 Shape checked_shape(const DLTensor& t) {
   if (t.ndim < 0 || t.ndim > Shape::kMaxAxes)
     raise<ShapeError>("from_dlpack: a tensor with {} axes, at most {} are supported", t.ndim, Shape::kMaxAxes);
-  const Shape shape(t.shape, t.ndim);
-  for (int64_t extent : shape)
+  Shape shape(t.shape, t.ndim);
+  for (const int64_t extent : shape)
     if (extent < 0) raise<ShapeError>("from_dlpack: a tensor cannot have shape {}", shape);
   return shape;
 }

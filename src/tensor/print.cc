@@ -183,7 +183,7 @@ class Printer {
       const std::string between(shape_.ndim() - 1 - axis, '\n');
       for (int64_t i = 0; i < shape_[axis]; ++i) {
         if (elided(axis) && i == kEdge) {
-          out += margin + "..." + between;
+          out.append(margin).append("...").append(between);
           i = shape_[axis] - kEdge;
         }
         out += margin + block(axis + 1, offset + i * stride(axis), indent + 1, width - 1);

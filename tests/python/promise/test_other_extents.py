@@ -83,3 +83,26 @@ def test_parts_that_are_views(kind, key):
         hybridized = mx.hybrid(f)
         for shape in order:
             np.testing.assert_array_equal(hybridized(filled(kind, shape)).asnumpy(), f(filled(kind, shape)).asnumpy(), err_msg=str((order, shape)))
+
+
+def test_gradients_that_are_taken_inside():
+    def by_backward(x):
+        x = x * 1
+        x.attach_grad()
+        with autograd.record():
+            y = x + 0
+        y.backward()
+        return x.grad
+
+    def by_grad(x):
+        x = x * 1
+        x.attach_grad()
+        with autograd.record():
+            y = x.sum(axis=1)
+        return autograd.grad(y, [x])[0]
+
+    for f in (by_backward, by_grad):
+        for order in itertools.permutations(SHAPES, 3):
+            hybridized = mx.hybrid(f)
+            for shape in order:
+                np.testing.assert_array_equal(hybridized(filled(nd.array, shape)).asnumpy(), np.ones(shape), err_msg=str((order, shape)))
