@@ -59,10 +59,11 @@ def test_a_rank_that_does_not_come_is_named(how, what):
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_without_end():
-    """It has ended well before it met the others, so mpirun sees nothing wrong; MPI_Init itself waits for ever."""
+    """It has ended well before it met the others. mpirun sees nothing wrong in that unless the others have begun to by then; MPI_Init itself
+    waits for ever."""
     code, output, seconds = run("absent", GLUINO_DISTRIBUTED_TIMEOUT="3")
     assert code != 0 and seconds < 50
-    assert "have not all come within 3 s" in output, output
+    assert "have not all come within 3 s" in output or 'did not call "init" before exiting' in output, output
 
 
 @pytest.mark.parametrize("how", ["compression", "other compression"])
