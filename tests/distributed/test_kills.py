@@ -32,7 +32,7 @@ def finish(job, patience=240):
     try:
         output, _ = job.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
-        job.kill()
+        job.terminate()  # mpirun ends its ranks
         pytest.fail("the job did not end by itself")
     return job.returncode, output
 

@@ -43,23 +43,34 @@ def shared_files():
     return set(os.listdir("/dev/shm"))
 
 
-def test_nothing_is_left_of_ranks_that_were_killed():
+def pids_in(folder, ranks):
+    """Of the ranks, once all have written theirs. Lines on their common output may run into each other."""
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        texts = [path.read_text() for path in sorted(folder.glob("pid.*"))]
+        if len(texts) == ranks and all(text.endswith("\n") for text in texts):
+            return [int(text) for text in texts]
+        time.sleep(0.01)
+    pytest.fail(f"not all of {ranks} ranks have come to exchange")
+
+
+def test_nothing_is_left_of_ranks_that_were_killed(tmp_path):
     """The memory has no name in the file system, so it is gone with the processes."""
     before = shared_files()
-    program = "import os, time\nfrom gluino import distributed, nd\n" \
-              "distributed.all_reduce(nd.ones((1000000,)))\nprint('PID', os.getpid(), flush=True)\n" \
+    program = "import os, sys\nfrom gluino import distributed, nd\n" \
+              "distributed.all_reduce(nd.ones((1000000,)))\n" \
+              "with open(os.path.join(sys.argv[1], f'pid.{distributed.rank()}'), 'w') as file: file.write(f'{os.getpid()}\\n')\n" \
               "while True: distributed.all_reduce(nd.ones((1000000,)))\n"
-    job = subprocess.Popen([*START, "-n", "3", sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
-    pids = []
-    for line in job.stdout:
-        if "PID" in line:
-            pids.append(int(line.split()[-1]))
-        if len(pids) == 3:
-            break
-    maps = pathlib.Path(f"/proc/{pids[0]}/maps").read_text()
-    assert maps.count("memfd:gluino") >= 3, maps  # it is used at all
-    os.kill(pids[1], signal.SIGKILL)
-    output, _ = job.communicate(timeout=60)
+    job = subprocess.Popen([*START, "-n", "3", sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           env=ENVIRONMENT)
+    try:
+        pids = pids_in(tmp_path, 3)
+        maps = pathlib.Path(f"/proc/{pids[0]}/maps").read_text()
+        assert maps.count("memfd:gluino") >= 3, maps  # it is used at all
+        os.kill(pids[1], signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+    finally:
+        job.terminate()  # mpirun ends its ranks
     assert job.returncode != 0, output
     for _ in range(100):
         if not any(os.path.exists(f"/proc/{p}") for p in pids):
