@@ -34,6 +34,7 @@ constexpr int kSmallClasses = 13 * 4;  // up to 8 KiB: cached per thread
 constexpr size_t kThreadCacheDepth = 32;
 constexpr int kFirstLargeClass = 19 * 4 + 3;  // of 1 MiB: what is kept of these is bounded
 constexpr int64_t kLargestBlock = int64_t{1} << 46;
+constexpr int64_t kLargeToSystem = int64_t{64} << 10;
 
 // Those that lie in a block altogether.
 struct WholePages {
@@ -48,9 +49,23 @@ struct WholePages {
   bool give_back() const { return first < last && madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) == 0; }
   char *first, *last;
 };
-// free() alone keeps what lies between other blocks.
-void give_to_system(void* block, int64_t bytes) {
-  WholePages(block, bytes).give_back();
+// Large blocks are the system's own: among malloc's they would leave holes, since it keeps large ones, too, once some were freed.
+void* block_from_system(int c) {
+  const auto bytes = static_cast<size_t>(class_bytes(c));
+  if (c >= kFirstLargeClass) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? nullptr : data;
+  }
+  void* data = nullptr;
+  return posix_memalign(&data, kAlignment, bytes) == 0 ? data : nullptr;
+}
+void give_to_system(void* block, int c) {
+  if (c >= kFirstLargeClass) {
+    munmap(block, static_cast<size_t>(class_bytes(c)));
+    return;
+  }
+  // free() alone keeps what lies between other blocks.
+  if (class_bytes(c) >= kLargeToSystem) WholePages(block, class_bytes(c)).give_back();
   std::free(block);
 }
 
@@ -98,7 +113,7 @@ struct Pool {
       int oldest = -1;
       for (int c = kFirstLargeClass; c < kClasses; ++c)
         if (!free[c].empty() && (oldest < 0 || free[c].front().since < free[oldest].front().since)) oldest = c;
-      give_to_system(free[oldest].front().data, class_bytes(oldest));
+      give_to_system(free[oldest].front().data, oldest);
       free[oldest].erase(free[oldest].begin());
       forget(oldest);
     }
@@ -136,7 +151,6 @@ struct ThreadCache {
 };
 thread_local ThreadCache thread_cache;  // serves cpu(0) only, the device that nearly everybody uses
 
-constexpr int64_t kLargeToSystem = int64_t{64} << 10;
 thread_local bool frees_to_system = false;
 
 MemorySource* other_source = nullptr;
@@ -157,12 +171,11 @@ void check_machine_has(int64_t bytes, const Pool& p, Device device) {
                        machine);
 }
 
-void* new_block(int64_t bytes, int64_t rounded, const Pool& p, Device device) {
-  void* data = nullptr;
+void* new_block(int64_t bytes, int c, const Pool& p, Device device) {
   constexpr int64_t kLarge = int64_t{256} << 20;
-  if (rounded > kLarge) check_machine_has(bytes, p, device);
-  if (posix_memalign(&data, kAlignment, static_cast<size_t>(rounded)) != 0)
-    raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
+  if (class_bytes(c) > kLarge) check_machine_has(bytes, p, device);
+  void* data = block_from_system(c);
+  if (!data) raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
   return data;
 }
 
@@ -192,7 +205,7 @@ void* pool_allocate(int64_t bytes, Device device) {
     if (c >= kFirstLargeClass) p.large.note_allocation(bytes, p.live.load(std::memory_order_relaxed));
     data = p.take(c);
   }
-  if (!data) data = new_block(bytes, class_bytes(c), p, device);
+  if (!data) data = new_block(bytes, c, p, device);
   count_allocation(p, bytes);
   return data;
 }
@@ -201,7 +214,7 @@ void pool_free(void* data, int64_t bytes, Device device) {
   Pool& p = pool(device);
   p.live.fetch_sub(bytes, std::memory_order_relaxed);
   if (other_source && other_source->release(data)) return;
-  if (frees_to_system && bytes >= kLargeToSystem) return give_to_system(data, bytes);
+  if (frees_to_system && bytes >= kLargeToSystem) return give_to_system(data, size_class(bytes));
   const int c = size_class(bytes);
   const auto k = static_cast<size_t>(c);
   p.cached.fetch_add(class_bytes(c), std::memory_order_relaxed);
@@ -257,7 +270,7 @@ void release_cached_memory(Device device) {
   for (int c = kFirstClass; c < kClasses; ++c) {
     auto& blocks = p.free[c];
     p.cached.fetch_sub(class_bytes(c) * static_cast<int64_t>(blocks.size()));
-    for (const FreeBlock& block : blocks) std::free(block.data);
+    for (const FreeBlock& block : blocks) give_to_system(block.data, c);
     blocks.clear();
   }
   p.large.cached = 0;

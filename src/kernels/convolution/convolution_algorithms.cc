@@ -16,6 +16,8 @@ constexpr int64_t kFewPositions = 64;      // of the output, over all images
 constexpr double kTransformedWeight = 8;   // what it takes to transform a weight and write it, a number
 constexpr int64_t kWinogradChannels = 12;  // below, the transforms are most of the work
 constexpr double kMostlySeen = 0.75;       // from so much of the window on, padding is not worth leaving out
+constexpr int64_t kLargeWeight = 1 << 20;  // numbers, transformed
+constexpr double kWorthOfANumber = 16;     // of it that is kept, in multiplications a call
 constexpr int64_t kProductChannels = 16;   // below, products over places are too thin
 
 int64_t winograd_tile(ConvAlgorithm algorithm) { return algorithm == ConvAlgorithm::winograd2 ? 2 : 4; }
@@ -33,7 +35,10 @@ int64_t faster_winograd_tile(const ConvGeometry& g, double weight_cost) {
   };
   const double cost2 = cost(2), cost4 = cost(4);
   if (std::min(cost2, cost4) >= direct_cost(g)) return 0;
-  return cost2 < cost4 ? 2 : 4;
+  // What fills memory must be worth it: a large weight takes its larger form only for many multiplications.
+  const int64_t small = winograd_weight_elements(g, 2), large = winograd_weight_elements(g, 4);
+  const double room = large > kLargeWeight ? kWorthOfANumber * static_cast<double>(large - small) : 0;
+  return cost2 < cost4 + room ? 2 : 4;
 }
 
 }  // namespace
@@ -98,7 +103,7 @@ int64_t packed_weight_elements(const ConvGeometry& g, ConvAlgorithm algorithm) {
 
 void pack_weight(const ConvGeometry& g, ConvAlgorithm algorithm, const float* weight, float* packed, const Scratch& scratch) {
   switch (algorithm) {
-    case ConvAlgorithm::direct: return pack_direct_weight(g, weight, packed);
+    case ConvAlgorithm::direct: return pack_direct_weight(g, weight, packed, scratch);
     case ConvAlgorithm::narrow: return pack_narrow_weight(g, weight, packed);
     case ConvAlgorithm::product: return pack_product_weight(g, weight, packed, scratch);
     default: return pack_winograd_weight(g, winograd_tile(algorithm), weight, false, packed, scratch);

@@ -115,16 +115,21 @@ bool can_run_direct(const ConvGeometry& g) {
 
 int64_t direct_weight_elements(const ConvGeometry& g) { return static_cast<int64_t>(weight_desc(g, g.out_channels).get_size() / 4); }
 
-void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed) {
+void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed, const Scratch& scratch) {
   const OneDnnlThread alone;
   const memory::desc to = weight_desc(g, g.out_channels);
   const memory::desc from(to.dims(), memory::data_type::f32, g.is_depthwise() ? Tag::goihw : Tag::oihw);
   // With zeros for the channels that fill up the last blocks.
   const int64_t terms = g.in_channels / g.groups * g.kernel_area(),
                 whole_terms = (g.is_depthwise() ? 1 : channels_read(g)) * g.kernel_area();
-  std::vector<float> whole(static_cast<size_t>(whole_blocks(g.out_channels) * whole_terms), 0.0f);
-  for (int64_t o = 0; o < g.out_channels; ++o) std::copy_n(weight + o * terms, terms, whole.data() + o * whole_terms);
-  memory source(from, dnnl_engine(), whole.data()), target(to, dnnl_engine(), packed);
+  const int64_t numbers = whole_blocks(g.out_channels) * whole_terms;
+  if (numbers != g.out_channels * terms) {
+    float* whole = floats(numbers, scratch);
+    std::fill_n(whole, numbers, 0.0f);
+    for (int64_t o = 0; o < g.out_channels; ++o) std::copy_n(weight + o * terms, terms, whole + o * whole_terms);
+    weight = whole;
+  }
+  memory source(from, dnnl_engine(), const_cast<float*>(weight)), target(to, dnnl_engine(), packed);
   dnnl::reorder(source, target).execute(dnnl_stream(), source, target);
   dnnl_stream().wait();
 }

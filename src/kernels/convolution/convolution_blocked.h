@@ -9,7 +9,7 @@ namespace gluino::kernels {
 bool can_run_direct(const ConvGeometry& g);
 bool reads_plain_data(const ConvGeometry& g);
 int64_t direct_weight_elements(const ConvGeometry& g);
-void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed);
+void pack_direct_weight(const ConvGeometry& g, const float* weight, float* packed, const Scratch& scratch);
 void convolution_direct_blocked(const ConvGeometry& g, const float* data, const float* packed, const ConvEpilogue& epilogue, float* out,
                                 const Scratch& scratch);
 

@@ -129,6 +129,21 @@ TEST_F(Blocked, TheChosenAlgorithmIsAConvolution) {
     if (const auto algorithm = kernels::choose_algorithm(g)) expect_right(g, *algorithm);
   }
 }
+// Tiles of 4 need a weight four times as large, tiles of 2 one of 1.8: with few places to use it on the difference is not worth its memory.
+TEST_F(Blocked, LargeWeightsTakeTheSmallerFormWhereItCostsLittle) {
+  ConvGeometry g;
+  g.batch = 1;
+  g.kernel = {3, 3, 1};
+  g.pad = {1, 1, 0};
+  const auto chosen = [&](int64_t channels, int64_t edge) {
+    g.in_channels = g.out_channels = channels;
+    g.in = {edge, edge, 1};
+    return kernels::choose_algorithm(complete(g));
+  };
+  EXPECT_EQ(chosen(256, 14), ConvAlgorithm::winograd2);  // 4 and 9 MB
+  EXPECT_EQ(chosen(256, 28), ConvAlgorithm::winograd4);
+  EXPECT_EQ(chosen(128, 14), ConvAlgorithm::winograd4);
+}
 // Between plain layouts: the sums of the plain loops in both directions.
 // A NaN or an infinity is seen through the windows that it lies in and through no other, and stays where a relu follows.
 TEST_F(Blocked, NumbersThatAreNotFiniteStayWhereTheyAre) {

@@ -1,5 +1,8 @@
 // The memory pool: statistics per device, alignment, reuse.
+#include <unistd.h>
+
 #include <cstdint>
+#include <fstream>
 #include <thread>
 
 #include "support/support.h"
@@ -83,6 +86,22 @@ TEST(Pool, CachedMemoryCanBeReleased) {
   { const Tensor small = empty({4}); }
   release_cached_memory(cpu(0));
   EXPECT_EQ(memory_stats(cpu(0)).cached, 0);
+}
+
+// Between blocks that stay, too: among malloc's these would leave holes.
+TEST(Pool, ReleasedLargeBlocksAreTheSystemsAgain) {
+  const auto resident = [] {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  constexpr int64_t kBytes = 4 << 20;
+  Tensors stay, go;
+  for (int i = 0; i < 16; ++i) (i % 2 ? stay : go).push_back(ones({kBytes}, {DType::uint8, kDevice}));
+  const int64_t before = resident();
+  go.clear();
+  release_cached_memory(kDevice);
+  EXPECT_LE(resident(), before - 7 * kBytes);
 }
 
 TEST(Pool, ThreadsShareItAndLeaveNothingBehind) {
