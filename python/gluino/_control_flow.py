@@ -15,6 +15,8 @@ def _flat(x):
         return [], lambda values: None
     if _is_value(x):
         return [x], lambda values: values[0]
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"loops and branches take and give arrays, or lists of them, not {x!r:.60}")
     parts = [_flat(item) for item in x]
     sizes = [len(values) for values, _ in parts]
 

@@ -217,6 +217,8 @@ void add_arrays(py::module_& m) {
   m.def("attach_grad", [](Tensor t, const std::string& req) { t.attach_grad(to_grad_req(req)); });
   m.def("attach_row_grad", [](const Tensor& t, const std::string& req) { autograd::attach_row_grad(t, to_grad_req(req)); });
   m.def("row_gradient", [](const Tensor& t) {
+    if (!t.defined() || !autograd::keeps_rows(t))
+      throw py::value_error("an array is needed whose gradient keeps rows: attach_grad(stype='row_sparse')");
     const auto [rows, values] = autograd::row_gradient(t);
     return py::make_tuple(rows, values);
   });

@@ -388,6 +388,12 @@ PyTypeObject cache_type = [] {
   return t;
 }();
 
+PythonCache& checked_cache(py::handle o) {
+  if (!PyObject_TypeCheck(o.ptr(), &cache_type)) throw py::type_error("a HybridCache is needed");
+  if (!reinterpret_cast<CacheObject*>(o.ptr())->cache) throw py::value_error("this HybridCache has been collected");
+  return cache_of(o.ptr());
+}
+
 // with pause_tracing(): operators run for real. The trace around it still learns of parameters that are initialised.
 struct PauseContext {
   std::optional<PauseTracing> pause;
@@ -414,14 +420,14 @@ void add_hybrid(py::module_& m) {
   m.attr("HybridCache") = py::handle(reinterpret_cast<PyObject*>(&cache_type));
   // A thread that traces holds the cache and wants the interpreter: whoever waits for the cache must not hold the latter.
   auto with = [](py::handle o, auto f) {
-    HybridCache& cache = cache_of(o.ptr()).cache();
+    HybridCache& cache = checked_cache(o).cache();
     const ReleaseLock release;
     return f(cache);
   };
-  m.def("cache_clear", [](py::handle o) { cache_of(o.ptr()).clear(); });
+  m.def("cache_clear", [](py::handle o) { checked_cache(o).clear(); });
   m.def("cache_symbol", [with](py::handle o) { return with(o, [](HybridCache& c) { return c.symbol(); }); });
-  m.def("cache_arity", [](py::handle o) { return cache_of(o.ptr()).arity(); });
-  m.def("cache_numbers", [](py::handle o) { return cache_of(o.ptr()).given_numbers(); });
+  m.def("cache_arity", [](py::handle o) { return checked_cache(o).arity(); });
+  m.def("cache_numbers", [](py::handle o) { return checked_cache(o).given_numbers(); });
   m.def("cache_captured",
         [with](py::handle o, const std::string& name) { return with(o, [&](HybridCache& c) { return c.captured(name); }); });
   m.def("cache_explain", [with](py::handle o, const std::string& html, const std::string& title) {

@@ -51,6 +51,7 @@ std::string user_line() {
 }
 
 PyObject* wrap(Tensor t, Flavour flavour) {
+  if (!t.defined()) return Py_NewRef(Py_None);
   if (flavour == kLegacy && impl_of(t).shape.ndim() == 0 && (!impl_of(t).symbolic || impl_of(t).symbolic->has_shape)) t = t.reshape({1});
   if (impl_of(t).symbolic) {
     if (!is_tracing()) return wrap_call(Symbol(t), flavour);
