@@ -64,12 +64,14 @@ struct RecordedBody {
   Tensors free;                      // tensors from outside that it reads too
   std::vector<int64_t> free_places;  // where they stand
   Tensors outputs;                   // symbolic, for their shapes and dtypes
+  Tensors passed_on;                 // the tensor from outside that an output is, or is a view of; null for values of the body's own
 };
 // An input that looks like `like`, or like one position of its first axis.
 struct BodyInput {
   std::string name;
   Tensor like;
   bool is_slice = false;
+  bool is_own = false;  // nobody else sees it when the body updates it; a slice is that, too
 };
 RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs,
                          const std::function<Tensors(const Tensors&)>& function);

@@ -142,8 +142,8 @@ bool TracedProgram::guards_hold(const Tensors& inputs) const {
   }
   for (size_t i = 0; i < trace.guards.size(); ++i) {
     const Trace::Guard& guard = trace.guards[i];
-    const Shape& shape = shape_of(traced.guarded[i]);
-    if (guard.axis < 0 ? !(shape == guard.shape) : shape[guard.axis] != guard.shape[guard.axis]) return false;
+    const Shape &shape = shape_of(traced.guarded[i]), &needed = guard.like ? shape_of(traced.likes[i]) : guard.shape;
+    if (guard.axis < 0 ? !(shape == needed) : shape[guard.axis] != needed[guard.axis]) return false;
   }
   if (is_first) first_shapes = std::move(first);
   return true;

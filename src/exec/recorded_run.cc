@@ -63,7 +63,7 @@ class HeldRun {
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
-    const bool goes_round = is_spent || (is_partial && (gives_own_gradient() || has_function()) && is_given_unchanged());
+    const bool goes_round = is_spent || (is_partial && gives_own_gradient() && is_given_unchanged());
     if (mode().recording || goes_round) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
@@ -111,10 +111,6 @@ class HeldRun {
   }
 
  private:
-  bool has_function() const {
-    static const OpDef& function = OpRegistry::global().get("_custom_gradient");  // an autograd::Function of the user's
-    return std::ranges::any_of(owner_->program->traced.graph.nodes, [](const Graph::Node& n) { return n.op == &function; });
-  }
   // Raises when something that backward reads was changed. From heads that were not given zeros flow: what only they need may have any
   // value, as long as zero times it is zero. True: there is such a thing.
   bool check_reads(const autograd::BackwardCall& call, bool is_partial) const {

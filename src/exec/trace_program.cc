@@ -205,7 +205,8 @@ class ProgramTracer final : public Tracer {
         t.updates.push_back({write_back(target->second, u.value), u.calls_before});
     add_escaped(t);
     add_calls(t);
-    for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
+    for (const ShapeRead& r : shape_reads())
+      t.guards.push_back({locate(r.value), r.axis, r.shape, r.like ? std::optional(locate(*r.like)) : std::nullopt});
   }
   Trace run_and_close(Trace t) {
     {

@@ -15,8 +15,9 @@ from gluino.gluon import nn
 Pair = collections.namedtuple("Pair", "a b")
 SHAPE = (3, 4)
 
+NAN = float("nan")
 # Arguments that are no arrays; weight() in the programs makes a number of any of them.
-ARGUMENTS = [1, 1.0, True, 2, 1e-3, 2e-3, -0.0, "a", "bc", None, (1, 2), [1, 2], Pair(1, 2), {"k": 3}, {"j": 3}, b"x", np.float32(0.5), np.float64(0.5),
+ARGUMENTS = [1, 1.0, True, 2, 1e-3, 2e-3, -0.0, "a", "bc", None, (1, 2), [1, 2], Pair(1, 2), {"k": 3}, {"j": 3}, b"x", float("nan"), NAN, np.float32(0.5), np.float64(0.5),
              np.arange(3), np.arange(3.0), slice(1, 3), range(3), frozenset({1, 2}), np.dtype("int8"), len, (1, (2, [3]))]
 
 PRELUDE = '''
@@ -26,6 +27,8 @@ def weight(value):
     name = type(value).__name__
     if value is None or callable(value):
         return len(name) * 0.1
+    if isinstance(value, float) and value != value:
+        return 0.7
     if isinstance(value, (bool, int, float, np.generic)):
         return float(value) + len(name) * 0.01
     if isinstance(value, np.ndarray):
@@ -228,6 +231,30 @@ class _Writer:
         self.line(f"rows, ends = F.contrib.while_loop(lambda v: (v * v).sum() < 30, lambda v: (v * 0.5, [v * 1.5 + 0.25]), [{a}], max_iterations=4)")
         self.new("ends[0] + rows.sum() * rows.shape[0]")
 
+    def loop_that_updates(self):
+        """The state or a value from outside, which may have been updated before, or what the body was given."""
+        a, b = self.value(), self.value()
+        self.line(f"outside = {a} * 0.5")
+        if self.choose.random() < 0.5:
+            self.line(self.choose.choice(["self.state += 0.125", "outside[0] = 0.25"]))
+        change = self.choose.choice(["self.state *= 0.75", "self.state[0] = row", "outside[:] = outside + row", "outside[1] = state * 0.5", "state += 0.25", "row *= 2"])
+        self.inside("def body(row, state):", lambda: [self.line(change), self.line("return row + state * 0.1 + self.state[0], state * 0.5 + row")])
+        self.new(f"F.contrib.foreach(body, {a}, {b}[0] * 1)[0] + self.state + outside")
+
+    def branch_that_passes_on(self):
+        a, b = self.value(), self.value()
+        self.line(f"outside = {a} * 0.5")
+        self.line(f"passed = F.contrib.cond({a}.sum() > {b}.sum(), lambda: outside, lambda: {b} * 2)")
+        self.line(self.choose.choice(["passed += 0.5", "outside *= 0.5", "passed[0] = 0.25", "pass"]))
+        self.new("passed + outside")
+
+    def function_without_heads(self):
+        self.new(f"F.sign(Square()({self.value()})) + {self.value()}")
+
+    def not_a_number(self):
+        """Only the very object is in the tuple."""
+        self.new(f"{self.value()} * (2 if isinstance(argument, (float, str)) and argument in (NAN, 1, 'a') else 0.5)")
+
     def gradient_of_a_value(self):
         a, b = self.value(), self.value()
         self.line(f"middle = {a} * 0.5")
@@ -254,7 +281,7 @@ class _Writer:
 PURE = ["pure_elementwise", "pure_elementwise", "pure_shape", "pure_layer", "pure_dropout"]
 OTHERS = ["argument", "keyword", "index", "in_place", "view", "alias", "weight_under_pause", "state", "attribute", "keep", "count", "mode", "asks_mode", "function", "gradient_inside",
           "branch", "number", "caught_error", "loop_with_effects", "branch_with_effects", "rows_of_loop", "gradient_of_a_value",
-          "facts_of_parameters", "identity"]
+          "facts_of_parameters", "identity", "loop_that_updates", "branch_that_passes_on", "function_without_heads", "not_a_number"]
 
 
 def _observed(value):
@@ -309,7 +336,7 @@ class Program:
                 "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000)}
 
     def _net(self):
-        names = {"np": np, "nd": nd, "mx": mx, "gluon": gluon, "autograd": autograd, "Pair": Pair}
+        names = {"np": np, "nd": nd, "mx": mx, "gluon": gluon, "autograd": autograd, "Pair": Pair, "NAN": NAN}
         exec(compile(self.source, f"program{self.seed}", "exec"), names)
         net = names["Net"]()
         net.scale, net.table, net.numbers, net.history, net.calls = 0.5, {"k": 1.5}, [0.25, 0.5], [], 0
