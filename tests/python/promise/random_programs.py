@@ -13,7 +13,7 @@ from gluino import autograd, gluon, nd
 from gluino.gluon import nn
 
 Pair = collections.namedtuple("Pair", "a b")
-SHAPE = (3, 4)
+SHAPE = (3, 4)  # of arrays; with another number of rows at each call in every third program
 
 NAN = float("nan")
 # Arguments that are no arrays; weight() in the programs makes a number of any of them.
@@ -115,8 +115,9 @@ class _Writer:
 
     def pure_shape(self):
         a = self.value()
-        self.new(self.choose.choice([f"{a}.reshape((-1,)).reshape((3, 4))", f"F.transpose(F.transpose({a}))", f"F.concat({a}, {a}, dim=0)[0:3]"
-                                     if not self.is_pure else f"F.slice_axis(F.concat({a}, {a}, dim=0), axis=0, begin=0, end=3)"]))
+        self.new(self.choose.choice([f"{a}.reshape((-1,)).reshape((-1, 4))", f"F.transpose(F.transpose({a}))", f"F.concat({a}, {a}[:, 0:2], dim=1)[:, 0:4]"
+                                     if not self.is_pure else f"F.slice_axis(F.concat({a}, {a}, dim=1), axis=1, begin=0, end=4)", f"F.flip({a}, axis=0)",
+                                     f"F.slice_like(F.concat({a}, {a}, dim=0), {a}, axes=(0,))"]))
 
     def pure_layer(self):
         self.layers = min(self.layers + 1, 2)
@@ -133,7 +134,7 @@ class _Writer:
 
     def index(self):
         a = self.value()
-        self.new(f"{a} + {a}[{self.choose.randrange(3)}]")
+        self.new(self.choose.choice([f"{a} + {a}[{self.choose.randrange(3)}]", f"{a} + {a}[-1]", f"{a} - {a}[:, -2:].sum()", f"{a} * {a}[-2:].mean()", f"{a} + {a}[::2].sum()"]))
 
     def in_place(self):
         target = self.choose.choice(self.values + ["self.state"])
@@ -149,7 +150,7 @@ class _Writer:
     def alias(self):
         """A view, a change of either side, perhaps under pause, and a look at both."""
         a, b = self.value(), self.value()
-        self.line("view = " + self.choose.choice([f"{a}.reshape((4, 3))", f"{a}[1]", f"{a}[0:2]", f"{a}.detach()", f"{a}.detach()[2]"]))
+        self.line("view = " + self.choose.choice([f"{a}.reshape((4, -1))", f"{a}[1]", f"{a}[0:2]", f"{a}.detach()", f"{a}.detach()[2]"]))
         change = self.choose.choice([f"{a} *= 0.5", f"{a}[1] = {b}[0]", f"{a}[:] = {b} * 0.5", "view *= 0.5", "view[:] = view * 0.25 + 1", f"view += {b}.mean()"])
         if self.choose.random() < 0.4:
             self.inside("with autograd.pause():", lambda: self.line(change))
@@ -316,6 +317,8 @@ class Program:
 
     def __init__(self, seed):
         self.seed = seed
+        self.varies = seed % 3 == 0
+        self.shape = (1, 4) if self.varies else SHAPE  # of what the network keeps: it is spread over the rows of a call
         choose = random.Random(seed)
         writer = _Writer(choose)
         statements = PURE if choose.random() < 0.15 else PURE + choose.sample(OTHERS, choose.randrange(1, 5)) * 2
@@ -333,14 +336,14 @@ class Program:
         kinds = ["call"] * 6 + ["scale", "table", "global", "closure", "array", "hook", "grad_req", "hidden", "state", "forward", "lr_mult"] if not self.is_pure else ["call"]
         return {"kind": choose.choice(kinds), "mode": choose.choice(["predict", "record", "record", "record_predict", "second"]), "value": choose.choice([0.5, 2, 3.0]),
                 "argument": choose.randrange(len(ARGUMENTS)), "option": choose.choice([None, choose.randrange(len(ARGUMENTS))]),
-                "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000)}
+                "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000), "rows": choose.choice([2, 3, 3, 5, 1])}
 
     def _net(self):
         names = {"np": np, "nd": nd, "mx": mx, "gluon": gluon, "autograd": autograd, "Pair": Pair, "NAN": NAN}
         exec(compile(self.source, f"program{self.seed}", "exec"), names)
         net = names["Net"]()
         net.scale, net.table, net.numbers, net.history, net.calls = 0.5, {"k": 1.5}, [0.25, 0.5], [], 0
-        net.state, net.weight_array, net.hidden, net.last = nd.ones(SHAPE), nd.ones((4,)) * 0.5, nd.zeros(SHAPE), None
+        net.state, net.weight_array, net.hidden, net.last = nd.ones(self.shape), nd.ones((4,)) * 0.5, nd.zeros(self.shape), None
         for i in range(self.layers):
             layer = nn.HybridSequential()
             layer.add(nn.Dense(4, flatten=False, in_units=0 if self.seed % 2 else 4), nn.Dropout(0.25))
@@ -356,7 +359,7 @@ class Program:
             net.hybridize(**flags)
         seen, waiting = [], []
         arrays = np.random.RandomState(self.seed)
-        base = nd.array(arrays.normal(size=(6, 4)).astype("float32"))
+        base = nd.array(arrays.normal(size=(8, 4)).astype("float32"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for step in self.history:
@@ -392,9 +395,9 @@ class Program:
         elif kind == "array":
             net.weight_array = nd.ones((4,)) * value
         elif kind == "hidden":
-            net.hidden = nd.ones(SHAPE) * value
+            net.hidden = nd.ones(self.shape) * value
         elif kind == "state":
-            net.state = nd.ones(SHAPE) * value
+            net.state = nd.ones(self.shape) * value
         elif kind == "hook" and self.layers:
             net.layer0.register_forward_hook(lambda block, inputs, out: seen.append(_observed(out)))
         elif kind == "forward":
@@ -409,14 +412,15 @@ class Program:
         return None
 
     def _inputs(self, step, arrays, base):
-        x = nd.array(arrays.normal(size=SHAPE).astype("float32"))
+        rows = step["rows"] if self.varies else SHAPE[0]
+        x = nd.array(arrays.normal(size=(rows, 4)).astype("float32"))
         if step["inputs"] == "same":
             return x, x
         if step["inputs"] == "twice":
-            return base[0:3], base[0:3]
+            return base[0:rows], base[0:rows]
         if step["inputs"] == "rows":
-            return base[0:3], base[2:5]
-        return x, nd.array(arrays.normal(size=SHAPE).astype("float32"))
+            return base[0:rows], base[2:2 + rows]
+        return x, nd.array(arrays.normal(size=x.shape).astype("float32"))
 
     def _call(self, step, net, arrays, base, seen, waiting):
         x, y = self._inputs(step, arrays, base)
@@ -426,7 +430,7 @@ class Program:
         if step["mode"] == "predict":
             seen.append(_observed(net(*arguments, **({} if self.is_pure else more))))
         else:
-            source = nd.array(arrays.normal(size=SHAPE).astype("float32"))
+            source = nd.array(arrays.normal(size=x.shape).astype("float32"))
             source.attach_grad()
             with autograd.record(train_mode=step["mode"] != "record_predict"):
                 out = net(x + source, *arguments[1:], **({} if self.is_pure else more))
