@@ -22,6 +22,17 @@ bool Body::draws_random() const {
   return std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
 }
 
+std::vector<bool> Body::dependent_outputs(const std::vector<bool>& inputs) const {
+  std::vector<bool> is_marked(graph_->nodes.size(), false), outputs;
+  for (size_t i = 0; i < variables_.size(); ++i) is_marked[variables_[i]] = inputs[i];
+  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
+    const Graph::Node& node = graph_->nodes[n];
+    if (node.op && !node.mode.is_paused) is_marked[n] = std::ranges::any_of(node.inputs, [&](ValueId v) { return is_marked[v.node]; });
+  }
+  for (ValueId v : graph_->outputs) outputs.push_back(is_marked[v.node]);
+  return outputs;
+}
+
 void Body::infer_shapes(OptionalShapes& in, OptionalShapes& out) const {
   Graph g = *graph_;
   auto info = [&](size_t i) -> OutputInfo& { return g.nodes[variables_[i]].outputs[0]; };

@@ -13,7 +13,8 @@ class Body {
   int num_inputs() const { return static_cast<int>(variables_.size()); }
   int num_outputs() const { return symbol_.num_outputs(); }
   bool draws_random() const;
-  bool is_state(int input) const { return is_state_[input]; }  // whether running it may update the input
+  std::vector<bool> dependent_outputs(const std::vector<bool>& inputs) const;  // on the marked ones, where nothing is paused
+  bool is_state(int input) const { return is_state_[input]; }                  // whether running it may update the input
 
   // Fills in what follows from what is known, in both directions.
   void infer_shapes(OptionalShapes& in, OptionalShapes& out) const;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autograd/tape.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/random.h"
 #include "dispatch/own_gradient.h"
 #include "exec/program.h"
@@ -74,6 +75,7 @@ class HeldRun {
           if (g.defined()) g = g.detach();
       return gradients;
     }
+    fill_parts(heads);
     Tensors destinations;
     std::vector<size_t> sources;  // that the destinations are for
     const std::vector<std::vector<std::string>>& row_modes = owner_->graph.row_modes;
@@ -137,6 +139,14 @@ class HeldRun {
     size_t next = 0;
     for (bool is_on : owner_->is_on_tape) all.push_back(is_on ? given[next++] : Tensor());
     return all;
+  }
+  // Where a call has outputs on the tape and others beside them, the plan goes back from the call as a whole.
+  void fill_parts(Tensors& heads) const {
+    const Graph& g = owner_->graph.before;
+    if (std::ranges::none_of(g.nodes, [](const Graph::Node& n) { return n.op && dependence_rule_of(*n.op); })) return;
+    for (size_t i = 0; i < heads.size(); ++i)
+      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined() && is_floating(*info.dtype))
+        heads[i] = zeros(*info.shape, {*info.dtype, current_device()});
   }
   // Inputs and captured tensors that are read to go back from the heads that were given.
   std::set<std::string> find_needed(const autograd::BackwardCall& call) const {

@@ -276,5 +276,35 @@ TEST(PromiseFunctions, GiveTheirGradientWhateverFlowsIn) {
   });
 }
 
+// What a loop gives is on the tape where the steps have computed it from what is.
+TEST(PromiseBodies, GiveTheTapeWhatDependsOnIt) {
+  for (const int kind : {0, 1, 2, 3})
+    expect_same([&](const auto& mode, std::ostream& out) {
+      auto f = mode([&](const Tensor& x, const Tensor& a, const Tensor& b) {
+        const auto [rows, ends] = foreach (
+            [&](const Tensors& row, const Tensors& s) -> TensorsPair {
+              const Tensor &first = s[0], &second = s[1];
+              if (kind == 0) return {{row[0] * 2, first * row[0]}, {first + 1, second * 2}};
+              if (kind == 1) return {{row[0] * 2, first * row[0]}, {second * 1, first * 1}};
+              if (kind == 2) return {{row[0] * 2, second * 3}, {second * 1, second * 2}};
+              const auto pause = autograd::pause();
+              return {{row[0] * 2, first * 3}, {first * 1, row[0] * 2}};
+            },
+            {x}, {a, b});
+        return Tensors{rows[0], rows[1], ends[0], ends[1]};
+      });
+      for (const int64_t length : {3, 1, 2}) {
+        const Tensor a = leaf({2});
+        Tensors results;
+        {
+          const auto record = autograd::record();
+          results = f(numbers({length, 2}), a, numbers({2}));
+        }
+        show(out, results);
+        out << gradients_of_each(results, {a});
+      }
+    });
+}
+
 }  // namespace
 }  // namespace gluino::test

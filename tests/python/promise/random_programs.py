@@ -239,7 +239,8 @@ class _Writer:
         if self.choose.random() < 0.5:
             self.line(self.choose.choice(["self.state += 0.125", "outside[0] = 0.25"]))
         change = self.choose.choice(["self.state *= 0.75", "self.state[0] = row", "outside[:] = outside + row", "outside[1] = state * 0.5", "state += 0.25", "row *= 2"])
-        self.inside("def body(row, state):", lambda: [self.line(change), self.line("return row + state * 0.1 + self.state[0], state * 0.5 + row")])
+        rest = self.choose.choice(["", "state * 0.1 + "])
+        self.inside("def body(row, state):", lambda: [self.line(change), self.line(f"return row + {rest}self.state[0], state * 0.5 + row")])
         self.new(f"F.contrib.foreach(body, {a}, {b}[0] * 1)[0] + self.state + outside")
 
     def branch_that_passes_on(self):
