@@ -132,6 +132,13 @@ void KeyWriter::add_long(PyObject* o) {
   tag('I');
   add_text(digits.ptr());
 }
+// What is not a number equals nothing but the very object: `x in (nan,)` asks for that.
+void KeyWriter::add_float(PyObject* o) {
+  const double value = PyFloat_AS_DOUBLE(o);
+  if (value != value) return tag('N'), identity(o);
+  tag('d');
+  raw(value);
+}
 void KeyWriter::add_text(PyObject* o) {
   tag('s');
   raw(static_cast<uint8_t>(PyUnicode_KIND(o)));
@@ -144,7 +151,7 @@ bool KeyWriter::add_plain(PyObject* o) {
   if (o == Py_False) return tag('F'), true;
   PyTypeObject* type = Py_TYPE(o);
   if (type == &PyLong_Type) return add_long(o), true;
-  if (type == &PyFloat_Type) return tag('d'), raw(PyFloat_AS_DOUBLE(o)), true;
+  if (type == &PyFloat_Type) return add_float(o), true;
   if (type == &PyUnicode_Type) return add_text(o), true;
   if (type == &PyTuple_Type) return add_sequence('(', o), true;
   if (type == &PyList_Type) return add_sequence('[', o), true;

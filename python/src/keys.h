@@ -27,6 +27,7 @@ class KeyWriter {
   void type_of(PyObject* o) { identity(reinterpret_cast<PyObject*>(Py_TYPE(o))); }
   bool add_plain(PyObject* o);
   void add_long(PyObject* o);
+  void add_float(PyObject* o);
   void add_text(PyObject* o);
   void add_sequence(char kind, PyObject* o);
   void add_held(PyObject* borrowed);

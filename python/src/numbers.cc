@@ -12,10 +12,11 @@ std::pair<Py_ssize_t, std::string> place(Py_ssize_t position, PyObject* keyword)
 }
 constexpr double kExactIntegers = 9007199254740992;  // 2^53
 
-// The number, when float64 has it exactly.
+// The number, when float64 has it exactly. What is not a number is an object that code may know by its identity.
 std::optional<double> exact(PyObject* o) {
-  if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
-  const double d = PyLong_AsDouble(o);
+  const double d = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : PyLong_AsDouble(o);
+  if (std::isnan(d)) return std::nullopt;
+  if (PyFloat_CheckExact(o)) return d;
   if (d == -1 && PyErr_Occurred()) PyErr_Clear();
   return std::abs(d) < kExactIntegers ? std::optional(d) : std::nullopt;
 }

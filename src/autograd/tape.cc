@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/format.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/mode.h"
 #include "dispatch/recording_as.h"
 #include "gluino/autograd.h"
@@ -93,6 +94,20 @@ class Tape final : public TapeHook {
       for (int i : op.uses.outputs) save(static_cast<size_t>(i));
     }
     attach_outputs(node, outputs);
+    if (const DependenceRule* rule = dependence_rule_of(op)) leave_out(*rule, attrs, inputs, outputs);
+  }
+
+ private:
+  static void leave_out(const DependenceRule& rule, const Attrs& attrs, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+    std::vector<Shape> shapes;
+    std::vector<bool> is_on;
+    for (const Tensor& t : inputs) {
+      shapes.push_back(impl_of(t).shape);
+      is_on.push_back(is_on_tape(t));
+    }
+    const std::vector<bool> are_on = rule(attrs.get(), shapes, is_on);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (!are_on[i]) impl_of(outputs[i]).autograd = nullptr;
   }
 };
 const Tape tape;

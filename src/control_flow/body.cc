@@ -22,6 +22,17 @@ bool Body::draws_random() const {
   return std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
 }
 
+std::vector<bool> Body::dependent_outputs(const std::vector<bool>& inputs) const {
+  std::vector<bool> is_marked(graph_->nodes.size(), false), outputs;
+  for (size_t i = 0; i < variables_.size(); ++i) is_marked[variables_[i]] = inputs[i];
+  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
+    const Graph::Node& node = graph_->nodes[n];
+    if (node.op && !node.mode.is_paused) is_marked[n] = std::ranges::any_of(node.inputs, [&](ValueId v) { return is_marked[v.node]; });
+  }
+  for (ValueId v : graph_->outputs) outputs.push_back(is_marked[v.node]);
+  return outputs;
+}
+
 void Body::infer_shapes(OptionalShapes& in, OptionalShapes& out) const {
   Graph g = *graph_;
   auto info = [&](size_t i) -> OutputInfo& { return g.nodes[variables_[i]].outputs[0]; };
@@ -128,11 +139,20 @@ class BodyTracer final : public Tracer {
     const detail::TensorImpl& i = impl_of(t);  // a handle of our own: the caller's may get another value in place
     used_.try_emplace({v.node.get(), v.index}, has_shape(t) ? tensor_of(v, i.shape, i.dtype, i.device) : tensor_of(v));
   }
+  // What a body was given is a tensor of its caller's.
+  void before_update(const Tensor& target) override {
+    updates_outside_ |= !is_own(target);
+    check_updates();
+  }
   std::string name_for_call(const OpDef& op) override { return previous() ? previous()->name_for_call(op) : unique_name(op.name); }
 
   RecordedBody finish(const Tensors& outputs) {
-    if (!end_rebinding().empty())
-      raise<UserError>("{}: the body updates a tensor from outside in place; make it a state that the body returns", what_);
+    check_updates();              // user code may have caught that
+    if (keeps_values(outputs)) {  // and is there already: the function is to run from its start
+      const std::string why = fmt::format("{}: a value of the body is kept outside of it; let the body return it", what_);
+      refuse(why);
+      throw UserError(why);
+    }
     RecordedBody r;
     std::vector<Value> ends;
     for (const Tensor& t : outputs) {
@@ -146,12 +166,44 @@ class BodyTracer final : public Tracer {
     for (const Value& v : ends) results.push_back(own_value(mapped(v, r), results));
     r.symbol = Symbol(results);
     r.outputs = outputs;
+    for (const Tensor& t : outputs) r.passed_on.push_back(passed_on(t));
     find_places(r);
     report_shape_reads(r);
     return r;
   }
 
  private:
+  bool is_own(const Tensor& t) const {
+    if (!impl_of(t).symbolic) return false;
+    const Value v = value_of(t);
+    for (size_t i = 0; i < variables_.size(); ++i)
+      if (variables_[i] == v) return given_[i].is_slice || given_[i].is_own;
+    return std::ranges::any_of(calls(), [&](const Value& call) { return call.node == v.node; });
+  }
+  Tensor passed_on(const Tensor& t) const {
+    Tensor root = t;
+    while (impl_of(root).view && impl_of(root).view->base().defined()) root = impl_of(root).view->base();
+    if (is_own(root)) return {};
+    for (size_t i = 0; i < symbolic_.size(); ++i)
+      if (symbolic_[i].is_same(root)) return given_[i].like;
+    return root;
+  }
+  void check_updates() const {
+    if (updates_outside_)
+      raise<UserError>("{}: the body updates a tensor from outside in place; make it a state that the body returns", what_);
+  }
+  // Whether somebody holds a value of the body beside what it returns, and what those are views of.
+  bool keeps_values(const Tensors& outputs) {
+    std::map<const detail::TensorImpl*, size_t> known;
+    for (const auto& [value, tensor] : used_) ++known[tensor.impl().get()];
+    for (const Tensor& t : symbolic_) ++known[t.impl().get()];
+    for (const Tensor& t : outputs) ++known[t.impl().get()];
+    const Tensors held = escaped();
+    for (const Tensor& t : held)
+      if (impl_of(t).view && impl_of(t).view->kept_base()) ++known[impl_of(t).view->kept_base()];
+    return std::ranges::any_of(held, [&](const Tensor& t) { return t.impl()->use_count() > 1 + known[t.impl().get()]; });
+  }
+
   void copy(const Value& call, RecordedBody& r) {
     copies_[call.node.get()] = make_ref<GraphNode>(renamed<Value>(*call.node, [&](const Value& v) { return mapped(v, r); }));
   }
@@ -208,6 +260,11 @@ class BodyTracer final : public Tracer {
       for (int a = shift; a < impl_of(given_[i].like).shape.ndim(); ++a) read(given_[i].like, a);
     };
     for (const ShapeRead& s : shape_reads()) {
+      if (s.like) {  // both are the body's own: what is updated is
+        for (size_t i = 0; i < given_.size(); ++i) read_input(i, -1);
+        for (const Tensor& t : r.free) read(t, -1);
+        continue;
+      }
       const auto input = std::find(variables_.begin(), variables_.end(), s.value);
       if (input != variables_.end()) {
         read_input(static_cast<size_t>(input - variables_.begin()), s.axis);
@@ -227,6 +284,7 @@ class BodyTracer final : public Tracer {
   std::map<const GraphNode*, Ref<GraphNode>> copies_;        // of the recorded calls
   std::map<std::pair<const GraphNode*, int>, Tensor> used_;  // inputs of calls by the value they name
   std::vector<std::pair<Value, Value>> free_;                // a value from outside and its variable
+  bool updates_outside_ = false;
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ class Body {
   int num_inputs() const { return static_cast<int>(variables_.size()); }
   int num_outputs() const { return symbol_.num_outputs(); }
   bool draws_random() const;
-  bool is_state(int input) const { return is_state_[input]; }  // whether running it may update the input
+  std::vector<bool> dependent_outputs(const std::vector<bool>& inputs) const;  // on the marked ones, where nothing is paused
+  bool is_state(int input) const { return is_state_[input]; }                  // whether running it may update the input
 
   // Fills in what follows from what is known, in both directions.
   void infer_shapes(OptionalShapes& in, OptionalShapes& out) const;
@@ -64,12 +65,14 @@ struct RecordedBody {
   Tensors free;                      // tensors from outside that it reads too
   std::vector<int64_t> free_places;  // where they stand
   Tensors outputs;                   // symbolic, for their shapes and dtypes
+  Tensors passed_on;                 // the tensor from outside that an output is, or is a view of; null for values of the body's own
 };
 // An input that looks like `like`, or like one position of its first axis.
 struct BodyInput {
   std::string name;
   Tensor like;
   bool is_slice = false;
+  bool is_own = false;  // nobody else sees it when the body updates it; a slice is that, too
 };
 RecordedBody record_body(const std::string& what, const std::vector<BodyInput>& inputs,
                          const std::function<Tensors(const Tensors&)>& function);

@@ -117,6 +117,13 @@ TensorsPair split_results(const Tensors& all, size_t first, size_t second) {
   return {Tensors(all.begin(), middle), Tensors(middle, middle + static_cast<long>(second))};
 }
 
+// Results from `first` on are what the body gives as its outputs from there on.
+void note_passed_on(const Tensors& results, const RecordedBody& body, size_t first) {
+  Tracer* const tracer = Tracer::current();
+  for (size_t i = first; tracer && i < body.passed_on.size(); ++i)
+    if (body.passed_on[i].defined()) tracer->on_possible_alias(results[i], body.passed_on[i]);
+}
+
 TensorsPair foreach_node(const ForeachBody& body, const Tensors& data, const Tensors& states) {
   size_t num_out_data = 0;
   const RecordedBody r = record_foreach(body, data, states, num_out_data);
@@ -131,7 +138,9 @@ TensorsPair foreach_node(const ForeachBody& body, const Tensors& data, const Ten
   a->in_state_locs.assign(r.inputs.begin() + static_cast<long>(data.size()), r.inputs.end());
   a->remain_locs.assign(r.free_places.begin(), r.free_places.end());
   a->bodies = std::vector<Symbol>{r.symbol};
-  return split_results(apply(OpRegistry::global().get("_foreach"), inputs, a), num_out_data, states.size());
+  const Tensors all = apply(OpRegistry::global().get("_foreach"), inputs, a);
+  note_passed_on(all, r, num_out_data);
+  return split_results(all, num_out_data, states.size());
 }
 
 // Inputs of an operator whose bodies read tensors from outside: each such tensor once.
@@ -194,6 +203,9 @@ TensorsPair while_loop_node(const LoopCondition& cond, const LoopBody& func, con
   a->num_args = static_cast<int64_t>(inputs.tensors().size()) + 2;
   a->bodies = std::vector<Symbol>{condition.symbol, body.symbol};
   Tensors all = apply(OpRegistry::global().get("_while_loop"), inputs.tensors(), a);
+  note_passed_on(all, body, num_out_data);
+  if (Tracer* tracer = Tracer::current())  // without a step they are what they were
+    for (size_t i = 0; i < vars.size(); ++i) tracer->on_possible_alias(all[num_out_data + i], vars[i]);
   // As many rows as there were steps, as in eager code. A body has no way to find out how many, nor has a graph of symbols.
   if (Tracer* tracer = Tracer::current(); tracer && num_out_data > 0 && tracer->outermost().is_program()) {
     if (tracer != &tracer->outermost()) throw UserError("while_loop: a body gives as many rows as there were steps");
@@ -218,6 +230,7 @@ Tensors cond_node(const LoopCondition& pred, const Branch& then_func, const Bran
   a->bodies = std::vector<Symbol>{condition.symbol, yes.symbol, no.symbol};
   Tensors out = apply(OpRegistry::global().get("_cond"), inputs.tensors(), a);
   out.resize(yes.outputs.size());
+  for (const RecordedBody* branch : {&yes, &no}) note_passed_on(out, *branch, 0);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "base/format.h"
 #include "control_flow/loop_support.h"
+#include "dispatch/own_gradient.h"
 #include "dispatch/untraceable.h"
 
 namespace gluino::loops {
@@ -72,6 +73,7 @@ GLUINO_OP(_custom_gradient, CustomGradientAttrs) {
         for (int i = 0; i < k.num_outputs(); ++i) copy_into(k.in(i), k.out(i));
       })
       .gradient({.all_inputs = true}, custom_gradients);
+  gives_own_gradient("_custom_gradient");
 }
 
 // A backward that reads values or fails belongs to a call that runs as it is: it fails in the backward pass, if there is one.
@@ -98,7 +100,7 @@ Tensors traced_call(const std::shared_ptr<autograd::Function>& function, const T
   attrs->num_outputs = static_cast<int64_t>(results.size());
   attrs->num_inputs = static_cast<int64_t>(inputs.size());
   std::vector<BodyInput> heads;
-  for (size_t i = 0; i < results.size(); ++i) heads.push_back({fmt::format("head{}", i), results[i]});
+  for (size_t i = 0; i < results.size(); ++i) heads.push_back({.name = fmt::format("head{}", i), .like = results[i], .is_own = true});
   std::vector<Shape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
   int64_t given = 0;

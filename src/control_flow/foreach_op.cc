@@ -171,6 +171,31 @@ Tensors unrolled_foreach(const ForeachAttrs& a, const Tensors& inputs) {
   return outputs;
 }
 
+// Step by step, as eager code goes through them, until a step changes nothing.
+std::vector<bool> dependent_on(const ForeachAttrs& a, std::span<const Shape> in, const std::vector<bool>& marked) {
+  const ForeachCounts n(a, in.size());
+  std::vector<bool> outputs(a.num_outputs, false), states(marked.begin() + static_cast<long>(n.data), marked.end());
+  states.resize(n.states);
+  for (int64_t step = 0; step < in[0][0]; ++step) {
+    std::vector<bool> given(a.bodies[0].num_inputs(), false);
+    const auto put = [&](const OptionalInts& locs, const auto& value) {
+      for (size_t i = 0; i < locs.size(); ++i)
+        if (locs[i]) given[*locs[i]] = value(i);
+    };
+    put(a.in_data_locs, [&](size_t i) { return marked[i]; });
+    put(a.in_state_locs, [&](size_t i) { return states[i]; });
+    put(a.remain_locs, [&](size_t i) { return marked[n.data + n.states + i]; });
+    const std::vector<bool> after = a.bodies[0].dependent_outputs(given);
+    for (int64_t i = 0; i < a.num_out_data; ++i) outputs[i] = outputs[i] || after[i];
+    const std::vector<bool> next(after.begin() + a.num_out_data, after.end());
+    if (next == states && step > 0) break;
+    states = next;
+  }
+  std::copy(states.begin(), states.end(), outputs.begin() + a.num_out_data);
+  outputs.push_back(true);  // the trace
+  return outputs;
+}
+
 GLUINO_OP(_foreach, ForeachAttrs) {
   define_loop(op.doc("Runs a body for every position of the first axis of the data, with states from step to step."))
       .state_if([](const ForeachAttrs& a, int input) {
@@ -187,6 +212,9 @@ GLUINO_OP(_foreach, ForeachAttrs) {
       .gradient({.all_inputs = true, .last_output = true}, [](const ForeachAttrs& a, const Gradient& g) {
         return loop_gradient(a, g, "_foreach_backward", [&](const Tensors& in, int64_t) { return unrolled_foreach(a, in); });
       });
+  says_dependent_outputs("_foreach", [](const void* attrs, std::span<const Shape> in, const std::vector<bool>& marked) {
+    return dependent_on(*static_cast<const ForeachAttrs*>(attrs), in, marked);
+  });
 }
 GLUINO_OP(_foreach_backward, ForeachAttrs) { define_backward(op.doc("The gradients of _foreach.")).kernel(foreach_backward_kernel); }
 

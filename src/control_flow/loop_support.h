@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "control_flow/loops.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/mode.h"
 #include "dispatch/random.h"
 #include "gluino/autograd.h"

@@ -25,8 +25,8 @@ class TapeHook {
 class TraceHook {
  public:
   virtual ~TraceHook() = default;
-  // A concrete tensor is about to take a symbolic value, because traced code updates it in place.
-  virtual void on_rebind(const Tensor& target) = 0;
+  // A tensor is about to take another value, because traced code updates it in place: a concrete one a symbolic value, or a symbolic one.
+  virtual void on_rebind(const Tensor& target, const Tensor& value) = 0;
   virtual Tensors record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) = 0;
   virtual bool is_paused() const = 0;  // traced code has paused what its caller records
 

@@ -216,7 +216,7 @@ void replace_value(Tensor& target, const Tensor& value) {
       const RecordingAs scope(true);
       taken = call("_overwrite", {target, typed});
     }
-    if (n.symbolic && !t.symbolic) trace_hook().on_rebind(target);
+    if (n.symbolic || t.symbolic) trace_hook().on_rebind(target, typed);
     rebind(t, impl_of(taken));
     if (t.view) replace_base(t, typed);
     return;

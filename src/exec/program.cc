@@ -1,8 +1,10 @@
 #include "exec/program.h"
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/row_gradient.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/infer.h"
 #include "dispatch/random.h"
 #include "gluino/autograd.h"
@@ -55,14 +57,28 @@ Graph without_input_info(const Graph& graph) {
 std::vector<bool> outputs_on_tape(const Graph& g, const std::vector<std::string>& wanted) {
   const std::unordered_set<std::string_view> is_wanted(wanted.begin(), wanted.end());
   std::vector<bool> is_on(g.nodes.size(), false), outputs;
+  std::unordered_map<int, std::vector<bool>> parts;  // of nodes whose outputs differ
+  const auto is_value_on = [&](ValueId v) {
+    const auto part = parts.find(v.node);
+    return part == parts.end() ? is_on[v.node] : part->second[v.index];
+  };
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Graph::Node& n = g.nodes[i];
     if (!n.op)
       is_on[i] = is_wanted.contains(n.name);
     else if (!n.mode.is_paused)
-      is_on[i] = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_on[v.node]; });
+      is_on[i] = std::any_of(n.inputs.begin(), n.inputs.end(), is_value_on);
+    if (const DependenceRule* rule = n.op && is_on[i] ? dependence_rule_of(*n.op) : nullptr) {
+      std::vector<Shape> shapes;
+      std::vector<bool> marked;
+      for (ValueId v : n.inputs) {
+        shapes.push_back(*g.info(v).shape);
+        marked.push_back(is_value_on(v));
+      }
+      parts[static_cast<int>(i)] = (*rule)(n.attrs.get(), shapes, marked);
+    }
   }
-  for (ValueId v : g.outputs) outputs.push_back(is_on[v.node]);
+  for (ValueId v : g.outputs) outputs.push_back(is_value_on(v));
   return outputs;
 }
 
@@ -142,8 +158,8 @@ bool TracedProgram::guards_hold(const Tensors& inputs) const {
   }
   for (size_t i = 0; i < trace.guards.size(); ++i) {
     const Trace::Guard& guard = trace.guards[i];
-    const Shape& shape = shape_of(traced.guarded[i]);
-    if (guard.axis < 0 ? !(shape == guard.shape) : shape[guard.axis] != guard.shape[guard.axis]) return false;
+    const Shape &shape = shape_of(traced.guarded[i]), &needed = guard.like ? shape_of(traced.likes[i]) : guard.shape;
+    if (guard.axis < 0 ? !(shape == needed) : shape[guard.axis] != needed[guard.axis]) return false;
   }
   if (is_first) first_shapes = std::move(first);
   return true;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autograd/tape.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/random.h"
 #include "dispatch/own_gradient.h"
 #include "exec/program.h"
@@ -63,7 +64,7 @@ class HeldRun {
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
-    const bool goes_round = is_spent || (is_partial && (gives_own_gradient() || has_function()) && is_given_unchanged());
+    const bool goes_round = is_spent || (is_partial && gives_own_gradient() && is_given_unchanged());
     if (mode().recording || goes_round) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
@@ -74,6 +75,7 @@ class HeldRun {
           if (g.defined()) g = g.detach();
       return gradients;
     }
+    fill_parts(heads);
     Tensors destinations;
     std::vector<size_t> sources;  // that the destinations are for
     const std::vector<std::vector<std::string>>& row_modes = owner_->graph.row_modes;
@@ -111,10 +113,6 @@ class HeldRun {
   }
 
  private:
-  bool has_function() const {
-    static const OpDef& function = OpRegistry::global().get("_custom_gradient");  // an autograd::Function of the user's
-    return std::ranges::any_of(owner_->program->traced.graph.nodes, [](const Graph::Node& n) { return n.op == &function; });
-  }
   // Raises when something that backward reads was changed. From heads that were not given zeros flow: what only they need may have any
   // value, as long as zero times it is zero. True: there is such a thing.
   bool check_reads(const autograd::BackwardCall& call, bool is_partial) const {
@@ -141,6 +139,14 @@ class HeldRun {
     size_t next = 0;
     for (bool is_on : owner_->is_on_tape) all.push_back(is_on ? given[next++] : Tensor());
     return all;
+  }
+  // Where a call has outputs on the tape and others beside them, the plan goes back from the call as a whole.
+  void fill_parts(Tensors& heads) const {
+    const Graph& g = owner_->graph.before;
+    if (std::ranges::none_of(g.nodes, [](const Graph::Node& n) { return n.op && dependence_rule_of(*n.op); })) return;
+    for (size_t i = 0; i < heads.size(); ++i)
+      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined() && is_floating(*info.dtype))
+        heads[i] = zeros(*info.shape, {*info.dtype, current_device()});
   }
   // Inputs and captured tensors that are read to go back from the heads that were given.
   std::set<std::string> find_needed(const autograd::BackwardCall& call) const {

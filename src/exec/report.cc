@@ -104,10 +104,13 @@ std::string HybridCache::explain(const std::string& html, const std::string& tit
   for (const StageTime& stage : c->graph.stages)
     text += fmt::format(" {} {:.0f} us ({} operators)", stage.stage, stage.microseconds, stage.nodes);
   text += "\nguards:";
-  for (const Trace::Guard& g : t.guards)
+  const bool is_free = std::ranges::all_of(t.guards, [](const Trace::Guard& g) { return g.like.has_value(); });
+  for (const Trace::Guard& g : t.guards) {
+    if (g.like) continue;  // what an update needs is asked in eager code, too
     text +=
         g.axis < 0 ? fmt::format(" shape {} was read;", g.shape) : fmt::format(" extent {} of axis {} was read;", g.shape[g.axis], g.axis);
-  if (t.guards.empty()) text += " none, every extent is free";
+  }
+  if (is_free) text += " none, every extent is free";
   if (!t.settings.empty()) text += fmt::format("\nsettings that were read: {}", t.settings.size());
   text += fmt::format("\nmemory of intermediate values: {} bytes planned, {} bytes without a plan\n", c->plan().arena_bytes,
                       c->plan().unplanned_bytes);

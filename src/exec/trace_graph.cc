@@ -53,7 +53,10 @@ TraceGraph to_graph(Trace& t, const Tensors& inputs) {
     const Ending::Result& r = t.ending.results[i];
     out.results.push_back(r.value || r.alias ? id(r.in_graph) : ValueId{});
   }
-  for (const Trace::Guard& guard : t.guards) out.guarded.push_back(id(guard.value));
+  for (const Trace::Guard& guard : t.guards) {
+    out.guarded.push_back(id(guard.value));
+    out.likes.push_back(id(guard.like.value_or(guard.value)));
+  }
   return out;
 }
 
@@ -78,7 +81,7 @@ std::optional<TraceGraph> to_graph_of_file(Trace t, const Tensors& inputs) {
     if (!is_filled_part(node)) nodes.push_back(std::move(node));
   }
   out.graph.nodes = std::move(nodes);
-  for (auto* values : {&out.graph.outputs, &out.results, &out.guarded}) std::ranges::for_each(*values, move);
+  for (auto* values : {&out.graph.outputs, &out.results, &out.guarded, &out.likes}) std::ranges::for_each(*values, move);
   for (int& node : out.captured_nodes)
     if (node >= 0) node = places[node].node;
   return out;

@@ -80,6 +80,10 @@ class ProgramTracer final : public Tracer {
   }
   bool is_program() const override { return !strict_; }
   void refuse(const std::string& why) override { throw Untraceable(why); }
+  // Only this thread's calls are seen.
+  void on_use(const Tensor& t) override {
+    if (is_made_elsewhere(value_of(t).node.get())) refuse("it calls operators in another thread");
+  }
   void on_setting(std::shared_ptr<const detail::SettingState> setting) override {
     if (!known_settings_.insert(setting.get()).second) return;
     settings_.push_back({setting, setting->key()});
@@ -88,6 +92,8 @@ class ProgramTracer final : public Tracer {
   std::string why_not_a_program(const Tensors& results) override {
     const Mode& before = mode_at_start();
     if (mode().recording != before.recording || mode().training != before.training) return "it leaves another mode of autograd behind";
+    for (const Tensor& t : results)
+      if (t.defined() && t.is_symbolic() && is_made_elsewhere(value_of(t).node.get())) return "it calls operators in another thread";
     for (const Tensor& t : attached())
       if (is_argument(t)) {
         impl_of(t).autograd = nullptr;  // which holds a tensor of the trace
@@ -205,7 +211,8 @@ class ProgramTracer final : public Tracer {
         t.updates.push_back({write_back(target->second, u.value), u.calls_before});
     add_escaped(t);
     add_calls(t);
-    for (const ShapeRead& r : shape_reads()) t.guards.push_back({locate(r.value), r.axis, r.shape});
+    for (const ShapeRead& r : shape_reads())
+      t.guards.push_back({locate(r.value), r.axis, r.shape, r.like ? std::optional(locate(*r.like)) : std::nullopt});
   }
   Trace run_and_close(Trace t) {
     {
@@ -380,6 +387,13 @@ class ProgramTracer final : public Tracer {
     place = it->second;
     place.output = v.index;
     return place;
+  }
+  // From values of this trace, though not among its calls.
+  bool is_made_elsewhere(const GraphNode* node) {
+    index_new_calls();
+    const auto is_known = [&](const Value& v) { return places_.contains(v.node.get()); };
+    return node->op && !places_.contains(node) &&
+           std::ranges::any_of(node->inputs, [&](const Value& v) { return is_known(v) || is_made_elsewhere(v.node.get()); });
   }
   void index_new_calls() {
     for (; indexed_ < calls().size(); ++indexed_)

@@ -87,6 +87,7 @@ struct Trace {
     TracedValue value;
     int axis;  // -1: the whole shape
     Shape shape;
+    std::optional<TracedValue> like;  // whose shape it must have, whatever that is
   };
   std::vector<Guard> guards;
   Ending ending;
@@ -112,6 +113,7 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
 struct TraceGraph {
   Graph graph;
   std::vector<ValueId> guarded;     // per guard
+  std::vector<ValueId> likes;       // per guard: itself where it has no like
   std::vector<int> updated;         // the captured tensors that are variables
   std::vector<int> captured_nodes;  // -1 where only the ending names it
   std::vector<ValueId> results;     // visible ones; node -1 for a null tensor

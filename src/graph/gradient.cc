@@ -29,6 +29,8 @@ class Backward {
     for (size_t i = 0; i < request_.heads.size(); ++i)
       if (is_floating(*request_.heads[i].node->outputs[request_.heads[i].index].dtype))
         accumulate(request_.heads[i], request_.head_grads[i]);
+      else
+        block(request_.heads[i]);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
     std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {

@@ -172,8 +172,13 @@ class GraphRecorder final : public TraceHook {
     return tensors;
   }
   bool is_paused() const override { return current_tracer && current_tracer->mode_for_call().is_paused; }
-  void on_rebind(const Tensor& target) override {
+  void on_rebind(const Tensor& target, const Tensor& value) override {
     if (!current_tracer) return;
+    current_tracer->before_update(target);
+    if (current_tracer->has_possible_alias(target))
+      current_tracer->refuse("a tensor is updated in place that a branch or a loop may have passed on as its result");
+    if (const SymbolicValue* v = impl_of(value).symbolic.get(); v && v->has_shape) current_tracer->on_shape_needed(value_of(value), target);
+    if (impl_of(target).symbolic) return;
     if (current_tracer->input_for(target))
       current_tracer->refuse("a tensor that is given to the function and also known from outside is updated in place");
     current_tracer->on_rebind(target);
@@ -275,12 +280,26 @@ std::optional<size_t> Tracer::place_in_captured(const Tensor& concrete) const {
 }
 
 void Tracer::on_shape_read(const Value& value, int axis, const Shape& shape) {
-  if (known_shape_reads_.emplace(value.node.get(), value.index, axis).second) shape_reads_.push_back({value, axis, shape});
+  if (known_shape_reads_.emplace(value.node.get(), value.index, axis).second) shape_reads_.push_back({value, axis, shape, {}});
+}
+void Tracer::on_shape_needed(const Value& value, const Tensor& target) {
+  const detail::TensorImpl& t = impl_of(target);
+  if (!t.symbolic) return on_shape_read(value, -1, t.shape);
+  const Value before = value_of(target);
+  const OpDef* op = value.node->op;
+  if (op && op->is_same_shape && std::ranges::find(value.node->inputs, before) != value.node->inputs.end()) return;
+  shape_reads_.push_back({value, -1, t.shape, before});
 }
 void Tracer::on_rebind(const Tensor& target) {
   const detail::TensorImpl& t = impl_of(target);
   rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});
+}
+void Tracer::on_possible_alias(const Tensor& result, const Tensor& other) {
+  for (const Tensor* t : {&result, &other}) possible_aliases_.insert(t->impl().get());
+}
+bool Tracer::has_possible_alias(const Tensor& t) const {
+  return possible_aliases_.contains(t.impl().get()) || (previous_ && previous_->has_possible_alias(t));
 }
 void Tracer::on_symbolic_refresh(const Tensor& view) {
   const detail::TensorImpl& t = impl_of(view);

@@ -50,11 +50,12 @@ class Tracer : private TraceWatch {
   };
   const std::vector<Update>& updates() const { return updates_; }
 
-  // User code looked at an extent of a value; axis -1: at all of them.
+  // User code looked at an extent of a value; axis -1: at all of them. Or the value must have the shape of another one, which takes it.
   struct ShapeRead {
     Value value;
     int axis;
     Shape shape;  // as it was in this trace
+    std::optional<Value> like;
   };
 
   Tracer();
@@ -78,6 +79,7 @@ class Tracer : private TraceWatch {
   // Undoes something where the trace is given up, because eager code is to do it in its own order.
   void on_given_up(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   void on_shape_read(const Value& value, int axis, const Shape& shape);
+  void on_shape_needed(const Value& value, const Tensor& target);  // which is about to take it
   const std::vector<ShapeRead>& shape_reads() const { return shape_reads_; }
   const std::vector<Value>& calls() const { return calls_; }  // every recorded call, in order
   void on_call(const Value& call) { calls_.push_back(call); }
@@ -87,6 +89,10 @@ class Tracer : private TraceWatch {
   virtual std::string why_not_a_program(const Tensors&) { return ""; }
   virtual bool has_run_updates() const { return false; }  // of a layer's state, because a value was read: they must not be made again
   virtual void on_use(const Tensor&) {}                   // a symbolic tensor is an input of a call
+  virtual void before_update(const Tensor&) {}            // in place; it may raise an error instead
+  // In eager code the result may be, or be a view of, the other tensor; in the graph it is a value of its own.
+  void on_possible_alias(const Tensor& result, const Tensor& other);
+  bool has_possible_alias(const Tensor& t) const;
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
@@ -141,6 +147,7 @@ class Tracer : private TraceWatch {
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis
   std::vector<Value> calls_;
   std::vector<Update> updates_;
+  std::unordered_set<const detail::TensorImpl*> possible_aliases_;
   std::vector<Rebound> rebound_;
   std::vector<Rebound> refreshed_;  // views of such tensors: they follow them, and are not written back
   std::unordered_map<const detail::TensorImpl*, size_t> rebound_places_;  // the first of each tensor

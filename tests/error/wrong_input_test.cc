@@ -24,6 +24,32 @@ TEST(WrongInput, OptimizerStepsOnOtherShapes) {
                       ask("lamb_update_phase2", {w, other, ones({1}), ones({1})}, {{"lr", "0.1"}}));
 }
 
+// Said by the rules for shapes and dtypes, which a trace asks, too.
+TEST(WrongInput, PicksFromAnAxisWithoutElements) {
+  for (const char* op : {"pick", "batch_take"})
+    GLUINO_EXPECT_ERROR(IndexError, "there is nothing to pick from axis 1 of data of shape (2, 0)", ask(op, {ones({2, 0}), zeros({2})}));
+  EXPECT_EQ(ask("pick", {ones({0, 0}), zeros({0})})[0].shape(), (Shape{0}));
+}
+TEST(WrongInput, CopiesOfWeightsInAnotherPrecision) {
+  const Tensor w = ones({3, 4}), wide = w.astype(DType::float64), one = ones({1});
+  const StringMap attrs{{"lr", "0.1"}};
+  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float64, but weight32 is float32",
+                      ask("mp_lamb_update_phase2", {wide, wide, one, one, w}, attrs));
+  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float32, but weight32 is float64",
+                      ask("mp_lamb_update_phase2", {w, w, one, one, wide}, attrs));
+}
+TEST(WrongInput, ImagesWithoutRowsAreEnlargedWithTheirGradients) {
+  for (const Shape& shape : {Shape{2, 3, 0, 4}, Shape{2, 3, 4, 0}, Shape{0, 3, 2, 2}}) {
+    Tensor x = ones(shape);
+    x.attach_grad();
+    {
+      const auto record = autograd::record();
+      ask("UpSampling", {x}, {{"scale", "2"}, {"sample_type", "nearest"}, {"num_args", "1"}})[0].backward();
+    }
+    EXPECT_EQ(x.grad().shape(), shape);
+  }
+}
+
 TEST(WrongInput, CropsBeyondTheLastNumber) {
   GLUINO_EXPECT_ERROR(AttrError, "does not lie in images",
                       ask("_image_crop", {ones({4, 5, 3})}, {{"x", "9223372036854775807"}, {"y", "0"}, {"width", "2"}, {"height", "2"}}));

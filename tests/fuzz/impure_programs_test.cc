@@ -1,5 +1,6 @@
 // Random impure programs: state, aliases, modes, arguments of all kinds, custom gradients, second order, branches, rebinding, hooks,
-// deferred shapes, casts, views from outside, calls that fail half way, loops whose bodies have effects. Each keeps a transcript of all
+// deferred shapes, casts, views from outside, calls that fail half way, loops whose bodies have effects, update what they find and pass it
+// on. Each keeps a transcript of all
 // that its user could see; the transcript is the same eagerly, hybridized and with verify.
 #include <cstdlib>
 #include <random>
@@ -11,7 +12,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 54, kCalls = 14;
+constexpr int kKinds = 60, kCalls = 14;
 
 struct Instruction {
   int kind, a, b;
@@ -250,6 +251,62 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
     case 52: {
       const Tensor row = a[kEllipsis];
       return a[{kEllipsis, kNewAxis}].reshape({4, 6}) + row * b[{Slice(), Slice(5, std::nullopt, -1)}];
+    }
+    case 53: {  // a body that updates what the function has updated before
+      w.state += 0.125;
+      const auto [rows, states] = foreach (
+          [&](const Tensors& row, const Tensors& state) -> TensorsPair {
+            w.state *= 0.75;
+            return {{row[0] + w.state[0]}, {state[0] * 0.5 + row[0]}};
+          },
+          {a}, {b[1]});
+      return rows[0] + states[0] + w.state;
+    }
+    case 54: {  // a body that updates a value of the function, or what it was given
+      Tensor middle = b * in.number, start = a[0] * 0.5;
+      const auto [rows, ends] = while_loop([](const Tensors& v) { return v[0].sum() < 4; },
+                                           [&](const Tensors& v) -> TensorsPair {
+                                             middle[1] = v[0];
+                                             Tensor next = v[0];
+                                             if (in.b % 2) next += 0.25;
+                                             return {{next * 1}, {next * 1.5 + 0.5}};
+                                           },
+                                           {start}, 3);
+      return middle + ends[0] + start + rows[0].sum();
+    }
+    case 55: {  // what a branch passes on is updated, or what it may have passed on
+      Tensor middle = a * in.number;
+      Tensor passed = cond([](const Tensors& v) { return v[0].sum() > 0; }, [&](const Tensors&) { return Tensors{middle}; },
+                           [](const Tensors& v) { return Tensors{v[1] * 2}; }, {a, b})[0];
+      if (in.b % 2)
+        passed += 0.5;
+      else
+        middle *= 0.5;
+      return passed + middle;
+    }
+    case 56: {  // zeros flow into a gradient of the user's own
+      const auto f = std::make_shared<Straight>();
+      f->slope = in.number;
+      return sign(autograd::call(f, {a})[0]) + b;
+    }
+    case 57: {  // a body keeps its values
+      Tensors kept;
+      const auto [rows, ends] = foreach (
+          [&](const Tensors& row, const Tensors&) -> TensorsPair {
+            kept.push_back(row[0] * 2);
+            return {{row[0] * w.weight[0]}, {}};
+          },
+          {a}, {});
+      return rows[0] + kept.back() * static_cast<double>(kept.size());
+    }
+    case 58: {
+      const Tensors out = cond([](const Tensors& v) { return v[0].sum() > v[1].sum(); },
+                               [&](const Tensors& v) {
+                                 w.state += 0.25;
+                                 return Tensors{v[0] + w.state_row};
+                               },
+                               [&](const Tensors& v) { return Tensors{v[1] * w.state}; }, {a, b});
+      return out[0] + w.state;
     }
     default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
   }

@@ -112,5 +112,27 @@ TEST(Threads, CachedCallsDoNotWaitForATrace) {
   tracing.join();
 }
 
+// A trace sees the calls of its own thread alone: such a function runs as it is.
+TEST(Threads, InsideAHybridizedFunction) {
+  const auto halves = [](const Tensor& x) {
+    Tensor parts[2];
+    in_threads(2, [&](int t) { parts[t] = x * (t + 2.0); });
+    return parts[0] + parts[1];
+  };
+  const auto last = [](const Tensor& x) {
+    Tensor y;
+    in_threads(1, [&](int) { y = x + 1; });
+    return y;
+  };
+  auto f = hybrid(halves);
+  auto g = hybrid(last);
+  for (const int64_t rows : {2, 3, 2}) {
+    const Tensor x = random_tensor({rows, 3}, DType::float32, 1);
+    EXPECT_TRUE(same_bits(f(x), halves(x)));
+    EXPECT_TRUE(same_bits(g(x), last(x)));
+  }
+  EXPECT_NE(f.cache().explain().find("another thread"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gluino::test

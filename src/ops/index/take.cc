@@ -205,6 +205,8 @@ static Shape pick_shape(const PickAttrs& a, const Shape& full, const Shape& inde
   if (dropped.empty()) dropped.push_back(1);
   if (!(index == kept) && !(index == dropped))
     raise<ShapeError>("index has shape {}, but data of shape {} needs {} or {}", index, full, dropped, kept);
+  if (data[axis] == 0 && index.elements() > 0)
+    raise<IndexError>("there is nothing to pick from axis {} of data of shape {}, which has no elements", axis, full);
   return a.keepdims ? kept : dropped;
 }
 // Calls f(position in the full tensor, position in the picked one).

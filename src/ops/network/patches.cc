@@ -308,8 +308,9 @@ GLUINO_OP(_upsampling_grad, UpSamplingGradAttrs) {
       .kernel_dtypes(real_dtypes())
       .shape([](const UpSamplingGradAttrs& a, std::span<const Shape> in) {
         const Shape &head = in[0], &data = in[1];
-        const bool are_images = head.ndim() == 4 && data.ndim() == 4 && head[0] == data[0] && data[2] > 0 && data[3] > 0;
-        if (!are_images || head[2] % data[2] || head[3] % data[3] || a.first < 0 || a.first > head[1] - data[1])
+        const bool are_images = head.ndim() == 4 && data.ndim() == 4 && head[0] == data[0];
+        const auto is_repeated = [&](int axis) { return data[axis] == 0 ? head[axis] == 0 : head[axis] % data[axis] == 0; };
+        if (!are_images || !is_repeated(2) || !is_repeated(3) || a.first < 0 || a.first > head[1] - data[1])
           raise<ShapeError>("head of shape {} has not {} repeated from channel {} on", head, data, a.first);
         return data;
       })

@@ -13,10 +13,11 @@ from gluino import autograd, gluon, nd
 from gluino.gluon import nn
 
 Pair = collections.namedtuple("Pair", "a b")
-SHAPE = (3, 4)
+SHAPE = (3, 4)  # of arrays; with another number of rows at each call in every third program
 
+NAN = float("nan")
 # Arguments that are no arrays; weight() in the programs makes a number of any of them.
-ARGUMENTS = [1, 1.0, True, 2, 1e-3, 2e-3, -0.0, "a", "bc", None, (1, 2), [1, 2], Pair(1, 2), {"k": 3}, {"j": 3}, b"x", np.float32(0.5), np.float64(0.5),
+ARGUMENTS = [1, 1.0, True, 2, 1e-3, 2e-3, -0.0, "a", "bc", None, (1, 2), [1, 2], Pair(1, 2), {"k": 3}, {"j": 3}, b"x", float("nan"), NAN, np.float32(0.5), np.float64(0.5),
              np.arange(3), np.arange(3.0), slice(1, 3), range(3), frozenset({1, 2}), np.dtype("int8"), len, (1, (2, [3]))]
 
 PRELUDE = '''
@@ -26,6 +27,8 @@ def weight(value):
     name = type(value).__name__
     if value is None or callable(value):
         return len(name) * 0.1
+    if isinstance(value, float) and value != value:
+        return 0.7
     if isinstance(value, (bool, int, float, np.generic)):
         return float(value) + len(name) * 0.01
     if isinstance(value, np.ndarray):
@@ -112,8 +115,9 @@ class _Writer:
 
     def pure_shape(self):
         a = self.value()
-        self.new(self.choose.choice([f"{a}.reshape((-1,)).reshape((3, 4))", f"F.transpose(F.transpose({a}))", f"F.concat({a}, {a}, dim=0)[0:3]"
-                                     if not self.is_pure else f"F.slice_axis(F.concat({a}, {a}, dim=0), axis=0, begin=0, end=3)"]))
+        self.new(self.choose.choice([f"{a}.reshape((-1,)).reshape((-1, 4))", f"F.transpose(F.transpose({a}))", f"F.concat({a}, {a}[:, 0:2], dim=1)[:, 0:4]"
+                                     if not self.is_pure else f"F.slice_axis(F.concat({a}, {a}, dim=1), axis=1, begin=0, end=4)", f"F.flip({a}, axis=0)",
+                                     f"F.slice_like(F.concat({a}, {a}, dim=0), {a}, axes=(0,))"]))
 
     def pure_layer(self):
         self.layers = min(self.layers + 1, 2)
@@ -130,7 +134,7 @@ class _Writer:
 
     def index(self):
         a = self.value()
-        self.new(f"{a} + {a}[{self.choose.randrange(3)}]")
+        self.new(self.choose.choice([f"{a} + {a}[{self.choose.randrange(3)}]", f"{a} + {a}[-1]", f"{a} - {a}[:, -2:].sum()", f"{a} * {a}[-2:].mean()", f"{a} + {a}[::2].sum()"]))
 
     def in_place(self):
         target = self.choose.choice(self.values + ["self.state"])
@@ -146,7 +150,7 @@ class _Writer:
     def alias(self):
         """A view, a change of either side, perhaps under pause, and a look at both."""
         a, b = self.value(), self.value()
-        self.line("view = " + self.choose.choice([f"{a}.reshape((4, 3))", f"{a}[1]", f"{a}[0:2]", f"{a}.detach()", f"{a}.detach()[2]"]))
+        self.line("view = " + self.choose.choice([f"{a}.reshape((4, -1))", f"{a}[1]", f"{a}[0:2]", f"{a}.detach()", f"{a}.detach()[2]"]))
         change = self.choose.choice([f"{a} *= 0.5", f"{a}[1] = {b}[0]", f"{a}[:] = {b} * 0.5", "view *= 0.5", "view[:] = view * 0.25 + 1", f"view += {b}.mean()"])
         if self.choose.random() < 0.4:
             self.inside("with autograd.pause():", lambda: self.line(change))
@@ -228,6 +232,31 @@ class _Writer:
         self.line(f"rows, ends = F.contrib.while_loop(lambda v: (v * v).sum() < 30, lambda v: (v * 0.5, [v * 1.5 + 0.25]), [{a}], max_iterations=4)")
         self.new("ends[0] + rows.sum() * rows.shape[0]")
 
+    def loop_that_updates(self):
+        """The state or a value from outside, which may have been updated before, or what the body was given."""
+        a, b = self.value(), self.value()
+        self.line(f"outside = {a} * 0.5")
+        if self.choose.random() < 0.5:
+            self.line(self.choose.choice(["self.state += 0.125", "outside[0] = 0.25"]))
+        change = self.choose.choice(["self.state *= 0.75", "self.state[0] = row", "outside[:] = outside + row", "outside[1] = state * 0.5", "state += 0.25", "row *= 2"])
+        rest = self.choose.choice(["", "state * 0.1 + "])
+        self.inside("def body(row, state):", lambda: [self.line(change), self.line(f"return row + {rest}self.state[0], state * 0.5 + row")])
+        self.new(f"F.contrib.foreach(body, {a}, {b}[0] * 1)[0] + self.state + outside")
+
+    def branch_that_passes_on(self):
+        a, b = self.value(), self.value()
+        self.line(f"outside = {a} * 0.5")
+        self.line(f"passed = F.contrib.cond({a}.sum() > {b}.sum(), lambda: outside, lambda: {b} * 2)")
+        self.line(self.choose.choice(["passed += 0.5", "outside *= 0.5", "passed[0] = 0.25", "pass"]))
+        self.new("passed + outside")
+
+    def function_without_heads(self):
+        self.new(f"F.sign(Square()({self.value()})) + {self.value()}")
+
+    def not_a_number(self):
+        """Only the very object is in the tuple."""
+        self.new(f"{self.value()} * (2 if isinstance(argument, (float, str)) and argument in (NAN, 1, 'a') else 0.5)")
+
     def gradient_of_a_value(self):
         a, b = self.value(), self.value()
         self.line(f"middle = {a} * 0.5")
@@ -254,7 +283,7 @@ class _Writer:
 PURE = ["pure_elementwise", "pure_elementwise", "pure_shape", "pure_layer", "pure_dropout"]
 OTHERS = ["argument", "keyword", "index", "in_place", "view", "alias", "weight_under_pause", "state", "attribute", "keep", "count", "mode", "asks_mode", "function", "gradient_inside",
           "branch", "number", "caught_error", "loop_with_effects", "branch_with_effects", "rows_of_loop", "gradient_of_a_value",
-          "facts_of_parameters", "identity"]
+          "facts_of_parameters", "identity", "loop_that_updates", "branch_that_passes_on", "function_without_heads", "not_a_number"]
 
 
 def _observed(value):
@@ -289,6 +318,8 @@ class Program:
 
     def __init__(self, seed):
         self.seed = seed
+        self.varies = seed % 3 == 0
+        self.shape = (1, 4) if self.varies else SHAPE  # of what the network keeps: it is spread over the rows of a call
         choose = random.Random(seed)
         writer = _Writer(choose)
         statements = PURE if choose.random() < 0.15 else PURE + choose.sample(OTHERS, choose.randrange(1, 5)) * 2
@@ -306,14 +337,14 @@ class Program:
         kinds = ["call"] * 6 + ["scale", "table", "global", "closure", "array", "hook", "grad_req", "hidden", "state", "forward", "lr_mult"] if not self.is_pure else ["call"]
         return {"kind": choose.choice(kinds), "mode": choose.choice(["predict", "record", "record", "record_predict", "second"]), "value": choose.choice([0.5, 2, 3.0]),
                 "argument": choose.randrange(len(ARGUMENTS)), "option": choose.choice([None, choose.randrange(len(ARGUMENTS))]),
-                "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000)}
+                "inputs": choose.choice(["new", "new", "same", "twice", "rows"]), "later": choose.random() < 0.3, "seed": choose.randrange(1000), "rows": choose.choice([2, 3, 3, 5, 1])}
 
     def _net(self):
-        names = {"np": np, "nd": nd, "mx": mx, "gluon": gluon, "autograd": autograd, "Pair": Pair}
+        names = {"np": np, "nd": nd, "mx": mx, "gluon": gluon, "autograd": autograd, "Pair": Pair, "NAN": NAN}
         exec(compile(self.source, f"program{self.seed}", "exec"), names)
         net = names["Net"]()
         net.scale, net.table, net.numbers, net.history, net.calls = 0.5, {"k": 1.5}, [0.25, 0.5], [], 0
-        net.state, net.weight_array, net.hidden, net.last = nd.ones(SHAPE), nd.ones((4,)) * 0.5, nd.zeros(SHAPE), None
+        net.state, net.weight_array, net.hidden, net.last = nd.ones(self.shape), nd.ones((4,)) * 0.5, nd.zeros(self.shape), None
         for i in range(self.layers):
             layer = nn.HybridSequential()
             layer.add(nn.Dense(4, flatten=False, in_units=0 if self.seed % 2 else 4), nn.Dropout(0.25))
@@ -329,7 +360,7 @@ class Program:
             net.hybridize(**flags)
         seen, waiting = [], []
         arrays = np.random.RandomState(self.seed)
-        base = nd.array(arrays.normal(size=(6, 4)).astype("float32"))
+        base = nd.array(arrays.normal(size=(8, 4)).astype("float32"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for step in self.history:
@@ -365,9 +396,9 @@ class Program:
         elif kind == "array":
             net.weight_array = nd.ones((4,)) * value
         elif kind == "hidden":
-            net.hidden = nd.ones(SHAPE) * value
+            net.hidden = nd.ones(self.shape) * value
         elif kind == "state":
-            net.state = nd.ones(SHAPE) * value
+            net.state = nd.ones(self.shape) * value
         elif kind == "hook" and self.layers:
             net.layer0.register_forward_hook(lambda block, inputs, out: seen.append(_observed(out)))
         elif kind == "forward":
@@ -382,14 +413,15 @@ class Program:
         return None
 
     def _inputs(self, step, arrays, base):
-        x = nd.array(arrays.normal(size=SHAPE).astype("float32"))
+        rows = step["rows"] if self.varies else SHAPE[0]
+        x = nd.array(arrays.normal(size=(rows, 4)).astype("float32"))
         if step["inputs"] == "same":
             return x, x
         if step["inputs"] == "twice":
-            return base[0:3], base[0:3]
+            return base[0:rows], base[0:rows]
         if step["inputs"] == "rows":
-            return base[0:3], base[2:5]
-        return x, nd.array(arrays.normal(size=SHAPE).astype("float32"))
+            return base[0:rows], base[2:2 + rows]
+        return x, nd.array(arrays.normal(size=x.shape).astype("float32"))
 
     def _call(self, step, net, arrays, base, seen, waiting):
         x, y = self._inputs(step, arrays, base)
@@ -399,7 +431,7 @@ class Program:
         if step["mode"] == "predict":
             seen.append(_observed(net(*arguments, **({} if self.is_pure else more))))
         else:
-            source = nd.array(arrays.normal(size=SHAPE).astype("float32"))
+            source = nd.array(arrays.normal(size=x.shape).astype("float32"))
             source.attach_grad()
             with autograd.record(train_mode=step["mode"] != "record_predict"):
                 out = net(x + source, *arguments[1:], **({} if self.is_pure else more))

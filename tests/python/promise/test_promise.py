@@ -39,11 +39,18 @@ def test_arguments_are_told_apart(kind):
     same(lambda x, value: (x + 1, value), *[(nd.ones((2,)), value) for value in KINDS[kind]])
 
 
-def test_nan_is_an_argument_like_others():
+def test_nan_is_known_by_its_identity():
+    nan = float("nan")
     f = mx.hybrid(lambda x, value: (x, value))
     for _ in range(3):
-        assert np.isnan(f(nd.ones((1,)), float("nan"))[1])
+        assert np.isnan(f(nd.ones((1,)), nan)[1])
     assert f.stats()["traces"] == 1
+    same(lambda x, value: x * (2 if value in (nan, 1) else 3), *[(nd.ones((2,)), value) for value in (nan, float("nan"), nan, 1.0, 2.0, float("nan"), nan)])
+    other = Forward(lambda self, x: x * (2 if self.value in [nan] else 3), value=nan)
+    other.hybridize()
+    for value in (nan, float("nan"), nan):
+        other.value = value
+        assert other(nd.ones((1,))).asscalar() == (2 if value is nan else 3)
 
 
 def test_numpy_arrays_as_arguments_go_by_their_values():
