@@ -103,6 +103,10 @@ amax, amin = max, min
 
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The variance along axes."""
+    if dtype is not None and not _np.issubdtype(_np.dtype(dtype), _np.floating):  # as mean: whole numbers at every step
+        centred = a - mean(a, axis, dtype, keepdims=True)
+        total = sum(centred * centred, axis, dtype, keepdims=keepdims)
+        return written((total / builtins.max(a.size / builtins.max(total.size, 1) - ddof, 0)).astype(dtype), out)
     if dtype is not None or not _np.issubdtype(a.dtype, _np.floating):
         a = a.astype(dtype or "float32")
     axes = _axes(a, axis, "var")
@@ -114,7 +118,8 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
 
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The standard deviation along axes."""
-    return written(_op("sqrt")(var(a, axis, dtype, None, ddof, keepdims)), out)
+    squared = var(a, axis, dtype, None, ddof, keepdims)
+    return written(_op("sqrt")(squared).astype(squared.dtype), out)
 
 
 def average(a, axis=None, weights=None, returned=False, out=None):
@@ -414,7 +419,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     parts = [x for x in (around[0], a, around[1]) if x is not None]
     a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        a = _op("slice_axis")(a, axis=axis, begin=1, end=None) - _op("slice_axis")(a, axis=axis, begin=0, end=-1)
+        a = _op("_slice_part")(a, axis=axis, begin=1, end=None) - _op("_slice_part")(a, axis=axis, begin=0, end=-1)
     return a
 
 
