@@ -35,7 +35,7 @@ def _without(a, axes, keepdims):
 
 
 def _reduced(op, a, axis, keepdims, dtype=None, name=None, empty=None):
-    """A reduction by an operator; `empty` is the value over no elements, without which there must be some."""
+    """A reduction by an operator; without `empty`, a value over no elements, there must be some."""
     if dtype is not None:
         a = a.astype(dtype)
     elif a.dtype == _np.bool_:
@@ -45,11 +45,8 @@ def _reduced(op, a, axis, keepdims, dtype=None, name=None, empty=None):
     axes = _axes(a, axis, name or op)
     if not axes:
         return a.copy()
-    shape = _without(a, axes, keepdims)
-    if 0 in a.shape:
-        if empty is None and builtins.any(a.shape[i] == 0 for i in axes):
-            raise ValueError(f"zero-size array to reduction operation {name or op} which has no identity")
-        return full(shape, 0 if empty is None else empty, dtype=a.dtype, ctx=None)
+    if empty is None and builtins.any(a.shape[i] == 0 for i in axes):
+        raise ValueError(f"zero-size array to reduction operation {name or op} which has no identity")
     found = _op(op)(a, axis=tuple(axes), keepdims=bool(keepdims))
     return found._call("Reshape", shape=()) if len(axes) == a.ndim and not keepdims else found
 
