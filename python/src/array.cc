@@ -120,7 +120,7 @@ PyObject* get_item(PyObject* o, PyObject* key) {
       return wrap(sym::group(picked), flavour_of(o));
     }
     const Tensor t = unwrap(o);
-    if (!PyTuple_Check(key) && PyIndex_Check(key) && !is_array(key) && !is_symbol(key) && t.ndim() == 0)
+    if (!PyTuple_Check(key) && PyIndex_Check(key) && !PyBool_Check(key) && !is_array(key) && !is_symbol(key) && t.ndim() == 0)
       throw py::index_error("an array without axes cannot be indexed by a number");
     return wrap(t.index(to_index(key)), flavour_of(o));
   });

@@ -116,11 +116,15 @@ static Index index_part(PyObject* o) {
     const Tensor t = unwrap(o);
     return Index(is_floating(t.dtype()) ? t.astype(DType::int64) : t);
   }
-  if (PyBool_Check(o) || PyFloat_Check(o)) throw py::index_error(std::string("an index cannot be a ") + Py_TYPE(o)->tp_name);
+  if (PyBool_Check(o)) return Index(full({}, o == Py_True, DType::boolean));
+  if (PyFloat_Check(o)) throw py::index_error(std::string("an index cannot be a ") + Py_TYPE(o)->tp_name);
   if (PyIndex_Check(o) && !PySequence_Check(o)) return Index(to_int(o));
-  const py::object numpy = py::module_::import("numpy").attr("asarray")(py::handle(o));
+  py::object numpy = py::module_::import("numpy").attr("asarray")(py::handle(o));
   const std::string kind = py::cast<std::string>(numpy.attr("dtype").attr("kind"));
-  if (kind != "b" && kind != "i" && kind != "u" && py::len(py::handle(o)) > 0)
+  const bool is_index = kind == "b" || kind == "i" || kind == "u";
+  if (!is_index && PyList_Check(o) && py::cast<int64_t>(numpy.attr("size")) == 0)  // a list of nothing has no kind
+    numpy = numpy.attr("astype")("int64");
+  else if (!is_index)
     throw py::index_error("an index is made of integers, slices, ..., None, and arrays of integers or booleans");
   return Index(from_numpy(numpy, current_device()));
 }

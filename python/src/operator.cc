@@ -86,6 +86,7 @@ struct Given {
       if (PyUnicode_Compare(self.field_names[i], key) == 0) return attrs.emplace_back(op().fields[i].name, to_attr(o, text)), void();
     for (size_t i = 0; self.input_names[i]; ++i)
       if (PyUnicode_Compare(self.input_names[i], key) == 0) return named_input(i, o);
+    if (op().is_variadic && is_input(o)) return inputs.push_back(o);  // Concat(arg0=x, arg1=y)
     const auto& ignored = op().ignored_attrs;
     if (std::find(ignored.begin(), ignored.end(), text) != ignored.end() || text == "ctx") return;
     static constexpr std::string_view kOfNodes[] = {"lr_mult", "wd_mult", "ctx_group", "force_mirroring", "mirror_stage"};
@@ -248,14 +249,16 @@ PyObject* run(const Given& g, Flavour flavour) {
                        "; convert it with as_nd_ndarray(), which shares its memory, or use mx.np and mx.npx");
 }
 
-// What an operator makes of sparse arrays by what they store; null where it takes the dense ones that they stand for.
-[[gnu::cold]] PyObject* call_of_stored(const OperatorObject& self, PyObject* const* args, size_t nargs, PyObject* keywords) {
+// What an operator makes of sparse arrays by what they store; null where it takes the dense ones that they stand for. What is recorded
+// was computed from those, and is only given the kind.
+[[gnu::cold]] PyObject* call_of_stored(const OperatorObject& self, PyObject* const* args, size_t nargs, PyObject* keywords,
+                                       const py::object& recorded) {
   py::tuple positional(nargs);
   for (size_t i = 0; i < nargs; ++i) positional[i] = py::handle(args[i]);
   py::dict named;
   for (size_t i = 0; keywords && i < static_cast<size_t>(PyTuple_GET_SIZE(keywords)); ++i)
     named[py::handle(PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i)))] = py::handle(args[nargs + i]);
-  py::object made = py::module_::import("gluino.ndarray._storage").attr("call")(self.op->name, positional, named);
+  py::object made = py::module_::import("gluino.ndarray._storage").attr("call")(self.op->name, positional, named, recorded);
   return made.is(py::handle(Py_NotImplemented)) ? nullptr : made.release().ptr();
 }
 
@@ -293,8 +296,11 @@ PyObject* call_object(PyObject* callable, PyObject* const* args, size_t nargsf, 
     if (graph && any)
       graph =
           std::any_of(g.inputs.begin(), g.inputs.end(), [](PyObject* o) { return o && !(is_symbol(o) && as_symbol(o)->traced.defined()); });
-    if (sparse && !graph && !is_tracing() && !mode().recording)
-      if (PyObject* made = call_of_stored(self, args, nargs, keywords)) return made;
+    if (sparse && !graph && !is_tracing()) {
+      const py::object recorded = mode().recording ? py::reinterpret_steal<py::object>(run(g, flavour)) : py::none();
+      PyObject* made = call_of_stored(self, args, nargs, keywords, recorded);
+      if (made || !recorded.is_none()) return made ? made : recorded.inc_ref().ptr();
+    }
     return graph ? compose(g, flavour) : run(g, flavour);
   });
 }

@@ -49,7 +49,7 @@ Tensor inverse_real(const Tensor& real, const Tensor& imag) {
 Complex inverse(const Complex& x) { return {inverse_real(x.real, x.imag), inverse_real(x.imag, -x.real)}; }
 
 Tensor part(const Tensor& x, int64_t begin, int64_t end) {
-  return call("slice_axis", {x}, {{"axis", int64_t{-1}}, {"begin", begin}, {"end", end}});
+  return call("_slice_part", {x}, {{"axis", int64_t{-1}}, {"begin", begin}, {"end", end}});
 }
 
 }  // namespace

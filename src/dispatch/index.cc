@@ -116,6 +116,7 @@ class Planner {
     if (is_floating(t.dtype()) && (!impl_of(t).symbolic || impl_of(t).symbolic->has_dtype))
       raise<IndexError>("a tensor of {} cannot be an index; whole numbers and truth values can: astype(int64), or x[x > 0]", t.dtype());
     Tensors arrays{t};
+    if (t.dtype() == DType::boolean && t.ndim() == 0) return add_truth(t.to_vector<uint8_t>().at(0));
     if (t.dtype() == DType::boolean) {
       for (int i = 0; i < t.ndim(); ++i)
         if (t.extent(i) != plan_.source[axis_ + i])
@@ -123,6 +124,12 @@ class Planner {
       arrays = nonzero(t);
     }
     for (const Tensor& a : arrays) add_array(a.is_symbolic() ? a.astype(DType::int64) : normalized_indices(a, extent_read(), axis_));
+  }
+  // A new axis of which all or nothing is taken.
+  void add_truth(bool all) {
+    add(NewAxis{});
+    plan_.is_separated |= arrays_before_ellipsis_ > 0;
+    plan_.arrays.push_back({from_vector(std::vector<int64_t>(all ? 1 : 0)), plan_.basic.ndim() - 1});
   }
   void add_array(Tensor indices) {
     plan_.is_separated |= arrays_before_ellipsis_ > 0;
@@ -245,7 +252,8 @@ Tensor gather(const Tensor& data, const Plan& p) {
   if (common.elements() == 0 && !data.is_symbolic()) {  // extents of 0 mean something else to the operators below
     Shape out = common;
     for (int i = 0; i < moved.ndim(); ++i) out.insert(adjacent && moved[i] < first ? i : out.ndim(), data.extent(moved[i]));
-    return make_tensor(out, data.dtype(), data.device());
+    const Tensor none = call("take", {data, from_vector(std::vector<int64_t>())}, {{"axis", order[0]}});
+    return call("_np_reshape", {none}, {{"newshape", out}});
   }
   Tensors stacked;
   for (const Plan::Array& a : p.arrays)

@@ -41,7 +41,7 @@ Tensor gathered_nd(Call& c) {
     for (const int64_t n : places) full.push_back(n);
     return full;
   }()));
-  const Tensor leading = slice_axis(all, {.axis = 0, .begin = 0, .end = std::optional<int64_t>(batch_axes)});
+  const Tensor leading = part_of(all, 0, 0, batch_axes);
   return gather_nd(data, concat({leading, coordinates_first(indices)}, {.dim = 0}));
 }
 
@@ -102,8 +102,7 @@ Tensor gathered_elements(Call& c) {
   Tensor from = data;
   // Indices may cover less of the other axes than the data.
   for (int i = 0; i < data.ndim(); ++i)
-    if (i != axis && indices.extent(i) != data.extent(i))
-      from = slice_axis(from, {.axis = i, .begin = 0, .end = std::optional<int64_t>(indices.extent(i))});
+    if (i != axis && indices.extent(i) != data.extent(i)) from = part_of(from, i, 0, indices.extent(i));
   return call("_take_along_axis", {from, indices}, {{"axis", int64_t{axis}}});
 }
 
@@ -117,7 +116,7 @@ Tensor hot_ones(Call& c) {
       where_broadcast(indices < 0, broadcast_add(indices, constant_of(static_cast<double>(depth), DType::int64)), indices);
   const Tensor hot = one_hot(wrapped, {.depth = depth, .dtype = values.dtype()});
   const auto part = [&](int64_t i) { return slice_axis(values, {.axis = 0, .begin = i, .end = std::optional<int64_t>(i + 1)}); };
-  const Tensor filled = broadcast_add(broadcast_mul(hot, broadcast_sub(part(1), part(0))), part(0));
+  Tensor filled = broadcast_add(broadcast_mul(hot, broadcast_sub(part(1), part(0))), part(0));
   if (axis == rank - 1) return filled;
   Shape order;
   for (int i = 0; i < rank; ++i) order.push_back(i == axis ? rank - 1 : i < axis ? i : i - 1);
@@ -132,7 +131,7 @@ Tensor running_sum(Call& c) {
   Tensor sum = cumsum(x, {.axis = axis});
   if (c.integer("exclusive", 0)) {
     const Tensor first = zeros_like(slice_axis(x, {.axis = axis, .begin = 0, .end = std::optional<int64_t>(1)}));
-    sum = concat({first, slice_axis(sum, {.axis = axis, .begin = 0, .end = std::optional<int64_t>(-1)})}, {.dim = axis});
+    sum = concat({first, part_of(sum, axis, 0, -1)}, {.dim = axis});
   }
   return reverse ? flip(sum, {.axis = Shape{axis}}) : sum;
 }

@@ -122,7 +122,7 @@ Tensors split_up(Call& c) {
   for (int i = 0; i < parts; ++i) {
     const int64_t size = given ? (*given)[static_cast<size_t>(i)] : std::min(chunk, x.extent(axis) - begin);
     if (size < 0) raise<ShapeError>("part {} has the size {}", i, size);
-    out.push_back(slice_axis(x, {.axis = axis, .begin = begin, .end = std::optional<int64_t>(begin + size)}));
+    out.push_back(part_of(x, axis, begin, begin + size));
     begin += size;
   }
   return out;
@@ -178,7 +178,7 @@ Tensor padded(Call& c) {
     // A negative number cuts off.
     if (before < 0 || after < 0) {
       const int64_t begin = std::max<int64_t>(0, -before), cut = std::max<int64_t>(0, -after);
-      x = slice_axis(x, {.axis = axis, .begin = begin, .end = cut > 0 ? std::optional<int64_t>(-cut) : std::nullopt});
+      x = part_of(x, axis, begin, cut > 0 ? std::optional<int64_t>(-cut) : std::nullopt);
     }
     width[2 * axis] = std::max<int64_t>(0, before);
     width[2 * axis + 1] = std::max<int64_t>(0, after);

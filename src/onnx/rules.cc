@@ -128,6 +128,11 @@ Tensor round_to_even(const Tensor& x) {
   const Tensor low = floor(x), rest = x - low;
   return where_broadcast(rest < 0.5, low, where_broadcast(rest > 0.5, low + 1, low + low % 2));
 }
+Tensor part_of(const Tensor& x, int64_t axis, int64_t begin, std::optional<int64_t> end) {
+  AttrValue edge;
+  if (end) edge = *end;
+  return call("_slice_part", {x}, {{"axis", axis}, {"begin", begin}, {"end", edge}});
+}
 Tensor constant_of(double value, DType dtype) { return full({}, value, {.dtype = dtype}); }
 Tensor vector_of(const std::vector<double>& values, DType dtype) { return from_vector(values, {}, {.dtype = dtype}); }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,5 +110,6 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor round_to_even(const Tensor& x);          // ties to the even neighbour; MXNet's rint takes the lower one
 Tensor constant_of(double value, DType dtype);  // a scalar
 Tensor vector_of(const std::vector<double>& values, DType dtype);
+Tensor part_of(const Tensor& x, int64_t axis, int64_t begin, std::optional<int64_t> end);  // may be empty
 
 }  // namespace gluino::onnx

@@ -50,7 +50,6 @@ const std::vector<Spellings>& all_spellings() {
                                                 {"_shuffle", {"_npi_shuffle"}},
                                                 {"_split_v2", {"_npi_split"}},
                                                 {"elemwise_div", {"_scatter_elemwise_div"}},
-                                                {"diag", {"_np_diag"}},
                                                 {"abs", {"_npi_abs", "_npi_absolute"}},
                                                 {"arccos", {"_npi_arccos"}},
                                                 {"arccosh", {"_npi_arccosh"}},

@@ -157,10 +157,13 @@ def test_reductions(name):
                 cases.append(((x,), {"axis": axis}))
                 if keeps:
                     cases.append(((x,), {"axis": axis, "keepdims": True}))
-    if name in ("sum", "mean", "prod", "max", "min", "all", "any"):
+    if name in ("sum", "mean", "prod", "max", "min", "all", "any", "std", "var", "median"):
         cases += [((values(rng, (2, 3)),), {"axis": ()})]
     if name in ("sum", "prod", "mean", "std", "var", "cumsum"):
         cases += [((values(rng, (2, 3), "int32"),), {"dtype": "float32"})]
+    if name in ("mean", "std", "var"):
+        cases += [((values(rng, (3, 4), dtype, -20, 20),), {"dtype": "int32", **more}) for dtype in ("float32", "int32")
+                  for more in ([{}, {"axis": 0}, {"axis": 1, "keepdims": True}] if name != "std" else [{}])]
     walk(name, cases, rtol=1e-4)
     if name not in ("average", "median", "ptp", "nanmean", "nanmax", "nansum"):
         x = lifted(values(rng, (2, 3)))

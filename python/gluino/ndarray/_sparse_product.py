@@ -35,12 +35,7 @@ def with_sparse(dense_dot):
         made = None if "out" in kwargs else product(lhs, rhs, transpose_a, transpose_b)
         if made is None:
             made = dense_dot(lhs, rhs, transpose_a, transpose_b, **kwargs)
-        kind = forward_stype or ("default" if "out" in kwargs or is_watched() else _kind_of_product(lhs, rhs, transpose_a, transpose_b))
+        kind = forward_stype or ("default" if "out" in kwargs or _core.is_tracing() else _kind_of_product(lhs, rhs, transpose_a, transpose_b))
         return made.tostype(kind)
     dot.__doc__ = dense_dot.__doc__
     return dot
-
-
-def is_watched():
-    """Whether the tape or a trace must see the operators of the whole array."""
-    return _core.is_recording() or _core.is_tracing()

@@ -4,6 +4,7 @@ An operator without a rule here, or with arrays that a rule does not know, takes
 """
 import numpy as np
 
+from .. import autograd
 from . import _lazy_updates, sparse
 from .ndarray import NDArray, array as _array
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
@@ -13,8 +14,15 @@ _KEEP_ZEROS = ("abs sign round rint fix floor ceil trunc square sqrt cbrt sin ta
                "degrees radians _copy BlockGrad make_loss").split()
 
 
-def call(name, args, kwargs):
-    """The library asks when an operator is given a sparse array: its result, or NotImplemented."""
+def call(name, args, kwargs, recorded=None):
+    """The library asks when an operator is given a sparse array: its result, or NotImplemented.
+
+    A recorded result, which is dense, becomes an array of the kind that the rules give, in the same memory and on the tape.
+    """
+    if recorded is not None:
+        with autograd.pause(autograd.is_training()):
+            made = NotImplemented if name in _lazy_updates.STEPS else call(name, args, kwargs)
+        return type(made)(recorded) if isinstance(made, BaseSparseNDArray) and made.shape == recorded.shape else NotImplemented
     kwargs.pop("name", None)
     if name in _lazy_updates.STEPS:
         return _lazy_updates.step(name, args, kwargs)

@@ -213,7 +213,7 @@ class CSRNDArray(BaseSparseNDArray):
 
     @property
     def _rows(self):
-        return np.repeat(np.arange(self.shape[0]), np.diff(self._stored[2]))
+        return np.repeat(np.arange(self.shape[0]), np.diff(self._parts[2]))
 
     @property
     def indptr(self):
@@ -332,6 +332,8 @@ def cast_storage(data, stype):
         return data
     if isinstance(data, BaseSparseNDArray):
         raise NotSupportedForSparseNDArray(f"{data.stype} cannot become {stype} directly; call tostype('default') first")
+    if _core.is_recording():
+        return _KINDS[stype](data.copy())  # what is stored is looked up in the dense form, which the tape knows
     values = data.asnumpy()
     if stype == "csr":
         return _made(CSRNDArray, data.shape, data.context, *CSRNDArray._stored_of(values, data.context))

@@ -10,7 +10,7 @@ __all__ = ["roll", "rot90", "flipud", "fliplr", "pad", "meshgrid", "broadcast_ar
 
 
 def _part(a, axis, begin, end):
-    return _op("slice_axis")(a, axis=axis, begin=begin, end=end)
+    return _op("_slice_part")(a, axis=axis, begin=begin, end=end)
 
 
 def _listed(x, count):
@@ -133,18 +133,18 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 def diag(v, k=0):
     """The diagonal of a matrix, or a matrix with this diagonal."""
     if getattr(v, "ndim", 2) in (1, 2):  # of a graph's symbol it is not known yet
-        return _op("diag")(v, k=k)
+        return _op("_np_diag")(v, k=k)
     raise ValueError("Input must be 1- or 2-d.")
 
 
 def diagonal(a, offset=0, axis1=0, axis2=1):
     """The diagonal of two axes, as the last one."""
-    return _op("diag")(a, k=offset, axis1=axis1, axis2=axis2)
+    return _op("_np_diag")(a, k=offset, axis1=axis1, axis2=axis2)
 
 
 def diagflat(v, k=0):
     """A matrix with all elements on a diagonal."""
-    return _op("diag")(v.reshape(-1), k=k)
+    return _op("_np_diag")(v.reshape(-1), k=k)
 
 
 def trace(a, offset=0, axis1=0, axis2=1, out=None):

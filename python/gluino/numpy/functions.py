@@ -35,7 +35,7 @@ def _without(a, axes, keepdims):
 
 
 def _reduced(op, a, axis, keepdims, dtype=None, name=None, empty=None):
-    """A reduction by an operator; `empty` is the value over no elements, without which there must be some."""
+    """A reduction by an operator; without `empty`, a value over no elements, there must be some."""
     if dtype is not None:
         a = a.astype(dtype)
     elif a.dtype == _np.bool_:
@@ -45,11 +45,8 @@ def _reduced(op, a, axis, keepdims, dtype=None, name=None, empty=None):
     axes = _axes(a, axis, name or op)
     if not axes:
         return a.copy()
-    shape = _without(a, axes, keepdims)
-    if 0 in a.shape:
-        if empty is None and builtins.any(a.shape[i] == 0 for i in axes):
-            raise ValueError(f"zero-size array to reduction operation {name or op} which has no identity")
-        return full(shape, 0 if empty is None else empty, dtype=a.dtype, ctx=None)
+    if empty is None and builtins.any(a.shape[i] == 0 for i in axes):
+        raise ValueError(f"zero-size array to reduction operation {name or op} which has no identity")
     found = _op(op)(a, axis=tuple(axes), keepdims=bool(keepdims))
     return found._call("Reshape", shape=()) if len(axes) == a.ndim and not keepdims else found
 
@@ -103,6 +100,10 @@ amax, amin = max, min
 
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The variance along axes."""
+    if dtype is not None and not _np.issubdtype(_np.dtype(dtype), _np.floating):  # as mean: whole numbers at every step
+        centred = a - mean(a, axis, dtype, keepdims=True)
+        total = sum(centred * centred, axis, dtype, keepdims=keepdims)
+        return written((total / builtins.max(a.size / builtins.max(total.size, 1) - ddof, 0)).astype(dtype), out)
     if dtype is not None or not _np.issubdtype(a.dtype, _np.floating):
         a = a.astype(dtype or "float32")
     axes = _axes(a, axis, "var")
@@ -114,7 +115,8 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
 
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     """The standard deviation along axes."""
-    return written(_op("sqrt")(var(a, axis, dtype, None, ddof, keepdims)), out)
+    squared = var(a, axis, dtype, None, ddof, keepdims)
+    return written(_op("sqrt")(squared).astype(squared.dtype), out)
 
 
 def average(a, axis=None, weights=None, returned=False, out=None):
@@ -414,7 +416,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     parts = [x for x in (around[0], a, around[1]) if x is not None]
     a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        a = _op("slice_axis")(a, axis=axis, begin=1, end=None) - _op("slice_axis")(a, axis=axis, begin=0, end=-1)
+        a = _op("_slice_part")(a, axis=axis, begin=1, end=None) - _op("_slice_part")(a, axis=axis, begin=0, end=-1)
     return a
 
 

@@ -21,7 +21,7 @@ def _as_last_axis(a, axis):
         return a.reshape(-1)
     axes = [x % a.ndim for x in ([axis] if isinstance(axis, int) else axis)]
     moved = moveaxis(a, axes, range(a.ndim - len(axes), a.ndim))
-    return moved if len(axes) == 1 else moved.reshape(*moved.shape[:-len(axes)], -1)
+    return moved if len(axes) == 1 else moved.reshape(*moved.shape[:a.ndim - len(axes)], -1)
 
 
 _ROUNDINGS = {"linear": None, "lower": _np.floor, "higher": _np.ceil, "nearest": _np.rint,

@@ -52,7 +52,7 @@ class _Methods:
         if 0 in shape:  # which stands for an extent to copy in the operator
             if self.size:
                 raise ValueError(f"cannot reshape array of size {self.size} into shape {shape}")
-            return zeros(_np.empty(0).reshape(shape).shape, dtype=self.dtype)
+            return self._call("_np_reshape", newshape=_np.empty(0).reshape(shape).shape)
         return self._call("Reshape", shape=shape)
 
     def transpose(self, *axes):

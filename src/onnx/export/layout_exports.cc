@@ -171,7 +171,7 @@ void pad(const ExportCall& c) {
 
 // Indices as ONNX wants them: within an axis of what is taken from, where MXNet brings others there.
 std::string indices_of(const ExportCall& c, int input, const std::string& mode, int table, int axis) {
-  const std::string given = c.add("Cast", {c.in(input)}, {{"to", attribute_of(static_cast<int64_t>(ElementType::int64))}});
+  std::string given = c.add("Cast", {c.in(input)}, {{"to", attribute_of(static_cast<int64_t>(ElementType::int64))}});
   if (mode == "raise") return given;
   const auto whole = [&](int64_t n) { return c.number_of(static_cast<double>(n), DType::int64); };
   const bool is_free = c.is_free(table, axis);
@@ -213,7 +213,7 @@ void add_layout_exports(ExportRules& rules) {
   rules["stack"] = stack;
   rules["SliceChannel"] = split;
   rules["slice"] = slice;
-  rules["slice_axis"] = slice_axis;
+  rules["slice_axis"] = rules["_slice_part"] = slice_axis;
   rules["slice_like"] = slice_like;
   rules["broadcast_to"] = rules["broadcast_axis"] = rules["broadcast_like"] = broadcast_to;
   rules["tile"] = tile;

@@ -46,14 +46,17 @@ static void place(const Tensor& diagonal, const Diagonal& d, Tensor& out) {
                           d.strides);
 }
 
-GLUINO_OP(diag, DiagAttrs) {
-  op.doc("The diagonals of matrices; a vector becomes a matrix with that diagonal.")
-      .input("data")
+static Shape shape_of_diagonals(const DiagAttrs& a, const Shape& full) {
+  if (full.empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
+  return full.ndim() == 1 ? matrix_for(full[0], a.k) : Diagonal(full, a).shape;
+}
+
+// NumPy's diagonals beyond the edge are empty; those of MXNet's older operator are errors.
+template <class ShapeOf>
+static void define_diag(OpBuilder<DiagAttrs>& op, const char* name, ShapeOf shape_of) {
+  op.input("data")
       .dtypes(DTypeSet::any)
-      .shape([](const DiagAttrs& a, std::span<const Shape> in) {
-        if (in[0].empty()) throw ShapeError("data is a scalar, but at least one axis is needed");
-        return in[0].ndim() == 1 ? matrix_for(in[0][0], a.k) : Diagonal(in[0], a).shape;
-      })
+      .shape(shape_of)
       .kernel([](const DiagAttrs& a, KernelContext& k) {
         if (k.in(0).ndim() == 1) return place(k.in(0), Diagonal(k.out().shape(), {.k = a.k}), k.out());
         const Diagonal d(k.in(0).shape(), a);
@@ -63,14 +66,26 @@ GLUINO_OP(diag, DiagAttrs) {
                                 kernels::row_major_strides(d.shape));
       })
       .gradient({},
-                [](const DiagAttrs& a, const Gradient& g) -> Tensors {
-                  if (g.like(0).ndim() == 1) return {call("diag", {g.head()}, {{"k", int64_t{a.k}}})};
+                [name](const DiagAttrs& a, const Gradient& g) -> Tensors {
+                  if (g.like(0).ndim() == 1) return {call(name, {g.head()}, {{"k", int64_t{a.k}}})};
                   return {call("_diag_backward", {g.head(), g.like(0)},
                                {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}})};
                 })
       .sample({{4, 5}}, {.k = 1})
       .sample({{4}}, {.k = -1})
       .sample({{2, 3, 4}}, {.axis1 = 1, .axis2 = -1});
+}
+GLUINO_OP(_np_diag, DiagAttrs) {
+  op.doc("The diagonals of matrices, empty beyond the edge; a vector becomes a matrix with that diagonal.");
+  define_diag(op, "_np_diag", [](const DiagAttrs& a, std::span<const Shape> in) { return shape_of_diagonals(a, in[0]); });
+}
+GLUINO_OP(diag, DiagAttrs) {
+  op.doc("The diagonals of matrices; a vector becomes a matrix with that diagonal.");
+  define_diag(op, "diag", [](const DiagAttrs& a, std::span<const Shape> in) {
+    Shape s = shape_of_diagonals(a, in[0]);
+    if (s.elements() == 0 && in[0].elements() != 0) raise<ShapeError>("diagonal {} is beyond the edges of shape {}", a.k, in[0]);
+    return s;
+  });
 }
 GLUINO_OP(_diag_backward, DiagAttrs) {
   op.doc("Zeros of the shape of like with data on the diagonals.")
@@ -84,11 +99,11 @@ GLUINO_OP(_diag_backward, DiagAttrs) {
         return in[1];
       })
       .kernel([](const DiagAttrs& a, KernelContext& k) { place(k.in(0), Diagonal(k.out().shape(), a), k.out()); })
-      .gradient(
-          {},
-          [](const DiagAttrs& a, const Gradient& g) -> Tensors {
-            return {call("diag", {g.head()}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}}), Tensor()};
-          })
+      .gradient({},
+                [](const DiagAttrs& a, const Gradient& g) -> Tensors {
+                  return {call("_np_diag", {g.head()}, {{"k", int64_t{a.k}}, {"axis1", int64_t{a.axis1}}, {"axis2", int64_t{a.axis2}}}),
+                          Tensor()};
+                })
       .sample({{3}, {3, 4}}, {.k = 1});
 }
 

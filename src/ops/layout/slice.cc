@@ -162,12 +162,13 @@ static Window window_of(const Shape& full, const SliceAxisAttrs& a) {
   w.set(axis, s.start, s.step, s.count);
   return w;
 }
-GLUINO_OP(slice_axis, SliceAxisAttrs) {
-  op.doc("begin:end on one axis.")
-      .identity_if([](const auto&, bool) { return true; })
+// MXNet's operator refuses a part without elements or beyond the edge; functions that are made of parts need Python's.
+template <class ShapeOf>
+static void define_slice_axis(OpBuilder<SliceAxisAttrs>& op, ShapeOf shape_of) {
+  op.identity_if([](const auto&, bool) { return true; })
       .input("data")
       .dtypes(DTypeSet::any)
-      .shape([](const SliceAxisAttrs& a, std::span<const Shape> in) { return window_of(in[0], a).shape; })
+      .shape(shape_of)
       .kernel([](const SliceAxisAttrs& a, KernelContext& k) { read_window(k.in(0), window_of(k.in(0).shape(), a), k.out()); })
       .gradient({},
                 [](const SliceAxisAttrs& a, const Gradient& g) -> Tensors {
@@ -177,6 +178,20 @@ GLUINO_OP(slice_axis, SliceAxisAttrs) {
                 })
       .sample({{3, 5}}, {.axis = 1, .begin = 1, .end = 4})
       .sample({{3, 5}}, {.axis = -2, .begin = -2, .end = std::nullopt});
+}
+GLUINO_OP(_slice_part, SliceAxisAttrs) {
+  op.doc("begin:end on one axis as Python's slices, which may be empty.");
+  define_slice_axis(op, [](const SliceAxisAttrs& a, std::span<const Shape> in) { return window_of(in[0], a).shape; });
+}
+GLUINO_OP(slice_axis, SliceAxisAttrs) {
+  op.doc("begin:end on one axis.");
+  define_slice_axis(op, [](const SliceAxisAttrs& a, std::span<const Shape> in) {
+    const Window w = window_of(in[0], a);
+    const int64_t size = in[0][normalize_axis(a.axis, in[0])], end = a.end.value_or(size);
+    if (size && (w.shape.elements() == 0 || a.begin < -size || end > size))
+      raise<AttrError>("attributes 'begin' {} and 'end' {} name no part of axis {} of shape {}", a.begin, end, a.axis, in[0]);
+    return w.shape;
+  });
 }
 
 struct SliceLikeAttrs {

@@ -344,7 +344,7 @@ struct DiagonalAttrs {
 };
 Tensor diagonal(const DiagonalAttrs& a, const Tensor& x) {
   if (x.ndim() < 2) raise<ShapeError>("data has shape {}, but at least two axes are needed", x.shape());
-  return call("diag", {x}, {{"k", a.offset}, {"axis1", a.axis1}, {"axis2", a.axis2}});
+  return call("_np_diag", {x}, {{"k", a.offset}, {"axis1", a.axis1}, {"axis2", a.axis2}});
 }
 GLUINO_OP(_np_diagonal, DiagonalAttrs) {
   composed(op.doc("The diagonal of two axes, as the last axis.").input("data").dtypes(DTypeSet::any),
@@ -365,7 +365,7 @@ struct DiagflatAttrs {
 GLUINO_OP(_np_diagflat, DiagflatAttrs) {
   composed(op.doc("A matrix with all elements of data on a diagonal.").input("data").dtypes(DTypeSet::any),
            [](const DiagflatAttrs& a, std::span<const Tensor> in) {
-             return call("diag", {reshaped(in[0], {-1})}, {{"k", a.k}});
+             return call("_np_diag", {reshaped(in[0], {-1})}, {{"k", a.k}});
            })
       .sample({{2, 2}})
       .sample({{3}}, {.k = -1});

@@ -60,7 +60,7 @@ inline Tensor joined(const Tensors& parts, int64_t axis) {
   return call("Concat", parts, {{"dim", axis}, {"num_args", static_cast<int64_t>(parts.size())}});
 }
 inline Tensor slice_of(const Tensor& x, int64_t axis, int64_t begin, std::optional<int64_t> end) {
-  return call("slice_axis", {x}, {{"axis", axis}, {"begin", begin}, {"end", end ? AttrValue(*end) : AttrValue()}});
+  return call("_slice_part", {x}, {{"axis", axis}, {"begin", begin}, {"end", end ? AttrValue(*end) : AttrValue()}});
 }
 inline Tensor taken(const Tensor& x, const Tensor& indices, int64_t axis) {
   return call("take", {x, indices}, {{"axis", axis}, {"mode", std::string("clip")}});

@@ -26,6 +26,31 @@ def test_reshape_refuses_a_split_without_extents():
             nd.reshape(nd.ones(6), shape=code, reverse=reverse)
 
 
+@pytest.mark.parametrize("k", [3, 9, -2, -7])
+def test_a_diagonal_beyond_the_edge_is_refused_by_nd_and_empty_in_np(k):
+    x = random(2, 3)
+    with pytest.raises(mx.base.MXNetError, match="beyond"):
+        nd.diag(x, k=k)
+    assert mx.np.diag(x.as_np_ndarray(), k=k).shape == np.diag(x.asnumpy(), k=k).shape
+    assert nd.diag(x, k=2).shape == nd.diag(x, k=-1).shape == (1,)
+
+
+@pytest.mark.parametrize("begin, end", [(3, 2), (3, 3), (3, 9), (7, 9), (-9, 3), (4, -2)])
+def test_slice_axis_refuses_what_is_no_part_of_the_axis(begin, end):
+    for call in (lambda: nd.slice_axis(random(5, 3), axis=0, begin=begin, end=end),
+                 lambda: mx.sym.slice_axis(mx.sym.var("x"), axis=0, begin=begin, end=end).infer_shape(x=(5, 3))):
+        with pytest.raises(mx.base.MXNetError, match="no part"):
+            call()
+    assert nd.slice_axis(random(5, 3), axis=0, begin=-2, end=None).shape == (2, 3)
+
+
+def test_inputs_of_operators_that_take_many_may_have_names():
+    x, w = mx.sym.var("x"), mx.sym.var("w")
+    up = mx.sym.UpSampling(data=x, weight=w, scale=2, sample_type="bilinear", num_filter=3, num_args=2)
+    assert up.list_arguments() == ["x", "w"] and up.infer_shape(x=(1, 3, 4, 4))[0] == [(1, 3, 4, 4), (3, 1, 4, 4)]
+    assert mx.sym.Concat(arg0=x, arg1=w, dim=1).list_arguments() == ["x", "w"]
+
+
 def test_inputs_stand_in_the_order_that_the_attributes_ask_for():
     data, labels, lengths = random(5, 2, 4), nd.array([[1, 2, 0], [3, 0, 0]]), nd.array([2, 1])
     np.testing.assert_allclose(nd.ctc_loss(data, labels, lengths, use_label_lengths=True).asnumpy(),

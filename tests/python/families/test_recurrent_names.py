@@ -1,4 +1,5 @@
-"""What operators of unrolled cells are called in a graph: every step has names of its own, as MXNet's."""
+"""Recurrent cells: what operators of unrolled cells are called in a graph, as MXNet's, and cells around cells."""
+import numpy as np
 import pytest
 
 import gluino as mx
@@ -71,3 +72,24 @@ def test_operators_of_several_inputs_make_variables_for_those_that_are_missing()
     assert sym.concat(sym.var("x"), sym.var("y"), dim=0).list_arguments() == ["x", "y"]
     with pytest.raises(mx.base.MXNetError):
         sym.Concat(num_args=10 ** 9)
+
+
+@pytest.mark.parametrize("lengths", [None, [1, 3]])
+@pytest.mark.parametrize("merge", [True, False, None])
+def test_what_cannot_be_stepped_may_stand_in_a_residual_cell(merge, lengths):
+    inner = rnn.BidirectionalCell(rnn.GRUCell(3), rnn.GRUCell(3))
+    cell, x = rnn.ResidualCell(inner), mx.nd.random.uniform(shape=(2, 3, 6))
+    cell.initialize()
+    lengths = None if lengths is None else mx.nd.array(lengths)
+    found = cell.unroll(3, x, merge_outputs=merge, valid_length=lengths)[0]
+    kept = x if lengths is None else mx.nd.SequenceMask(x, lengths, use_sequence_length=True, axis=1)
+    wanted = inner.unroll(3, x, merge_outputs=True, valid_length=lengths)[0] + kept
+    assert isinstance(found, list) == (merge is False)
+    np.testing.assert_allclose((mx.nd.stack(*found, axis=1) if merge is False else found).asnumpy(), wanted.asnumpy(), rtol=1e-5)
+
+
+def test_a_dropout_cell_drops_along_the_axes_of_the_sequence():
+    cell = rnn.DropoutCell(0.5, axes=(1,))
+    with mx.autograd.record():
+        dropped = cell.unroll(50, mx.nd.ones((2, 50, 30)))[0].asnumpy()
+    assert (dropped == dropped[:, :1]).all() and set(np.unique(dropped)) == {0, 2}

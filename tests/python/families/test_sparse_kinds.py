@@ -23,6 +23,19 @@ def compare(function, arrays, kind, *args, **kwargs):
     wanted = function(*(x.tostype("default") for x in arrays), *args, **kwargs)
     assert found.stype == kind and found.dtype == wanted.dtype
     np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
+    gradients = []
+    arrays = [x.copy() for x in arrays]
+    for given in (arrays, [x.tostype("default") for x in arrays]):
+        for x in given:
+            x.attach_grad()
+        with mx.autograd.record():
+            recorded = function(*given, *args, **kwargs)
+        assert recorded.stype == (kind if given is arrays else "default")
+        np.testing.assert_allclose(recorded.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
+        recorded.backward()
+        gradients.append([x.grad.asnumpy() for x in given])
+    for a, b in zip(*gradients):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("stype", ["csr", "row_sparse"])

@@ -302,6 +302,16 @@ class DropoutCell(HybridRecurrentCell):
     def hybrid_forward(self, F, inputs, states):
         return (F.Dropout(inputs, p=self._rate, axes=self._axes, name=self._step_name("fwd")) if self._rate > 0 else inputs), states
 
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+        self.reset()
+        merged = not isinstance(inputs, (list, tuple)) if merge_outputs is None else merge_outputs
+        if not merged:
+            return super().unroll(length, inputs, begin_state, layout, False)
+        if isinstance(inputs, (list, tuple)):  # all steps at once, so that axes are those of the sequence
+            steps, time, _ = _steps(inputs, length, layout)
+            inputs = _functions(steps[0]).stack(*steps, axis=time)
+        return self.hybrid_forward(_functions(inputs), inputs, begin_state or [])
+
 
 class ModifierCell(HybridRecurrentCell):
     """A cell around another."""
@@ -364,6 +374,21 @@ class ResidualCell(ModifierCell):
     def hybrid_forward(self, F, inputs, states):
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=self._step_name("fwd")), states
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+        self.reset()
+        self.base_cell._modified = False
+        try:  # as a whole: the base may be a cell that cannot be stepped
+            outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        finally:
+            self.base_cell._modified = True
+        steps, time, _ = _steps(inputs, length, layout)
+        F = _functions(steps[0])
+        if valid_length is not None:
+            steps = _steps(F.SequenceMask(F.stack(*steps, axis=time), valid_length, use_sequence_length=True, axis=time), length, layout)[0]
+        if isinstance(outputs, (list, tuple)):
+            return [F.elemwise_add(output, step) for output, step in zip(outputs, steps)], states
+        return F.elemwise_add(outputs, F.stack(*steps, axis=time)), states
 
 
 class BidirectionalCell(HybridRecurrentCell):
