@@ -19,7 +19,8 @@ thread_local Mode tls_mode;
 
 constexpr size_t kMaxFastInputs = 8;
 
-[[noreturn]] void missing_input(const OpDef& op, const Attrs& attrs, size_t i) {
+[[noreturn]] void missing_input(const OpDef& op, const Attrs& attrs, size_t count, size_t i) {
+  check_input_count(op, attrs, static_cast<int>(count));  // one too many has no name
   raise<UserError>("input '{}' is a null tensor", op.input_spec(attrs, i).name);
 }
 
@@ -27,7 +28,7 @@ constexpr size_t kMaxFastInputs = 8;
 bool any_symbolic(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
   bool symbolic = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) missing_input(op, attrs, i);
+    if (!inputs[i].defined()) missing_input(op, attrs, inputs.size(), i);
     const detail::TensorImpl& t = impl_of(inputs[i]);
     if (t.view) refresh_view(inputs[i]);
     symbolic |= static_cast<bool>(t.symbolic);

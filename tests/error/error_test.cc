@@ -68,6 +68,16 @@ TEST(Error, WrongNumberOfInputs) {
   EXPECT_MESSAGE(UserError, "elemwise_add: 1 input was given, but 2 are needed: lhs, rhs", call("elemwise_add", {zeros({2})}));
 }
 
+// Also one that is too many, which has no name.
+TEST(Error, NullTensorsAreRefusedByEveryOperator) {
+  for (const std::string& name : OpRegistry::global().names())
+    for (size_t count = 1; count <= 4; ++count) try {
+        call_all(name, Tensors(count));
+        ADD_FAILURE() << name << " of " << count << " null tensors has a value";
+      } catch (const InternalError& e) {
+        ADD_FAILURE() << name << " of " << count << " null tensors: " << e.what();
+      } catch (const Error&) {}
+}
 TEST(Error, NullTensor) {
   EXPECT_MESSAGE(UserError, "relu: input 'data' is a null tensor", call("relu", {Tensor()}));
   EXPECT_MESSAGE(UserError, "a null tensor has no value; it was never assigned", Tensor().shape());
