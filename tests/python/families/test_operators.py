@@ -77,3 +77,13 @@ def test_while_loop_gives_as_many_rows_as_it_may_make_steps(steps):
     np.testing.assert_allclose(rows.asnumpy(), wanted)
     np.testing.assert_allclose(x.grad.asnumpy(), 2 * wanted.sum(0) / x.asnumpy())
     assert count.asscalar() == steps
+
+
+def test_kvstores_of_one_process_check_what_compression_is_asked_for():
+    with pytest.raises(Exception, match="not supported"):
+        mx.kv.create("local").set_gradient_compression({"type": "2bit"})
+    store = mx.kv.create("device")
+    store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    for wrong in ({"type": "1bit"}, {"type": "2bit", "threshold": -1}):
+        with pytest.raises(mx.base.MXNetError, match="compression"):
+            store.set_gradient_compression(wrong)
