@@ -61,7 +61,10 @@ def foreach(body, data, init_states, name="foreach"):
 
 
 def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
-    """func(*loop_vars) -> (outputs, loop_vars) while cond(*loop_vars), at most max_iterations times."""
+    """func(*loop_vars) -> (outputs, loop_vars) while cond(*loop_vars), at most max_iterations times.
+
+    As MXNet's, outputs have max_iterations rows, of which those after the last step are 0; without a step there is none.
+    """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
     flat_vars, nest_vars = _flat(loop_vars)
@@ -77,7 +80,16 @@ def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
         outputs, nest_output[0] = _flat(output)
         return outputs, _flat(new_vars)[0]
     outputs, values = _core.while_loop(lambda values: cond(*spread(values)), run, flat_vars, int(max_iterations), _is_numpy(flat_vars))
-    return nest_output[0](outputs), nest_vars(values)
+    return nest_output[0]([_with_rows(output, int(max_iterations)) for output in outputs]), nest_vars(values)
+
+
+def _with_rows(output, count):
+    if not isinstance(output, _core.Array) and not _core.is_traced(output):
+        return output  # a graph's has them all
+    if output.shape[0] in (0, count):
+        return output
+    longer = output._call("_npi_pad", pad_width=(0, count) + (0, 0) * (output.ndim - 1), mode="constant")
+    return longer._call("slice_axis", axis=0, begin=0, end=count)  # of whatever there is: a file's loop gives all rows by itself
 
 
 def cond(pred, then_func, else_func, name="cond"):

@@ -95,7 +95,12 @@ class KVStore(KVStoreBase):
     _set_updater = set_updater
 
     def set_gradient_compression(self, compression_params):
-        """Nothing to do in one process."""
+        """Checks what is asked for; in one process nothing travels that could be compressed."""
+        if "device" not in self.type:
+            raise Exception("Gradient compression is not supported for this type of kvstore")
+        kind, threshold = compression_params.get("type"), float(compression_params.get("threshold", 0.5))
+        if kind != "2bit" or threshold <= 0:
+            raise MXNetError(f"gradient compression {compression_params} is not there; 'type' can be '2bit', with a 'threshold' above 0")
 
     def save_optimizer_states(self, fname, dump_optimizer=False):
         """Writes the updater's states."""

@@ -63,3 +63,27 @@ def test_inputs_stand_in_the_order_that_the_attributes_ask_for():
                                nd.RNN(x, parameters, state, sequence_length=until, **options).asnumpy())
     with pytest.raises(TypeError, match="sequence_length"):
         nd.RNN(x, parameters, state, **options)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5])
+def test_while_loop_gives_as_many_rows_as_it_may_make_steps(steps):
+    x = nd.array([2.0, 3.0])
+    x.attach_grad()
+    with mx.autograd.record():
+        rows, (count, last) = nd.contrib.while_loop(lambda i, s: i < steps, lambda i, s: (s * s, [i + 1, s * 2]), [nd.zeros(1), x], max_iterations=5)
+        total = rows.sum()
+    total.backward()
+    wanted = np.array([x.asnumpy() ** 2 * 4 ** i if i < steps else [0, 0] for i in range(5)])
+    np.testing.assert_allclose(rows.asnumpy(), wanted)
+    np.testing.assert_allclose(x.grad.asnumpy(), 2 * wanted.sum(0) / x.asnumpy())
+    assert count.asscalar() == steps
+
+
+def test_kvstores_of_one_process_check_what_compression_is_asked_for():
+    with pytest.raises(Exception, match="not supported"):
+        mx.kv.create("local").set_gradient_compression({"type": "2bit"})
+    store = mx.kv.create("device")
+    store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    for wrong in ({"type": "1bit"}, {"type": "2bit", "threshold": -1}):
+        with pytest.raises(mx.base.MXNetError, match="compression"):
+            store.set_gradient_compression(wrong)
