@@ -147,12 +147,10 @@ class BodyTracer final : public Tracer {
   std::string name_for_call(const OpDef& op) override { return previous() ? previous()->name_for_call(op) : unique_name(op.name); }
 
   RecordedBody finish(const Tensors& outputs) {
-    check_updates();              // user code may have caught that
-    if (keeps_values(outputs)) {  // and is there already: the function is to run from its start
-      const std::string why = fmt::format("{}: a value of the body is kept outside of it; let the body return it", what_);
-      refuse(why);
-      throw UserError(why);
-    }
+    check_updates();  // user code may have caught that
+    // It is there already, so the function is to run from its start. A graph of symbols has no other way to run.
+    if (outermost().is_program() && keeps_values(outputs))
+      refuse(fmt::format("{}: a value of the body is kept outside of it; let the body return it", what_));
     RecordedBody r;
     std::vector<Value> ends;
     for (const Tensor& t : outputs) {
