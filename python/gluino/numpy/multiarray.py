@@ -298,6 +298,9 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0, ctx=None):
     """Numbers at equal ratios."""
+    if axis != 0:
+        raise NotImplementedError("logspace: only axis=0 is supported")
+    start, stop, base = (x.item() if isinstance(x, NDArray) else x for x in (start, stop, base))
     return array(_np.logspace(start, stop, num, endpoint, base), dtype=dtype, ctx=ctx)
 
 
