@@ -102,6 +102,8 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
 
 def get_symbol(x):
     """The recorded computation of `x` as a Symbol; arrays that it started from are variables."""
+    if not isinstance(x, _core.Array):
+        raise TypeError(f"get_symbol takes an array, not {x!r:.60}")
     return _core.get_symbol(x)
 
 
