@@ -327,3 +327,27 @@ def test_verify_ends_for_blocks_that_call_themselves():
     parts = [rows(), [rows(1), [rows(2), [rows(3), [rows(4), rows(5)]]]], [rows(2), [rows(), rows(1)]]]
     both(lambda: initialised(Tree()), lambda net: [net(parts) for _ in range(3)])
     both(lambda: initialised(Deep(12)), lambda net: [net(rows(k)) for k in range(3)])
+
+
+@pytest.mark.parametrize("kind", ["cond", "while_loop"])
+def test_what_was_not_run_has_a_gradient_of_zeros_in_programs(kind):
+    """docs/semantics.md, "What differs"."""
+    def gradient(hybridized):
+        w, x = nd.ones((3,)), nd.ones((3,))
+
+        def forward(block, x, limit):
+            if kind == "cond":
+                return nd.contrib.cond(limit > 0, lambda: x * w, lambda: x * 2)
+            return nd.contrib.while_loop(lambda i, a: i < limit, lambda i, a: ([], [i + 1, a * w]), [nd.zeros((1,)), x], max_iterations=2)[1][1]
+        net = Forward(forward)
+        if hybridized:
+            net.hybridize()
+        for array in (w, x):
+            array.attach_grad()
+        for limit in (1, 0):
+            with autograd.record():
+                result = net(x, nd.array([limit])) + x
+            result.backward()
+        return w.grad.asnumpy().tolist(), x.grad.asnumpy().tolist()
+    (kept, eager), (zeros, compiled) = gradient(False), gradient(True)
+    assert eager == compiled and kept == [1, 1, 1] and zeros == [0, 0, 0]
