@@ -10,6 +10,7 @@
 #include "base/pointer_map.h"
 #include "base/format.h"
 #include "dispatch/deferred_calls.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/infer.h"
 #include "dispatch/mode.h"
 #include "dispatch/own_gradient.h"
@@ -148,7 +149,7 @@ class Walk {
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    std::vector<bool> reached(node.inputs.size(), true), unvisited(heads.size(), false);
+    std::vector<bool> reached = reached_from(node, given), unvisited(heads.size(), false);
     std::vector<std::vector<PickedRows>> rows(node.inputs.size());
     Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted, rows)
                                 : gradients_of_custom(node, heads, wanted, given, reached, unvisited, rows);
@@ -170,6 +171,20 @@ class Walk {
       node.drop_saved();
     else
       node.drop_saved_except(unvisited);
+  }
+
+  // What the outputs that something flowed into depend on: of a loop, what it has run.
+  static std::vector<bool> reached_from(const TapeNode& node, const std::vector<bool>& given) {
+    const DependenceRule* rule = node.op ? dependence_rule_of(*node.op) : nullptr;
+    std::vector<bool> reached(node.inputs.size(), !rule);
+    if (!rule) return reached;
+    std::vector<Shape> shapes;
+    for (const TensorMeta& m : node.input_metas) shapes.push_back(m.shape);
+    const Dependence d = (*rule)(node.attrs.get(), shapes, node.saved_outputs.empty() ? Tensor() : node.saved_outputs.back());
+    for (size_t i = 0; i < reached.size(); ++i)
+      for (size_t o = 0; o < d.num_outputs(); ++o)
+        if (given[o] && d.depends(o, i)) reached[i] = true;
+    return reached;
   }
 
   void take_rows(const TapeNode& node, size_t i, std::vector<PickedRows> pieces) {

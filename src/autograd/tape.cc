@@ -105,9 +105,9 @@ class Tape final : public TapeHook {
       shapes.push_back(impl_of(t).shape);
       is_on.push_back(is_on_tape(t));
     }
-    const std::vector<bool> are_on = rule(attrs.get(), shapes, is_on);
+    const Dependence d = rule(attrs.get(), shapes, outputs.back());
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (!are_on[i]) impl_of(outputs[i]).autograd = nullptr;
+      if (i >= d.num_outputs() || !d.depends_on_any(i, is_on)) impl_of(outputs[i]).autograd = nullptr;
   }
 };
 const Tape tape;

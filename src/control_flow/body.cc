@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "dispatch/mode.h"
 #include "graph/interpret.h"
+#include "graph/observe.h"
 
 namespace gluino {
 
@@ -15,22 +16,44 @@ Body::Body(Symbol symbol) : symbol_(std::move(symbol)) {
   auto graph = std::make_shared<Graph>(graph_in_call_order(symbol_, variables_));
   const std::vector<bool> states = find_states(*graph);
   for (int v : variables_) is_state_.push_back(states[v]);
+  for (size_t n = 0; n < graph->nodes.size(); ++n)
+    if (const OpDef* op = graph->nodes[n].op; op && dependence_rule_of(*op)) loops_.push_back(static_cast<int>(n));
   graph_ = std::move(graph);
+  if (loops_.empty()) dependence_ = dependence();
 }
 
 bool Body::draws_random() const {
   return std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Graph::Node& n) { return n.op && n.op->draws_random(n.attrs); });
 }
 
-std::vector<bool> Body::dependent_outputs(const std::vector<bool>& inputs) const {
-  std::vector<bool> is_marked(graph_->nodes.size(), false), outputs;
-  for (size_t i = 0; i < variables_.size(); ++i) is_marked[variables_[i]] = inputs[i];
+Dependence Body::dependence(std::span<const Tensor> inner) const {
+  if (dependence_) return *dependence_;
+  std::vector<Dependence> of_nodes;  // one output, or those of a loop
+  for (const Graph::Node& node : graph_->nodes)
+    of_nodes.emplace_back(node.op && dependence_rule_of(*node.op) ? node.outputs.size() : 1, variables_.size());
+  for (size_t i = 0; i < variables_.size(); ++i) of_nodes[variables_[i]].add(0, i);
+  const auto add_value = [&](Dependence& to, size_t output, ValueId v) {
+    const Dependence& from = of_nodes[v.node];
+    to.add(output, from, from.num_outputs() == 1 ? 0 : static_cast<size_t>(v.index));
+  };
+  size_t next = 0;
   for (size_t n = 0; n < graph_->nodes.size(); ++n) {
     const Graph::Node& node = graph_->nodes[n];
-    if (node.op && !node.mode.is_paused) is_marked[n] = std::ranges::any_of(node.inputs, [&](ValueId v) { return is_marked[v.node]; });
+    const DependenceRule* rule = node.op ? dependence_rule_of(*node.op) : nullptr;
+    const Tensor hidden = rule && next < inner.size() ? inner[next++] : Tensor();
+    if (!node.op || node.mode.is_paused) continue;
+    if (!rule) {
+      for (ValueId v : node.inputs) add_value(of_nodes[n], 0, v);
+      continue;
+    }
+    Dependence given(node.inputs.size(), variables_.size());
+    for (size_t i = 0; i < node.inputs.size(); ++i) add_value(given, i, node.inputs[i]);
+    const Dependence visible = (*rule)(node.attrs.get(), std::vector<Shape>(node.inputs.size()), hidden).through(given);
+    for (size_t o = 0; o < visible.num_outputs(); ++o) of_nodes[n].add(o, visible, o);
   }
-  for (ValueId v : graph_->outputs) outputs.push_back(is_marked[v.node]);
-  return outputs;
+  Dependence result(graph_->outputs.size(), variables_.size());
+  for (size_t o = 0; o < graph_->outputs.size(); ++o) add_value(result, o, graph_->outputs[o]);
+  return result;
 }
 
 void Body::infer_shapes(OptionalShapes& in, OptionalShapes& out) const {
@@ -76,6 +99,15 @@ Tensors Body::Runner::operator()(const Tensors& inputs) const {
   std::vector<Tensor> values(graph_->nodes.size());
   for (size_t i = 0; i < inputs.size(); ++i) values[body_.variables_[i]] = inputs[i];
   return interpret(*graph_, values);
+}
+Tensors Body::Runner::operator()(const Tensors& inputs, Tensors& inner) const {
+  inner.clear();
+  if (!body_.has_loops()) return (*this)(inputs);
+  std::vector<Tensor> values(graph_->nodes.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[body_.variables_[i]] = inputs[i];
+  return interpret_observed(*graph_, values, [&](size_t node, const Tensors& results, double) {
+    if (std::ranges::binary_search(body_.loops_, static_cast<int>(node))) inner.push_back(results.back());
+  });
 }
 
 Bodies::Bodies(const std::vector<Symbol>& symbols) {

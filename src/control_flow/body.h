@@ -1,7 +1,9 @@
 // The bodies of control-flow operators: recorded from user code, kept in the operator's attributes, run node by node.
 #pragma once
 #include <memory>
+#include <optional>
 
+#include "dispatch/dependent_outputs.h"
 #include "graph/trace.h"
 
 namespace gluino {
@@ -13,8 +15,10 @@ class Body {
   int num_inputs() const { return static_cast<int>(variables_.size()); }
   int num_outputs() const { return symbol_.num_outputs(); }
   bool draws_random() const;
-  std::vector<bool> dependent_outputs(const std::vector<bool>& inputs) const;  // on the marked ones, where nothing is paused
-  bool is_state(int input) const { return is_state_[input]; }                  // whether running it may update the input
+  bool is_state(int input) const { return is_state_[input]; }  // whether running it may update the input
+  // Which inputs its outputs depend on, where nothing is paused. `inner`: what a run has left of the loops inside; empty: of any run.
+  Dependence dependence(std::span<const Tensor> inner = {}) const;
+  bool has_loops() const { return !loops_.empty(); }
 
   // Fills in what follows from what is known, in both directions.
   void infer_shapes(OptionalShapes& in, OptionalShapes& out) const;
@@ -26,6 +30,8 @@ class Body {
    public:
     Runner(const Body& body, const Tensors& like);
     Tensors operator()(const Tensors& inputs) const;
+    // Beside the outputs, what the loops inside leave: the hidden outputs by which dependence() knows what they have run.
+    Tensors operator()(const Tensors& inputs, Tensors& inner) const;
 
    private:
     const Body& body_;
@@ -37,6 +43,8 @@ class Body {
   std::shared_ptr<const Graph> graph_;
   std::vector<int> variables_;  // node numbers of the inputs
   std::vector<bool> is_state_;
+  std::vector<int> loops_;                // node numbers of the loops inside
+  std::optional<Dependence> dependence_;  // where there are none
 };
 
 // What the attributes hold.

@@ -52,7 +52,7 @@ std::vector<Shape> foreach_shapes(const ForeachAttrs& a, std::span<const Shape> 
   std::vector<Shape> out = a.bodies[0].infer_shapes(foreach_body_inputs(a, rows, states, in));
   for (size_t i = 0; i < n.states; ++i) check_same_shape("state", i, states[i], out[a.num_out_data + i]);
   for (size_t i = 0; i < static_cast<size_t>(a.num_out_data); ++i) out[i] = with_rows(out[i], in[0][0]);
-  out.push_back(kTraceShape);
+  out.push_back(trace_shape(a.num_outputs, in.size()));
   return out;
 }
 std::vector<DType> foreach_types(const ForeachAttrs& a, std::span<const DType> in, DType) {
@@ -77,6 +77,50 @@ void complete_foreach(const ForeachAttrs& a, OptionalShapes& in, const OptionalS
     if (a.remain_locs[i]) in[n.data + n.states + i] = body[*a.remain_locs[i]];
 }
 
+// Which inputs the outputs depend on, step by step, as eager code comes to know it.
+class ForeachDependence {
+ public:
+  // is_any: of a run of so many or fewer steps.
+  ForeachDependence(const ForeachAttrs& a, const ForeachCounts& n, bool is_any = false)
+      : a_(a),
+        is_any_(is_any),
+        given_(a.bodies[0].num_inputs(), n.data + n.states + n.rest),
+        result_(a.num_outputs, given_.num_inputs()),
+        states_(n.states, given_.num_inputs()) {
+    for (size_t i = 0; i < n.states; ++i) states_.add(i, n.data + i);
+    put(a.in_data_locs, 0);
+    put(a.remain_locs, n.data + n.states);
+  }
+  // False: it has changed nothing, so that more steps of a body that is always the same will not.
+  bool add_step(const Dependence& body) {
+    Dependence given = given_;
+    for (size_t i = 0; i < a_.in_state_locs.size(); ++i)
+      if (a_.in_state_locs[i]) given.add(*a_.in_state_locs[i], states_, i);
+    const Dependence after = body.through(given), before = result_;
+    const auto rows = static_cast<size_t>(a_.num_out_data);
+    for (size_t j = 0; j < rows; ++j) result_.add(j, after, j);
+    Dependence next = is_any_ ? states_ : Dependence(states_.num_outputs(), states_.num_inputs());
+    for (size_t j = 0; j < next.num_outputs(); ++j) next.add(j, after, rows + j);
+    const bool is_new = !(next == states_) || !(before == result_);
+    states_ = std::move(next);
+    return is_new;
+  }
+  Dependence result() const {
+    Dependence all = result_;
+    for (size_t j = 0; j < states_.num_outputs(); ++j) all.add(a_.num_out_data + j, states_, j);
+    return all;
+  }
+
+ private:
+  void put(const OptionalInts& locs, size_t first) {
+    for (size_t i = 0; i < locs.size(); ++i)
+      if (locs[i]) given_.add(*locs[i], first + i);
+  }
+  const ForeachAttrs& a_;
+  bool is_any_;
+  Dependence given_, result_, states_;  // of the body's inputs but for its states, of the rows, of the states
+};
+
 void foreach_kernel(const ForeachAttrs& a, KernelContext& k) {
   const Tensors inputs = kernel_inputs(k);
   const ForeachCounts n(a, inputs.size());
@@ -85,15 +129,19 @@ void foreach_kernel(const ForeachAttrs& a, KernelContext& k) {
   Tensors states(inputs.begin() + static_cast<long>(n.data), inputs.begin() + static_cast<long>(n.data + n.states));
   const int64_t steps = impl_of(inputs[0]).shape[0];
   std::optional<Body::Runner> run;
+  ForeachDependence dependence(a, n);
+  Tensors inner;
+  bool is_open = true;
   for (int64_t i = 0; i < steps; ++i) {
     const Tensors in = foreach_body_inputs(a, rows_at(all.first(n.data), i), states, all);
     if (!run) run.emplace(a.bodies[0], in);
-    const Tensors out = (*run)(in);
+    const Tensors out = (*run)(in, inner);
+    if (is_open || a.bodies[0].has_loops()) is_open = dependence.add_step(a.bodies[0].dependence(inner));
     for (size_t j = 0; j < static_cast<size_t>(a.num_out_data); ++j) copy_into(out[j], row_of(k.out(static_cast<int>(j)), i));
     states.assign(out.begin() + a.num_out_data, out.end());
   }
   for (size_t j = 0; j < n.states; ++j) copy_into(states[j], k.out(static_cast<int>(static_cast<size_t>(a.num_out_data) + j)));
-  forward.finish(k, steps);
+  forward.finish(k, steps, dependence.result());
 }
 
 // The states before every step and the random streams that it draws from, found by running the body again.
@@ -171,31 +219,6 @@ Tensors unrolled_foreach(const ForeachAttrs& a, const Tensors& inputs) {
   return outputs;
 }
 
-// Step by step, as eager code goes through them, until a step changes nothing.
-std::vector<bool> dependent_on(const ForeachAttrs& a, std::span<const Shape> in, const std::vector<bool>& marked) {
-  const ForeachCounts n(a, in.size());
-  std::vector<bool> outputs(a.num_outputs, false), states(marked.begin() + static_cast<long>(n.data), marked.end());
-  states.resize(n.states);
-  for (int64_t step = 0; step < in[0][0]; ++step) {
-    std::vector<bool> given(a.bodies[0].num_inputs(), false);
-    const auto put = [&](const OptionalInts& locs, const auto& value) {
-      for (size_t i = 0; i < locs.size(); ++i)
-        if (locs[i]) given[*locs[i]] = value(i);
-    };
-    put(a.in_data_locs, [&](size_t i) { return marked[i]; });
-    put(a.in_state_locs, [&](size_t i) { return states[i]; });
-    put(a.remain_locs, [&](size_t i) { return marked[n.data + n.states + i]; });
-    const std::vector<bool> after = a.bodies[0].dependent_outputs(given);
-    for (int64_t i = 0; i < a.num_out_data; ++i) outputs[i] = outputs[i] || after[i];
-    const std::vector<bool> next(after.begin() + a.num_out_data, after.end());
-    if (next == states && step > 0) break;
-    states = next;
-  }
-  std::copy(states.begin(), states.end(), outputs.begin() + a.num_out_data);
-  outputs.push_back(true);  // the trace
-  return outputs;
-}
-
 GLUINO_OP(_foreach, ForeachAttrs) {
   define_loop(op.doc("Runs a body for every position of the first axis of the data, with states from step to step."))
       .state_if([](const ForeachAttrs& a, int input) {
@@ -212,8 +235,13 @@ GLUINO_OP(_foreach, ForeachAttrs) {
       .gradient({.all_inputs = true, .last_output = true}, [](const ForeachAttrs& a, const Gradient& g) {
         return loop_gradient(a, g, "_foreach_backward", [&](const Tensors& in, int64_t) { return unrolled_foreach(a, in); });
       });
-  says_dependent_outputs("_foreach", [](const void* attrs, std::span<const Shape> in, const std::vector<bool>& marked) {
-    return dependent_on(*static_cast<const ForeachAttrs*>(attrs), in, marked);
+  says_what_depends<ForeachAttrs>("_foreach", [](const ForeachAttrs& a, std::span<const Shape> in) {
+    const bool is_known = !in[0].empty();
+    ForeachDependence dependence(a, ForeachCounts(a, in.size()), !is_known || a.bodies[0].has_loops());
+    const Dependence body = a.bodies[0].dependence();
+    for (int64_t step = 0; !is_known || step < in[0][0]; ++step)
+      if (!dependence.add_step(body)) break;
+    return dependence.result();
   });
 }
 GLUINO_OP(_foreach_backward, ForeachAttrs) { define_backward(op.doc("The gradients of _foreach.")).kernel(foreach_backward_kernel); }

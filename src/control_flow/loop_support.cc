@@ -37,12 +37,24 @@ LoopTrace LoopTrace::load(const Tensor& t) {
   const auto* v = t.data<int64_t>();
   return {v[0] != 0, v[1], {static_cast<uint64_t>(v[2]), static_cast<uint64_t>(v[3])}};
 }
-void LoopTrace::store(Tensor& t) const {
+void LoopTrace::store(Tensor& t, Dependence of_run) const {
   auto* v = t.mutable_data<int64_t>();
   v[0] = training;
   v[1] = steps;
   v[2] = static_cast<int64_t>(first.seed);
   v[3] = static_cast<int64_t>(first.stream);
+  const std::span<const uint64_t> words = of_run.words();
+  std::memcpy(v + kNumbers, words.data(), words.size_bytes());
+}
+Shape trace_shape(int64_t num_outputs, size_t num_inputs) {
+  Dependence nothing(static_cast<size_t>(num_outputs), num_inputs);
+  return {LoopTrace::kNumbers + static_cast<int64_t>(nothing.words().size())};
+}
+Dependence dependence_in(const Tensor& trace, size_t num_outputs, size_t num_inputs) {
+  Dependence d(num_outputs, num_inputs);
+  const std::span<uint64_t> words = d.words();
+  std::memcpy(words.data(), trace.data<int64_t>() + LoopTrace::kNumbers, words.size_bytes());
+  return d;
 }
 
 ForwardRun::ForwardRun(KernelContext& k)
@@ -51,12 +63,12 @@ ForwardRun::ForwardRun(KernelContext& k)
       trace_{k.training(), 0, peek_random_stream(device_)} {
   random_.emplace(device_, trace_.first);
 }
-void ForwardRun::finish(KernelContext& k, int64_t steps) {
+void ForwardRun::finish(KernelContext& k, int64_t steps, Dependence of_run) {
   const RandomStream next = random_->next();
   random_.reset();
   if (next.stream != trace_.first.stream) advance_random_stream(device_, next);
   trace_.steps = steps;
-  trace_.store(k.out(k.num_outputs() - 1));
+  trace_.store(k.out(k.num_outputs() - 1), std::move(of_run));
 }
 
 Shape row_shape(const Shape& s) {

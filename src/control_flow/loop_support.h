@@ -14,22 +14,25 @@ namespace gluino::loops {
 
 inline constexpr int64_t kMaxOutputs = 1 << 16;  // files may ask for more, which no body has
 
-// What the forward run leaves for the backward one, in a hidden output of this shape, int64.
-inline const Shape kTraceShape{4};
+// What the forward run leaves for the backward one, in a hidden output, int64: four numbers, and behind them which inputs each output
+// came to depend on.
 struct LoopTrace {
   bool training = false;
   int64_t steps = 0;     // for cond: 1 when the first branch ran
   RandomStream first{};  // the first random stream that was drawn
 
+  static constexpr int64_t kNumbers = 4;
   static LoopTrace load(const Tensor& t);
-  void store(Tensor& t) const;
+  void store(Tensor& t, Dependence of_run) const;
 };
+Shape trace_shape(int64_t num_outputs, size_t num_inputs);
+Dependence dependence_in(const Tensor& trace, size_t num_outputs, size_t num_inputs);
 
 // Bodies run for real, off the tape, and draw streams that follow each other, so that they can be drawn again.
 class ForwardRun {
  public:
   explicit ForwardRun(KernelContext& k);
-  void finish(KernelContext& k, int64_t steps);
+  void finish(KernelContext& k, int64_t steps, Dependence of_run);
 
  private:
   Device device_;
@@ -127,6 +130,15 @@ OpBuilder<A>& define_loop(OpBuilder<A>& op) {
       .num_outputs([](const A& a) { return std::clamp<int64_t>(a.num_outputs, 0, kMaxOutputs) + 1; })
       .random_if([](const A& a) { return any_random(a); });
 }
+// Which inputs the outputs depend on: what the run has found, or what any run may find.
+template <class A, class OfAnyRun>
+void says_what_depends(const std::string& op, OfAnyRun&& of_any_run) {
+  says_dependent_outputs(op, [of_any_run](const void* attrs, std::span<const Shape> in, const Tensor& hidden) {
+    const A& a = *static_cast<const A*>(attrs);
+    return hidden.defined() ? dependence_in(hidden, static_cast<size_t>(a.num_outputs), in.size()) : of_any_run(a, in);
+  });
+}
+
 // And all three gradients. The bodies' random numbers are drawn again, not anew.
 template <class A>
 OpBuilder<A>& define_backward(OpBuilder<A>& op) {

@@ -64,7 +64,7 @@ std::vector<Shape> while_shapes(const WhileLoopAttrs& a, std::span<const Shape> 
   std::vector<Shape> out = a.bodies[1].infer_shapes(picked(a.func_input_locs, in));
   for (size_t i = 0; i < places.size(); ++i) check_same_shape("loop variable", i, in[places[i]], out[a.num_out_data + i]);
   for (size_t i = 0; i < static_cast<size_t>(a.num_out_data); ++i) out[i] = with_rows(out[i], a.max_iterations);
-  out.push_back(kTraceShape);
+  out.push_back(trace_shape(a.num_outputs, in.size()));
   return out;
 }
 std::vector<DType> while_types(const WhileLoopAttrs& a, std::span<const DType> in, DType) {
@@ -81,22 +81,70 @@ void complete_from(const Body& body, const OptionalInts& locs, OptionalShapes& i
   for (size_t i = 0; i < locs.size(); ++i) in[*locs[i]] = of_body[i];
 }
 
+// Which inputs the outputs depend on, step by step, as eager code comes to know it.
+class WhileDependence {
+ public:
+  // is_any: of a run of so many or fewer steps.
+  WhileDependence(const WhileLoopAttrs& a, size_t num_inputs, bool is_any = false)
+      : a_(a),
+        is_any_(is_any),
+        places_(variable_inputs(a, num_inputs)),
+        result_(a.num_outputs, num_inputs),
+        vars_(places_.size(), num_inputs) {
+    for (size_t i = 0; i < places_.size(); ++i) vars_.add(i, places_[i]);
+  }
+  // False: it has changed nothing, so that more steps of a body that is always the same will not.
+  bool add_step(const Dependence& body) {
+    Dependence given(a_.func_input_locs.size(), vars_.num_inputs());
+    for (size_t i = 0; i < a_.func_input_locs.size(); ++i) {
+      const auto loc = static_cast<size_t>(*a_.func_input_locs[i]);
+      const auto var = std::ranges::find(places_, loc);
+      if (var == places_.end())
+        given.add(i, loc);
+      else
+        given.add(i, vars_, var - places_.begin());
+    }
+    const Dependence after = body.through(given), before = result_;
+    const auto rows = static_cast<size_t>(a_.num_out_data);
+    for (size_t j = 0; j < rows; ++j) result_.add(j, after, j);
+    Dependence next = is_any_ ? vars_ : Dependence(vars_.num_outputs(), vars_.num_inputs());
+    for (size_t j = 0; j < next.num_outputs(); ++j) next.add(j, after, rows + j);
+    const bool is_new = !(next == vars_) || !(before == result_);
+    vars_ = std::move(next);
+    return is_new;
+  }
+  Dependence result() const {
+    Dependence all = result_;
+    for (size_t j = 0; j < vars_.num_outputs(); ++j) all.add(a_.num_out_data + j, vars_, j);
+    return all;
+  }
+
+ private:
+  const WhileLoopAttrs& a_;
+  bool is_any_;
+  std::vector<size_t> places_;
+  Dependence result_, vars_;  // of the rows, of the variables
+};
+
 void while_kernel(const WhileLoopAttrs& a, KernelContext& k) {
   const Tensors inputs = kernel_inputs(k);
   const std::span<const Tensor> all(inputs);
   const std::vector<size_t> places = variable_inputs(a, inputs.size());
   ForwardRun forward(k);
   const Body::Runner condition(a.bodies[0], picked(a.cond_input_locs, all)), body(a.bodies[1], picked(a.func_input_locs, all));
-  Tensors now = inputs;
+  WhileDependence dependence(a, inputs.size());
+  Tensors now = inputs, inner;
+  bool is_open = true;
   int64_t step = 0;
   for (; step < a.max_iterations && is_true(condition(picked<Tensor>(a.cond_input_locs, now))[0]); ++step) {
-    const Tensors out = body(picked<Tensor>(a.func_input_locs, now));
+    const Tensors out = body(picked<Tensor>(a.func_input_locs, now), inner);
+    if (is_open || a.bodies[1].has_loops()) is_open = dependence.add_step(a.bodies[1].dependence(inner));
     for (size_t j = 0; j < static_cast<size_t>(a.num_out_data); ++j) copy_into(out[j], row_of(k.out(static_cast<int>(j)), step));
     now = current(all, places, Tensors(out.begin() + a.num_out_data, out.end()));
   }
   for (size_t j = 0; j < static_cast<size_t>(a.num_out_data); ++j) clear_rows(k.out(static_cast<int>(j)), step);
   for (size_t j = 0; j < places.size(); ++j) copy_into(now[places[j]], k.out(static_cast<int>(static_cast<size_t>(a.num_out_data) + j)));
-  forward.finish(k, step);
+  forward.finish(k, step, dependence.result());
 }
 
 void while_backward_kernel(const WhileLoopAttrs& a, KernelContext& k) {
@@ -191,6 +239,12 @@ GLUINO_OP(_while_loop, WhileLoopAttrs) {
       .gradient({.all_inputs = true, .last_output = true}, [](const WhileLoopAttrs& a, const Gradient& g) {
         return loop_gradient(a, g, "_while_loop_backward", [&](const Tensors& in, int64_t steps) { return unrolled_while(a, in, steps); });
       });
+  says_what_depends<WhileLoopAttrs>("_while_loop", [](const WhileLoopAttrs& a, std::span<const Shape> in) {
+    WhileDependence dependence(a, in.size(), true);
+    const Dependence body = a.bodies[1].dependence();
+    while (dependence.add_step(body)) {}
+    return dependence.result();
+  });
 }
 GLUINO_OP(_while_loop_backward, WhileLoopAttrs) { define_backward(op.doc("The gradients of _while_loop.")).kernel(while_backward_kernel); }
 
@@ -205,7 +259,8 @@ GLUINO_OP(_while_loop_rows, NoAttrs) {
       .refuses_values()
       .kernel([](const NoAttrs&, KernelContext& k) {
         Shape shape = k.in(0).shape();
-        need(shape.ndim() > 0 && k.in(1).shape() == kTraceShape, "these are no results of a loop");
+        const Shape trace = k.in(1).shape();
+        need(shape.ndim() > 0 && trace.ndim() == 1 && trace[0] >= LoopTrace::kNumbers, "these are no results of a loop");
         const autograd::Scope off_tape(false, std::nullopt);
         const int64_t steps = LoopTrace::load(k.in(1).astype(DType::int64)).steps;
         need(steps >= 0 && steps <= shape[0], "these are no results of a loop");
@@ -234,6 +289,12 @@ void check_cond(const CondAttrs& a, size_t num_inputs) {
 }
 const OptionalInts& branch_locs(const CondAttrs& a, bool first) { return first ? a.then_input_locs : a.else_input_locs; }
 const Body& branch_body(const CondAttrs& a, bool first) { return a.bodies[first ? 1 : 2]; }
+Dependence branch_dependence(const CondAttrs& a, bool first, const Tensors& inner, size_t num_inputs) {
+  const OptionalInts& locs = branch_locs(a, first);
+  Dependence given(locs.size(), num_inputs);
+  for (size_t i = 0; i < locs.size(); ++i) given.add(i, *locs[i]);
+  return branch_body(a, first).dependence(inner).through(given);
+}
 
 std::vector<Shape> cond_shapes(const CondAttrs& a, std::span<const Shape> in) {
   check_cond(a, in.size());
@@ -244,7 +305,7 @@ std::vector<Shape> cond_shapes(const CondAttrs& a, std::span<const Shape> in) {
   for (size_t i = 0; i < yes.size(); ++i)
     if (!(yes[i] == no[i]))
       raise<ShapeError>("output {} has shape {} in the first branch and {} in the second; they must be the same", i, yes[i], no[i]);
-  yes.push_back(kTraceShape);
+  yes.push_back(trace_shape(a.num_outputs, in.size()));
   return yes;
 }
 std::vector<DType> cond_types(const CondAttrs& a, std::span<const DType> in, DType) {
@@ -262,14 +323,15 @@ void cond_kernel(const CondAttrs& a, KernelContext& k) {
   const Tensors inputs = kernel_inputs(k);
   check_cond(a, inputs.size());
   ForwardRun forward(k);
+  Tensors inner;
   auto run = [&](const Body& body, const OptionalInts& locs) {
     const Tensors in = picked<Tensor>(locs, inputs);
-    return Body::Runner(body, in)(in);
+    return Body::Runner(body, in)(in, inner);
   };
   const bool first = is_true(run(a.bodies[0], a.cond_input_locs)[0]);
   const Tensors out = run(branch_body(a, first), branch_locs(a, first));
   for (size_t i = 0; i < out.size(); ++i) copy_into(out[i], k.out(static_cast<int>(i)));
-  forward.finish(k, first ? 1 : 0);
+  forward.finish(k, first ? 1 : 0, branch_dependence(a, first, inner, inputs.size()));
 }
 
 void cond_backward_kernel(const CondAttrs& a, KernelContext& k) {
@@ -310,6 +372,12 @@ GLUINO_OP(_cond, CondAttrs) {
           return run_again(branch_body(a, first != 0), picked<Tensor>(branch_locs(a, first != 0), in));
         });
       });
+  says_what_depends<CondAttrs>("_cond", [](const CondAttrs& a, std::span<const Shape> in) {
+    Dependence either = branch_dependence(a, true, {}, in.size());
+    const Dependence second = branch_dependence(a, false, {}, in.size());
+    for (size_t o = 0; o < second.num_outputs(); ++o) either.add(o, second, o);
+    return either;
+  });
 }
 GLUINO_OP(_cond_backward, CondAttrs) { define_backward(op.doc("The gradients of _cond.")).kernel(cond_backward_kernel); }
 

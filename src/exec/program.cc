@@ -1,12 +1,11 @@
 #include "exec/program.h"
 
-#include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/row_gradient.h"
-#include "dispatch/dependent_outputs.h"
 #include "dispatch/infer.h"
 #include "dispatch/random.h"
+#include "exec/value_flow.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
 
@@ -51,35 +50,6 @@ Graph without_input_info(const Graph& graph) {
   for (auto& node : g.nodes)
     if (node.is_variable()) node.outputs[0] = {};
   return g;
-}
-
-// As the tape would have it: what was computed, while recording, from something that is on it.
-std::vector<bool> outputs_on_tape(const Graph& g, const std::vector<std::string>& wanted) {
-  const std::unordered_set<std::string_view> is_wanted(wanted.begin(), wanted.end());
-  std::vector<bool> is_on(g.nodes.size(), false), outputs;
-  std::unordered_map<int, std::vector<bool>> parts;  // of nodes whose outputs differ
-  const auto is_value_on = [&](ValueId v) {
-    const auto part = parts.find(v.node);
-    return part == parts.end() ? is_on[v.node] : part->second[v.index];
-  };
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const Graph::Node& n = g.nodes[i];
-    if (!n.op)
-      is_on[i] = is_wanted.contains(n.name);
-    else if (!n.mode.is_paused)
-      is_on[i] = std::any_of(n.inputs.begin(), n.inputs.end(), is_value_on);
-    if (const DependenceRule* rule = n.op && is_on[i] ? dependence_rule_of(*n.op) : nullptr) {
-      std::vector<Shape> shapes;
-      std::vector<bool> marked;
-      for (ValueId v : n.inputs) {
-        shapes.push_back(*g.info(v).shape);
-        marked.push_back(is_value_on(v));
-      }
-      parts[static_cast<int>(i)] = (*rule)(n.attrs.get(), shapes, marked);
-    }
-  }
-  for (ValueId v : g.outputs) outputs.push_back(is_value_on(v));
-  return outputs;
 }
 
 // By node of the traced graph: what variables and captured tensors are now.
@@ -207,8 +177,11 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
       request.as_rows.push_back(autograd::keeps_rows(source));
       c->input_metas.push_back(autograd::meta_of(source));
     }
-  c->graph = compile(without_input_info(program->traced.graph), request);
-  c->is_on_tape = outputs_on_tape(c->graph.before, request.wanted_gradients);
+  Graph graph = without_input_info(program->traced.graph);
+  if (!c->wanted.empty()) c->loops = find_loops(graph);
+  for (int n : c->loops) graph.outputs.push_back({n, static_cast<int>(graph.nodes[n].outputs.size()) - 1});
+  c->graph = compile(std::move(graph), request);
+  c->is_on_tape = outputs_on_tape(*c);
   const std::vector<bool> is_state = find_states(c->graph.before);
   std::vector<bool> is_source(is_state.size(), false);  // which is kept for each call
   for (size_t i = inputs.size(); i < c->wanted.size(); ++i)
@@ -221,6 +194,18 @@ std::shared_ptr<Compiled> Compiled::make(const std::shared_ptr<TracedProgram>& p
   c->draws_random = gluino::draws_random(c->graph.before);
   c->updates_layers = gluino::updates_layers(c->graph.before);
   return c;
+}
+
+std::vector<bool> outputs_on_tape(const Compiled& c, std::span<const Tensor> hidden) {
+  const Graph& g = c.graph.before;
+  const ValueFlow flow(g, c.loops, hidden);
+  ValueFlow::Set on_tape = flow.none();
+  for (int n : source_nodes_of(c)) on_tape.add_all(n);
+  for (size_t n = 0; n < g.nodes.size(); ++n)
+    if (g.nodes[n].op && !g.nodes[n].mode.is_paused) flow.follow(on_tape, static_cast<int>(n), g.nodes[n].inputs.size());
+  std::vector<bool> outputs;
+  for (ValueId v : g.outputs) outputs.push_back(on_tape.has(v));
+  return outputs;
 }
 
 bool Compiled::serves(const Tensors& inputs, const std::string& structure) const {

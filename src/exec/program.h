@@ -40,7 +40,8 @@ struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled
   std::vector<Shape> shapes;
   std::vector<bool> wanted;      // per input, then per captured tensor; empty when nothing is recorded
   CompiledGraph graph;           // whose plan the runner has
-  std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it
+  std::vector<bool> is_on_tape;  // per output of the graph: whether anything flows back from it, in any run
+  std::vector<int> loops;        // of the graph; what they leave, which says what they ran, are its last outputs
   Tensors constants;             // that the graph reads and does not update, but for those whose gradients are wanted
   std::unique_ptr<PlanRunner> runner;
   bool draws_random = false, updates_layers = false;
@@ -70,6 +71,8 @@ HybridCache::Result finish_run(const Ending& ending, Tensors values, const Tenso
 
 // What the plan's variables are in this call: inputs that are not null, then updated captured tensors.
 Tensors variables_of(const TracedProgram& p, const Tensors& inputs);
+// Per output of c.graph: what was computed, while recording, from something that is on the tape. hidden: what the loops have left.
+std::vector<bool> outputs_on_tape(const Compiled& c, std::span<const Tensor> hidden = {});
 bool draws_random(const Graph& graph);
 bool updates_layers(const Graph& graph);  // operators of it update states as they run, batch norm's averages for example
 

@@ -6,9 +6,10 @@
 
 #include "autograd/tape.h"
 #include "dispatch/dependent_outputs.h"
-#include "dispatch/random.h"
 #include "dispatch/own_gradient.h"
+#include "dispatch/random.h"
 #include "exec/program.h"
+#include "exec/value_flow.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
 #include "passes/differentiate.h"
@@ -53,14 +54,17 @@ class HeldRun {
     const autograd::Scope scope(false, std::nullopt);
     first_stream_ = peek_random_stream(current_device());
     Tensors outputs = run_->forward(variables_, owner_->graph.num_outputs);
+    hidden_.assign(outputs.end() - static_cast<std::ptrdiff_t>(owner_->loops.size()), outputs.end());
+    outputs.resize(outputs.size() - hidden_.size());
     read_later_ = run_->read_by_backward();
     return outputs;
   }
+  std::span<const Tensor> hidden() const { return hidden_; }
   Tensors backward(const autograd::BackwardCall& call) {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
-    if (is_partial || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    if (is_partial || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
@@ -168,39 +172,34 @@ class HeldRun {
   // Which sources the heads that were given depend on, and which other outputs.
   void find_reached(const autograd::BackwardCall& call) const {
     const Graph& g = owner_->graph.before;
-    std::vector<bool> is_behind(g.nodes.size(), false);
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i] && call.given[next++]) is_behind[g.outputs[i].node] = true;
-    for (size_t n = g.nodes.size(); n-- > 0;)
-      if (is_behind[n] && g.nodes[n].op && !g.nodes[n].mode.is_paused)
-        for (ValueId v : ways_back(g.nodes[n])) is_behind[v.node] = true;
-    // What shares a call with the heads is released with it: nothing can flow through there again.
+    const int count = static_cast<int>(g.nodes.size());
+    const ValueFlow flow(g, owner_->loops, hidden_);
+    ValueFlow::Set on = flow.none(), behind = flow.none(), shared = flow.none();
+    const auto is_recorded = [&](int n) { return g.nodes[n].op && !g.nodes[n].mode.is_paused; };
+    // What the memory of a tensor on the tape was written with says nothing of where that stands.
+    const auto stays = [&](int n) { return autograd::is_overwrite(g.nodes[n].op) && on.has(g.nodes[n].inputs[0]); };
+    const auto ways_back = [&](int n) { return stays(n) ? 1 : g.nodes[n].inputs.size(); };
     const std::vector<int> nodes = source_nodes();
-    std::vector<bool> is_on(g.nodes.size(), false), is_shared(g.nodes.size(), false);
-    for (int n : nodes) is_on[n] = true;
-    for (size_t n = 0; n < g.nodes.size(); ++n) {
-      if (!g.nodes[n].op || g.nodes[n].mode.is_paused) continue;
-      const auto has_input = [&](const std::vector<bool>& in) {
-        return std::ranges::any_of(ways_back(g.nodes[n]), [&](ValueId v) { return in[v.node]; });
-      };
-      is_on[n] = has_input(is_on);
-      is_shared[n] = (is_on[n] && is_behind[n]) || has_input(is_shared);
+    for (int n : nodes) on.add_all(n);
+    for (int n = 0; n < count; ++n)
+      if (is_recorded(n)) flow.follow(on, n, ways_back(n));
+    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
+      if (owner_->is_on_tape[i] && call.given[next++]) behind.add(g.outputs[i]);
+    for (int n = count; n-- > 0;)
+      if (is_recorded(n)) flow.go_back(behind, n, ways_back(n));
+    // What shares a call with the heads is released with it: nothing can flow through there again.
+    for (int n = 0; n < count; ++n) {
+      if (!is_recorded(n)) continue;
+      flow.follow(shared, n, ways_back(n));
+      if (on.has_any(n) && behind.has_any(n)) shared.add_all(n);
     }
     for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
       if (owner_->is_on_tape[i]) {
-        const int place = place_on_tape(g, g.outputs[i].node);
-        call.unvisited[next++] = !is_behind[place] && !is_shared[place];
+        ValueId place = g.outputs[i];  // what is written under pause() leaves a tensor where it was
+        while (stays(place.node)) place = g.nodes[place.node].inputs[0];
+        call.unvisited[next++] = !behind.has(place) && !shared.has(place);
       }
-    for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = is_behind[nodes[source]];
-  }
-  // What a node's memory was written with says nothing of where it stands on the tape.
-  static std::span<const ValueId> ways_back(const Graph::Node& n) {
-    return std::span(n.inputs).first(autograd::is_overwrite(n.op) ? 1 : n.inputs.size());
-  }
-  // What is written under pause() leaves a tensor where it was on the tape.
-  static int place_on_tape(const Graph& g, int node) {
-    while (autograd::is_overwrite(g.nodes[node].op)) node = g.nodes[node].inputs[0].node;
-    return node;
+    for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = behind.has_any(nodes[source]);
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   template <class F>
@@ -289,6 +288,7 @@ class HeldRun {
   std::vector<uint64_t> writes_;                  // how often the memory of these, and of constants, had been written
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
+  Tensors hidden_;  // what the loops have left
 };
 
 Tensor handle_of_our_own(const Tensor& t) {
@@ -355,6 +355,11 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   autograd::record_custom(
       "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
       [held] { return held->gives_own_gradient(); }, c.shared_from_this());
+  if (!c.loops.empty()) {  // what they have run decides
+    const std::vector<bool> is_on = outputs_on_tape(c, held->hidden());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (c.is_on_tape[i] && !is_on[i]) impl_of(outputs[i]).autograd = nullptr;
+  }
   return outputs;
 }
 

@@ -265,6 +265,8 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     const int slot = plan.variables[first + i];
     binder.bind_root(slot, heads[i]);
   }
+  for (int i : runner_.results_)  // what an earlier backward pass has given belongs to whoever asked for it
+    if (plan.slots[i].first_step >= plan.forward_steps && s.tensors[i].defined()) binder.bind_root(i, Tensor());
   const int steps = static_cast<int>(plan.steps.size());
   std::vector<std::pair<int, size_t>> told;  // after which step which output is whole
   for (size_t i = 0; i < destinations.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/format.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/own_gradient.h"
 
 namespace gluino {
@@ -27,10 +28,12 @@ class Backward {
 
   std::vector<SymbolicGradient> run() {
     for (size_t i = 0; i < request_.heads.size(); ++i)
-      if (is_floating(*request_.heads[i].node->outputs[request_.heads[i].index].dtype))
-        accumulate(request_.heads[i], request_.head_grads[i]);
+      if (const Value& head = request_.heads[i]; is_hidden(head))
+        continue;
+      else if (is_floating(*head.node->outputs[head.index].dtype))
+        accumulate(head, request_.head_grads[i]);
       else
-        block(request_.heads[i]);
+        block(head);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
     std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {
@@ -58,6 +61,10 @@ class Backward {
     std::vector<PickedRows> rows;  // that have flowed into it as such
   };
 
+  // What a loop leaves for its own gradient: nothing flows in.
+  static bool is_hidden(const Value& v) {
+    return v.node->op && dependence_rule_of(*v.node->op) && v.index + 1 == static_cast<int>(v.node->outputs.size());
+  }
   bool is_reached(const Value& v) const {
     const Place& p = places_[numbers_.at(v.node.get())];
     return (p.reaches && !v.node->mode.is_paused) || std::find(p.wanted.begin(), p.wanted.end(), v.index) != p.wanted.end();

@@ -12,7 +12,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 60, kCalls = 14;
+constexpr int kKinds = 60, kCalls = 15;
 
 struct Instruction {
   int kind, a, b;
@@ -364,7 +364,7 @@ Tensors transcript(const Program& p, Wrap wrap) {
     if (call == 4) w.flag.assign(static_cast<double>(w.flag.item<int64_t>() + 1));
     if (call == 5) w.member = tensor_of();
     if (call == 6 || call == 13) w.weight.attach_grad(call == 13 ? GradReq::add : GradReq::write);
-    const bool recorded = call % 2 == 1 || call == 12;
+    const bool recorded = call % 2 == 1 || call == 12 || call == 14;
     Tensor in = recorded ? x.copy() : x;
     if (recorded) in.attach_grad();
     Tensor joins = concat({y, y[Slice(0, 1)]}, {.dim = 0}), view = joins[Slice(0, 4)];
@@ -395,6 +395,18 @@ Tensors transcript(const Program& p, Wrap wrap) {
     if (recorded && call == 9) {
       waiting.push_back(results[0]);  // its backward pass comes after the next calls
     } else if (recorded) {
+      if (call == 14)  // each result by itself: what it does not depend on keeps its gradient
+        for (size_t i = results.size(); i-- > 1;) {
+          if (!results[i].defined()) continue;
+          w.weight.grad().assign(7.0), in.grad().assign(7.0);
+          try {
+            results[i].backward({}, true);
+          } catch (const UserError& e) {
+            if (std::string(e.what()).find("was not computed inside") == std::string::npos) throw;
+          }
+          note(in.grad());
+          note(w.weight.grad());
+        }
       results[0].backward();
       note(in.grad());
       note(w.weight.grad());
@@ -431,6 +443,7 @@ TEST(ImpurePrograms, GiveTheSameInEveryMode) {
     SCOPED_TRACE(text_of(p, number));
     const auto [eager, eager_error] = outcome(p, [](auto f) { return f; });
     with_errors += !eager_error.empty();
+    const bool has_loop = std::ranges::any_of(p.body, [](const Instruction& in) { return std::set{48, 50, 53, 54, 57}.contains(in.kind); });
     // Eager code sees at backward that a value it needs is gone; a compiled program may still have it. A compiled call is released as a
     // whole, so that state is a value afterwards; of an eager one a part may be left that nothing flows through any more.
     if (eager_error.find("was changed in place after it was recorded") != std::string::npos) continue;
@@ -440,6 +453,8 @@ TEST(ImpurePrograms, GiveTheSameInEveryMode) {
       const auto [compiled, error] = outcome(p, [&](auto f) { return hybrid(f, {.verify = verify}); });
       // A variable is bound to another tensor, and then something in the call cannot be compiled: an error that says so.
       if (error.find("the function binds a variable from outside to another tensor") != std::string::npos) continue;
+      // A loop's backward pass runs its body again from what the loop was given.
+      if (has_loop && error.find("was changed in place after it was recorded") != std::string::npos) continue;
       // What is left of a call after one backward pass is made again from what it was given, and that has been changed: an error, too.
       if (error.find("is made again to be differentiated once more") != std::string::npos) continue;
       ASSERT_EQ(error.empty(), eager_error.empty()) << "eager: " << eager_error << "\ncompiled: " << error;

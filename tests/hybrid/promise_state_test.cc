@@ -461,5 +461,24 @@ TEST(Promise, ResultsThatAreNotDifferentiatedNeedNothing) {
   });
 }
 
+TEST(Promise, AnotherBackwardPassLeavesAloneWhatItDoesNotReach) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor a = leaf({3}), b = leaf({3});
+    auto f = mode([&](const Tensor& x) { return std::tuple{x * a, x * b, a * b}; });
+    for (int i = 0; i < 3; ++i) {
+      const auto [first, second, both] = [&] {
+        const auto record = autograd::record();
+        return f(numbers({3}) + i);
+      }();
+      for (const Tensor& head : {first, second, both, first}) {
+        a.grad().assign(7), b.grad().assign(7);
+        head.backward({}, true);
+        show(out, a.grad());
+        show(out, b.grad());
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gluino::test

@@ -329,25 +329,81 @@ def test_verify_ends_for_blocks_that_call_themselves():
     both(lambda: initialised(Deep(12)), lambda net: [net(rows(k)) for k in range(3)])
 
 
-@pytest.mark.parametrize("kind", ["cond", "while_loop"])
-def test_what_was_not_run_has_a_gradient_of_zeros_in_programs(kind):
-    """docs/semantics.md, "What differs"."""
+@pytest.mark.parametrize("kind", ["cond", "while_loop", "nested"])
+def test_what_was_not_run_keeps_its_gradient(kind):
     def gradient(hybridized):
         w, x = nd.ones((3,)), nd.ones((3,))
 
+        def chosen(x, limit):
+            return nd.contrib.cond(limit > 0, lambda: x * w, lambda: x * 2)
+
         def forward(block, x, limit):
             if kind == "cond":
-                return nd.contrib.cond(limit > 0, lambda: x * w, lambda: x * 2)
+                return chosen(x, limit)
+            if kind == "nested":
+                return nd.contrib.foreach(lambda row, state: (chosen(row, limit) + state, state), x.reshape((1, 3)), nd.zeros((3,)))[0]
             return nd.contrib.while_loop(lambda i, a: i < limit, lambda i, a: ([], [i + 1, a * w]), [nd.zeros((1,)), x], max_iterations=2)[1][1]
         net = Forward(forward)
         if hybridized:
             net.hybridize()
         for array in (w, x):
             array.attach_grad()
-        for limit in (1, 0):
+        seen = []
+        for limit in (1, 0, 1, 0, 0):
+            w.grad[:] = 7
             with autograd.record():
                 result = net(x, nd.array([limit])) + x
             result.backward()
-        return w.grad.asnumpy().tolist(), x.grad.asnumpy().tolist()
-    (kept, eager), (zeros, compiled) = gradient(False), gradient(True)
-    assert eager == compiled and kept == [1, 1, 1] and zeros == [0, 0, 0]
+            seen.append((w.grad.asnumpy().tolist(), x.grad.asnumpy().tolist()))
+        return seen
+    assert gradient(False) == gradient(True)
+    assert [w for w, _ in gradient(True)] == [[1] * 3, [7] * 3, [1] * 3, [7] * 3, [7] * 3]
+
+
+def test_a_trainer_leaves_weights_alone_that_only_the_other_branch_reads():
+    def weights(hybridized):
+        class Experts(gluon.HybridBlock):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Dense(3, in_units=3), nn.Dense(3, in_units=3)
+
+            def forward(self, x, which):
+                return nd.contrib.cond(which.sum() > 0, lambda: self.first(x), lambda: self.second(x))
+        mx.random.seed(3)
+        net = Experts()
+        net.initialize(mx.init.Uniform(0.5))
+        if hybridized:
+            net.hybridize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01})
+        for step in range(6):
+            with autograd.record():
+                loss = (net(rows(step), nd.array([step % 3 - 1])) ** 2).sum()
+            loss.backward()
+            trainer.step(1, ignore_stale_grad=True)
+        return [p.data().asnumpy() for p in net.collect_params().values()]
+    for eager, compiled in zip(weights(False), weights(True)):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-6)
+
+
+def test_what_depends_on_nothing_recorded_is_off_the_tape_whatever_else_the_loop_gives():
+    def outcome(hybridized):
+        x, constant = nd.ones((3,)), nd.ones((3,)) * 4
+        x.attach_grad()
+
+        def forward(block, x, limit):
+            return nd.contrib.cond(limit > 0, lambda: [x * 2, constant * 2], lambda: [constant * 3, x * 3])
+        net = Forward(forward)
+        if hybridized:
+            net.hybridize()
+        seen = []
+        for limit in (1, 0, 1, 0):
+            with autograd.record():
+                results = net(x, nd.array([limit]))
+            for result in results:
+                try:
+                    result.backward()
+                    seen.append(x.grad.asnumpy().tolist())
+                except RuntimeError:
+                    seen.append("not recorded")
+        return seen
+    assert outcome(True) == outcome(False) and outcome(True).count("not recorded") == 4
