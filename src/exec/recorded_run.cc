@@ -64,7 +64,8 @@ class HeldRun {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
-    if (is_partial || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    std::vector<bool> flows = has_gradient;  // to which sources more than zeros flow
+    if (is_partial || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call, flows);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
@@ -73,7 +74,7 @@ class HeldRun {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      Tensors gradients = differentiable_backward(heads, call.reached);
+      Tensors gradients = differentiable_backward(heads, flows);
       if (!mode().recording)
         for (Tensor& g : gradients)
           if (g.defined()) g = g.detach();
@@ -87,14 +88,13 @@ class HeldRun {
       if (has_gradient[i]) {
         const size_t outputs = row_modes[i].empty() ? 1 : 2 * row_modes[i].size();
         // What is not reached keeps its gradient, and rows have none to be written to.
-        for (size_t k = 0; k < outputs; ++k)
-          destinations.push_back(call.reached[i] && row_modes[i].empty() ? call.destinations[i] : Tensor());
+        for (size_t k = 0; k < outputs; ++k) destinations.push_back(flows[i] && row_modes[i].empty() ? call.destinations[i] : Tensor());
         sources.insert(sources.end(), outputs, i);
       }
     std::function<void(size_t)> ready;
     if (!call.awaited.empty())
       ready = [&](size_t i) {
-        if (call.awaited[sources[i]] && call.reached[sources[i]]) call.ready(sources[i]);
+        if (call.awaited[sources[i]] && flows[sources[i]]) call.ready(sources[i]);
       };
     const Tensors gradients =
         run_->backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
@@ -108,10 +108,12 @@ class HeldRun {
     size_t next = 0;
     for (size_t i = 0; i < has_gradient.size(); ++i) {
       for (const std::string& mode : row_modes[i]) {
-        call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
+        if (flows[i]) call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
         next += 2;
       }
-      out.push_back(has_gradient[i] && row_modes[i].empty() ? gradients[next++] : Tensor());
+      const bool is_dense = has_gradient[i] && row_modes[i].empty();
+      out.push_back(is_dense && flows[i] ? gradients[next] : Tensor());
+      next += is_dense;
     }
     return out;
   }
@@ -169,12 +171,12 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on, and which other outputs.
-  void find_reached(const autograd::BackwardCall& call) const {
+  // Which sources the heads that were given depend on, to which of them gradients flow, and which other outputs can be asked later.
+  void find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) const {
     const Graph& g = owner_->graph.before;
     const int count = static_cast<int>(g.nodes.size());
     const ValueFlow flow(g, owner_->loops, hidden_);
-    ValueFlow::Set on = flow.none(), behind = flow.none(), shared = flow.none();
+    ValueFlow::Set on = flow.none(), behind = flow.none(), blocked = flow.none(), shared = flow.none();
     const auto is_recorded = [&](int n) { return g.nodes[n].op && !g.nodes[n].mode.is_paused; };
     // What the memory of a tensor on the tape was written with says nothing of where that stands.
     const auto stays = [&](int n) { return autograd::is_overwrite(g.nodes[n].op) && on.has(g.nodes[n].inputs[0]); };
@@ -185,8 +187,17 @@ class HeldRun {
       if (is_recorded(n)) flow.follow(on, n, ways_back(n));
     for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
       if (owner_->is_on_tape[i] && call.given[next++]) behind.add(g.outputs[i]);
-    for (int n = count; n-- > 0;)
-      if (is_recorded(n)) flow.go_back(behind, n, ways_back(n));
+    // Behind an input to which no gradient flows are zeros, which reach leaves, and release nothing on their way.
+    const DeadEnds& ends = owner_->graph.dead_ends;
+    for (int n = count; n-- > 0;) {
+      if (!is_recorded(n)) continue;
+      if (blocked.has_any(n) && has_own_gradient(*g.nodes[n].op)) behind.add_all(n);
+      for (size_t i = 0; i < ways_back(n); ++i) {
+        const ValueId from = g.nodes[n].inputs[i];
+        if (flow.is_computed_from(behind, n, i)) (ends.is_end(g.nodes[n], i) ? blocked : behind).add(from);
+        if (flow.is_computed_from(blocked, n, i)) blocked.add(from);
+      }
+    }
     // What shares a call with the heads is released with it: nothing can flow through there again.
     for (int n = 0; n < count; ++n) {
       if (!is_recorded(n)) continue;
@@ -199,7 +210,10 @@ class HeldRun {
         while (stays(place.node)) place = g.nodes[place.node].inputs[0];
         call.unvisited[next++] = !behind.has(place) && !shared.has(place);
       }
-    for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = behind.has_any(nodes[source]);
+    for (size_t source = 0; source < nodes.size(); ++source) {
+      flows[source] = flows[source] && behind.has_any(nodes[source]);
+      call.reached[source] = behind.has_any(nodes[source]) || blocked.has_any(nodes[source]);
+    }
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   template <class F>
@@ -219,7 +233,7 @@ class HeldRun {
       autograd::raise_changed("a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
-  Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& reached_sources) const {
+  Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& flows) const {
     check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
@@ -260,11 +274,10 @@ class HeldRun {
         reached_heads.push_back(heads[i]);
       }
     // To what no result depends on nothing flows, not even zeros.
-    const std::vector<bool>& has_gradient = c.graph.has_gradient;
     Tensors wanted, gradients(sources.size());
     std::vector<bool> is_wanted;
     for (size_t i = 0; i < sources.size(); ++i) {
-      is_wanted.push_back(has_gradient[i] && reached_sources[i]);
+      is_wanted.push_back(flows[i]);
       if (!is_wanted[i]) continue;
       if (!on_tape(sources[i]))
         throw UserError(

@@ -45,16 +45,12 @@ void ValueFlow::follow(Set& set, int node, size_t inputs) const {
   }
 }
 
-void ValueFlow::go_back(Set& set, int node, size_t inputs) const {
-  const std::vector<ValueId>& in = graph_.nodes[node].inputs;
+bool ValueFlow::is_computed_from(const Set& set, int node, size_t input) const {
   const auto loop = loops_.find(node);
-  if (!set.has_any(node)) return;
-  for (size_t i = 0; i < inputs; ++i) {
-    bool is_read = loop == loops_.end();
-    for (size_t o = 0; !is_read && o < loop->second.num_outputs(); ++o)
-      is_read = set.has({node, static_cast<int>(o)}) && loop->second.depends(o, i);
-    if (is_read) set.add(in[i]);
-  }
+  if (!set.has_any(node) || loop == loops_.end()) return set.has_any(node);
+  for (size_t o = 0; o < loop->second.num_outputs(); ++o)
+    if (set.has({node, static_cast<int>(o)}) && loop->second.depends(o, input)) return true;
+  return false;
 }
 
 }  // namespace gluino
