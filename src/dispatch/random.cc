@@ -29,6 +29,11 @@ Generators& generators() {
 }  // namespace
 
 static thread_local ReplayRandom* replay = nullptr;
+ReplayRandom* ReplayRandom::of(Device device) {
+  ReplayRandom* r = replay;
+  while (r && r->device_ != device) r = r->outer_;
+  return r;
+}
 ReplayRandom::ReplayRandom(Device device, RandomStream first) : device_(device), next_(first), outer_(replay) { replay = this; }
 ReplayRandom::~ReplayRandom() { replay = outer_; }
 
@@ -45,15 +50,15 @@ void seed(uint64_t seed, std::optional<Device> device) {
 }
 
 RandomStream peek_random_stream(Device device) {
-  if (replay && replay->device_ == device) return replay->next_;
+  if (const ReplayRandom* again = ReplayRandom::of(device)) return again->next_;
   Generators& g = generators();
   const std::lock_guard lock(g.mutex);
   return g.state[device.id()];
 }
 
 void advance_random_stream(Device device, const RandomStream& next) {
-  if (replay && replay->device_ == device) {
-    replay->next_ = next;
+  if (ReplayRandom* again = ReplayRandom::of(device)) {
+    again->next_ = next;
     return;
   }
   Generators& g = generators();
@@ -68,9 +73,9 @@ void set_random_rank(int rank) { random_rank = static_cast<uint64_t>(rank); }
 RandomStream of_this_rank(RandomStream stream) { return {stream.seed, stream.stream ^ random_rank << 44}; }
 
 RandomStream next_random_stream(Device device) {
-  if (replay && replay->device_ == device) {
-    const RandomStream mine = replay->next_;
-    ++replay->next_.stream;
+  if (ReplayRandom* again = ReplayRandom::of(device)) {
+    const RandomStream mine = again->next_;
+    ++again->next_.stream;
     return mine;
   }
   Generators& g = generators();

@@ -55,6 +55,7 @@ class [[nodiscard]] ReplayRandom {
   friend RandomStream next_random_stream(Device);
   friend RandomStream peek_random_stream(Device);
   friend void advance_random_stream(Device, const RandomStream&);
+  static ReplayRandom* of(Device device);  // the innermost, or null
   Device device_;
   RandomStream next_;
   ReplayRandom* outer_;

@@ -166,7 +166,8 @@ Tensor Tensor::unique() const { return gluino::unique(*this); }
 
 Tensor Tensor::to(Device device) const {
   if (this->device() == device) return *this;
-  if (is_symbolic()) throw NotInATrace("to(device) cannot be traced: a hybridized program runs on the device of its inputs");
+  if (is_symbolic() && mode().tracing) throw Untraceable("it moves a tensor to another device");
+  if (is_symbolic()) throw NotInATrace("to(device): a symbol stands for no tensor, and is on no device");
   Tensor out = make_tensor(impl_->shape, impl_->dtype, device);
   std::memcpy(impl_of(out).data, bytes_of(*this), nbytes());
   return out;

@@ -31,10 +31,51 @@ constexpr const char* kPutsTensors =
 
 }  // namespace
 
+// Numbers of the device that have been drawn from `first` on are drawn again.
+template <class F>
+static HybridCache::Result draw_again(Device device, const RandomStream& first, F&& run) {
+  HybridCache::Result result;
+  RandomStream last;
+  std::exception_ptr error;
+  {
+    const ReplayRandom random(device, first);
+    try {
+      result = run();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    last = random.next();
+  }
+  advance_random_stream(device, last);
+  if (error) std::rethrow_exception(error);
+  return result;
+}
+
+// A program runs on the device of its inputs; the function that it was made of, and whatever runs as it is, on that of its caller.
 HybridCache::Result HybridCache::Impl::call(const Function& function, const Tensors& inputs, const std::string& structure,
                                             std::span<const Tensor> destinations) {
+  const Device callers = current_device();
+  Device device = callers;
   for (const Tensor& t : inputs)
-    if (t.defined() && impl_of(t).view) refresh_view(t);
+    if (t.defined()) device = impl_of(t).device;
+  if (device == callers) return call_here(function, inputs, structure, destinations);
+  const RandomStream first = peek_random_stream(callers);
+  bool is_again = false;  // run as it is after it was traced, say
+  const auto as_called = [&](const Tensors& in) {
+    const DeviceScope back(callers);
+    return std::exchange(is_again, true) ? draw_again(callers, first, [&] { return function(in); }) : function(in);
+  };
+  const DeviceScope scope(device);
+  return call_here(as_called, inputs, structure + " called on " + callers.str(), destinations);
+}
+
+HybridCache::Result HybridCache::Impl::call_here(const Function& function, const Tensors& inputs, const std::string& structure,
+                                                 std::span<const Tensor> destinations) {
+  for (const Tensor& t : inputs) {
+    if (!t.defined()) continue;
+    if (impl_of(t).view) refresh_view(t);
+    if (impl_of(t).device != current_device()) return function(inputs);  // they are on several devices
+  }
   Found found;
   {
     const std::lock_guard lock(mutex);
@@ -99,22 +140,7 @@ std::shared_ptr<TracedProgram> HybridCache::Impl::find_program(const Tensors& in
 
 // An eager call after a trace that was given up, or a program that failed: it draws the numbers again that have been drawn from `first` on.
 static HybridCache::Result run_untraced(const HybridCache::Function& function, const Tensors& inputs, const RandomStream& first) {
-  const Device device = current_device();
-  HybridCache::Result result;
-  RandomStream last;
-  std::exception_ptr error;
-  {
-    const ReplayRandom random(device, first);
-    try {
-      result = function(inputs);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    last = random.next();
-  }
-  advance_random_stream(device, last);
-  if (error) std::rethrow_exception(error);
-  return result;
+  return draw_again(current_device(), first, [&] { return function(inputs); });
 }
 
 HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {

@@ -44,6 +44,7 @@ class HybridCache::Impl {
     std::shared_ptr<SegmentTree> tree;
     std::shared_ptr<TracedProgram> program;  // without a plan for these shapes
   };
+  Result call_here(const Function& function, const Tensors& inputs, const std::string& structure, std::span<const Tensor> destinations);
   Found find(const Tensors& inputs, const std::string& structure);
   std::shared_ptr<TracedProgram> find_program(const Tensors& inputs, const std::string& structure);
   Result run_found(const Found& found, const Function& function, const Tensors& inputs);

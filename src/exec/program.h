@@ -46,6 +46,7 @@ struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled
   std::unique_ptr<PlanRunner> runner;
   bool draws_random = false, updates_layers = false;
   int64_t bytes = 0;  // what it takes to keep, about
+  const Device device = current_device();
 
   static std::shared_ptr<Compiled> make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc);
   const Plan& plan() const { return runner->plan(); }

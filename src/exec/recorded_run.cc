@@ -61,6 +61,7 @@ class HeldRun {
   }
   std::span<const Tensor> hidden() const { return hidden_; }
   Tensors backward(const autograd::BackwardCall& call) {
+    const DeviceScope on_device(owner_->device);
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;

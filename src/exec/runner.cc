@@ -78,7 +78,7 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
 
 PlanRunner::~PlanRunner() {
   for (auto& state : idle_)
-    if (state->arena) pool_free(state->arena, plan_.arena_bytes, current_device());
+    if (state->arena) pool_free(state->arena, plan_.arena_bytes, device_);
 }
 
 namespace {
@@ -119,14 +119,14 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
     s.tensors.resize(plan.slots.size());
     s.arguments.resize(runner.places_.size());
     s.stamps.resize(plan.derived.size());
-    s.borrowed = make_ref<Storage>(nullptr, 0, current_device(), [] {});
+    s.borrowed = make_ref<Storage>(nullptr, 0, runner.device_, [] {});
     Binder binder{plan, s.tensors, s.arguments, runner.first_place_, runner.places_, runner.views_};
     for (size_t i = 0; i < plan.slots.size(); ++i) {
       const Slot& slot = plan.slots[i];
       if (slot.kind == Slot::Kind::constant && slot.root == static_cast<int>(i)) {
         binder.bind_root(static_cast<int>(i), plan.constants[i]);
       } else if (slot.kind == Slot::Kind::arena) {
-        Tensor t = make_shape_only(slot.shape, slot.dtype, current_device());
+        Tensor t = make_shape_only(slot.shape, slot.dtype, runner.device_);
         impl_of(t).storage = s.borrowed;
         binder.bind(static_cast<int>(i), t);
       }
@@ -137,7 +137,7 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
   for (int root : runner.viewed_constants_)
     if (const Tensor& t = s.tensors[root]; impl_of(s.tensors[runner.views_[root][0]]).data != impl_of(t).data)
       Binder{plan, s.tensors, s.arguments, runner.first_place_, runner.places_, runner.views_}.bind_root(root, Tensor(t));
-  if (!s.arena && plan.arena_bytes > 0) s.arena = static_cast<char*>(pool_allocate(plan.arena_bytes, current_device()));
+  if (!s.arena && plan.arena_bytes > 0) s.arena = static_cast<char*>(pool_allocate(plan.arena_bytes, runner.device_));
   if (s.arena != s.patched) {
     for (size_t i = 0; i < plan.slots.size(); ++i)
       if (plan.slots[i].kind == Slot::Kind::arena) impl_of(s.tensors[i]).data = s.arena + plan.slots[i].offset;
@@ -162,7 +162,7 @@ PlanRunner::Run::~Run() {
     if (s.tensors[slot].defined()) binder.bind(slot, Tensor());
   s.saved.clear();
   if (s.arena && !runner_.keep_arena_) {
-    pool_free(s.arena, plan.arena_bytes, current_device());
+    pool_free(s.arena, plan.arena_bytes, runner_.device_);
     s.arena = nullptr;
   }
   const std::lock_guard lock(runner_.mutex_);
@@ -205,11 +205,11 @@ std::vector<double> PlanRunner::step_microseconds() const {
 }
 
 // Fresh memory for those of `results` that steps in [first, last) define and that have none yet.
-static void bind_outputs(const std::vector<int>& results, Binder& binder, int first, int last) {
+static void bind_outputs(const std::vector<int>& results, Device device, Binder& binder, int first, int last) {
   for (int i : results) {
     const Slot& slot = binder.plan.slots[i];
     if (slot.first_step >= first && slot.first_step < last && !binder.tensors[i].defined())
-      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, current_device()));
+      binder.bind_root(i, make_tensor(slot.shape, slot.dtype, device));
   }
 }
 
@@ -240,7 +240,7 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
     if (!destinations[i].defined() || wanted.kind != Slot::Kind::output || wanted.root != slot || s.tensors[slot].defined()) continue;
     if (const Tensor t = placed_in(destinations[i], wanted); t.defined()) binder.bind_root(slot, t);
   }
-  bind_outputs(runner_.results_, binder, 0, plan.forward_steps);
+  bind_outputs(runner_.results_, runner_.device_, binder, 0, plan.forward_steps);
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {
     std::vector<double> times(plan.steps.size(), 0.0);
@@ -279,7 +279,7 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
     if (ready) told.emplace_back(runner_.last_use_[slot], i);
   }
   std::stable_sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  bind_outputs(runner_.results_, binder, plan.forward_steps, steps);
+  bind_outputs(runner_.results_, runner_.device_, binder, plan.forward_steps, steps);
   int next = plan.forward_steps;
   for (const auto& [last_step, output] : told) {
     runner_.run_steps(s, next, last_step + 1, nullptr);

@@ -58,6 +58,7 @@ class PlanRunner {
   void fetch_ahead(const Run::State& state, int step, int last) const;
   void run_steps(Run::State& state, int first, int last, std::vector<double>* times) const;
   Plan plan_;
+  const Device device_ = current_device();
   std::vector<Call> calls_;                             // beside plan_.steps
   std::vector<std::shared_ptr<DerivedValue>> derived_;  // beside plan_.derived
   bool keep_arena_;

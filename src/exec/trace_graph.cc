@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "exec/trace_program.h"
+#include "gluino/autograd.h"
 
 namespace gluino {
 
@@ -106,6 +107,13 @@ Ending Trace::ending_before(int call) const {
   }
   std::ranges::copy_if(ending.escaped, std::back_inserter(half.escaped), [&](const Ending::Escaped& e) { return has_value(e.value); });
   return half;
+}
+
+Tensors run_call(const TracedCall& call, const Tensors& inputs) {
+  const bool is_recorded = !call.mode.is_paused;
+  if (!call.mode.training && is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
+  const autograd::Scope scope(is_recorded, call.mode.training);
+  return apply(*call.op, inputs, call.attrs);
 }
 
 }  // namespace gluino

@@ -80,6 +80,7 @@ class ProgramTracer final : public Tracer {
   }
   bool is_program() const override { return !strict_; }
   void refuse(const std::string& why) override { throw Untraceable(why); }
+  std::optional<Device> device_of_program() const override { return device_; }
   // Only this thread's calls are seen.
   void on_use(const Tensor& t) override {
     if (is_made_elsewhere(value_of(t).node.get())) refuse("it calls operators in another thread");
@@ -411,10 +412,10 @@ class ProgramTracer final : public Tracer {
   // between them, so that random numbers are drawn in the order of eager code.
   void run_pending() {
     const PauseTracing pause;
-    const Device device = current_device();
+    const DeviceScope scope_of_program(device_);
     std::optional<ReplayRandom> random;
     const bool replays = replayed_ < initialised_.size();
-    if (replays) random.emplace(device, next_stream_);
+    if (replays) random.emplace(device_, next_stream_);
     std::exception_ptr error;
     try {
       while (memo_.size() < calls().size()) {
@@ -429,9 +430,9 @@ class ProgramTracer final : public Tracer {
     } catch (...) {
       error = std::current_exception();
     }
-    next_stream_ = replays ? random->next() : peek_random_stream(device);
+    next_stream_ = replays ? random->next() : peek_random_stream(device_);
     random.reset();
-    if (replays) advance_random_stream(device, next_stream_);
+    if (replays) advance_random_stream(device_, next_stream_);
     if (error) std::rethrow_exception(error);
   }
   void initialise_before(size_t call) {
@@ -440,6 +441,7 @@ class ProgramTracer final : public Tracer {
   }
 
   const Tensors& inputs_;
+  const Device device_ = current_device();  // of the program; user code may ask for another
   const HybridCache::NameOf& name_of_;
   bool strict_;
   bool has_failed_ = false;  // a call that user code made, in this trace
@@ -449,7 +451,7 @@ class ProgramTracer final : public Tracer {
   std::unordered_map<const GraphNode*, TracedValue> places_;
   std::unordered_set<Key> results_;  // of the calls that have run
   size_t indexed_ = 0, indexed_captured_ = 0, indexed_results_ = 0, replayed_ = 0;
-  RandomStream next_stream_ = peek_random_stream(current_device());  // that eager code would draw from next
+  RandomStream next_stream_ = peek_random_stream(device_);  // that eager code would draw from next
   std::vector<TracedRead> reads_;
   std::vector<SettingRead> settings_;
   std::unordered_set<const detail::SettingState*> known_settings_;
@@ -487,13 +489,6 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
   } catch (...) {
     return tracer.finish({}, std::current_exception());
   }
-}
-
-Tensors run_call(const TracedCall& call, const Tensors& inputs) {
-  const bool is_recorded = !call.mode.is_paused;
-  if (!call.mode.training && is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
-  const autograd::Scope scope(is_recorded, call.mode.training);
-  return apply(*call.op, inputs, call.attrs);
 }
 
 }  // namespace gluino

@@ -86,6 +86,8 @@ class GraphRecorder final : public TraceHook {
                                               : constant_value(t, unique_name("constant")));
     }
     const Device device = inputs.empty() ? current_device() : impl_of(inputs[0]).device;
+    if (const auto own = current_tracer ? current_tracer->outermost().device_of_program() : std::nullopt; own && *own != device)
+      current_tracer->refuse(fmt::format("it computes on {}, and its arguments are on {}", device.str(), own->str()));
     if (op.is_dynamic_shape && current_tracer) {
       current_tracer->on_call({node, 0});
       return outputs_after_run(current_tracer->run_dynamic({node, 0}), op, attrs, node);

@@ -75,7 +75,10 @@ class Tracer : private TraceWatch {
   void on_symbolic(const Tensor& t) { symbolic_tensors_.push_back(t); }
   void after_each_run(std::function<void()> action) { actions_.push_back(std::move(action)); }
   // Something that a first run does at this point and that changes what it computes: a parameter is initialised.
-  void on_initialised(std::function<void()> again) { initialised_.push_back({static_cast<int>(calls_.size()), std::move(again)}); }
+  void on_initialised(std::function<void()> again) {
+    if (device_of_program().value_or(current_device()) != current_device()) return;  // with numbers that no call of the program draws
+    initialised_.push_back({static_cast<int>(calls_.size()), std::move(again)});
+  }
   // Undoes something where the trace is given up, because eager code is to do it in its own order.
   void on_given_up(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   void on_shape_read(const Value& value, int axis, const Shape& shape);
@@ -111,6 +114,7 @@ class Tracer : private TraceWatch {
   virtual bool is_program() const { return false; }      // what it gives is to be what eager code gives, and it may read values for that
   // Something is done that a program could not repeat.
   virtual void refuse(const std::string&) {}
+  virtual std::optional<Device> device_of_program() const { return {}; }  // of the outermost; user code may have asked for another
   virtual void on_setting(std::shared_ptr<const detail::SettingState>) {}
   virtual std::optional<Value> input_for(const Tensor&) { return {}; }  // a concrete tensor that is an input of the trace
 
