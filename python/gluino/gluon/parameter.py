@@ -55,6 +55,14 @@ class Parameter:
     def __repr__(self):
         return f"Parameter {self.name} (shape={self.shape}, dtype={dtype_name(self.dtype)})"
 
+    # A copy, or what is unpickled, learns by itself: its trainer is nobody's.
+    def __getstate__(self):
+        return {**self.__dict__, "_trainer_ref": None, "_var": None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._attach_grads()
+
     # ---- what it is
 
     @property

@@ -1,5 +1,8 @@
 """Blocks that change themselves or their class, and functions that look at modes and contexts."""
+import copy
+import pickle
 
+import numpy as np
 import pytest
 from promise import both, plain
 from promise_programs import calls, expect_same, rows
@@ -318,3 +321,31 @@ def test_children_that_are_taken_out_or_put_elsewhere(change):
         change(net._children)
         return [*seen, net(nd.arange(3))]
     both(make, drive)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))], ids=["deepcopy", "pickle"])
+def test_a_copy_of_a_trained_network_learns_by_itself(copied):
+    def train(net, steps, first=0):
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+        seen = []
+        for step in range(steps):
+            with autograd.record():
+                loss = (net(rows(first + step)) ** 2).sum()
+            loss.backward()
+            trainer.step(4)
+            seen.append(round(loss.asscalar(), 4))
+        return seen
+
+    def life(hybridized):
+        mx.random.seed(3)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(4, in_units=3, activation="relu"), nn.BatchNorm(in_channels=4), nn.Dense(2, in_units=4))
+        net.initialize(mx.init.Xavier())
+        if hybridized:
+            net.hybridize()
+        seen = [train(net, 2)]
+        other = copied(net)
+        return seen + [train(other, 2), train(net, 2), train(other, 1, 5), train(net, 1, 5)]
+    eager = life(False)
+    np.testing.assert_allclose(sum(life(True), []), sum(eager, []), rtol=1e-3)
+    assert eager[1] == eager[2]  # neither has moved the other
