@@ -452,7 +452,7 @@ void add_hybrid(py::module_& m) {
       [](py::object again, py::object forget) {
         if (TracedWrites* writes = TracedWrites::current()) writes->on_initialised(std::move(forget));
         if (Tracer* tracer = PauseContext::tracer())
-          tracer->outermost().on_initialised([kept = keep(std::move(again))] {
+          tracer->outermost().on_initialised(cpu(0), [kept = keep(std::move(again))] {
             const py::gil_scoped_acquire lock;
             (*kept)();
           });

@@ -297,6 +297,7 @@ class Walk {
   Tensors gradients_of_op(TapeNode& node, Tensors heads, const std::vector<bool>& wanted, std::vector<std::vector<PickedRows>>& rows) {
     const OpDef& op = *node.op;
     if (!op.gradient) return Tensors(node.inputs.size());  // not differentiable: nothing flows back
+    const DeviceScope scope(node.output_metas[0].device);
     Tensors likes;
     for (const TensorMeta& m : node.input_metas) likes.push_back(make_shape_only(m.shape, m.dtype, m.device));
     for (size_t i = 0; i < node.saved_inputs.size(); ++i)

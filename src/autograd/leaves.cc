@@ -90,6 +90,18 @@ void Tensor::zero_grad() {
   impl_of(g).storage->note_write();
 }
 void Tensor::backward(const Tensor& head, bool retain_graph) const { autograd::backward({*this}, {head}, {.retain_graph = retain_graph}); }
+Tensor Tensor::to(Device device) const {
+  if (this->device() == device || (is_symbolic() && !mode().tracing)) return *this;  // a symbol is on no device
+  if (is_symbolic()) throw Untraceable("it moves a tensor to another device");
+  Tensor out = make_tensor(impl_->shape, impl_->dtype, device);
+  std::memcpy(impl_of(out).data, bytes_of(*this), nbytes());
+  if (mode().recording && autograd::is_on_tape(*this))
+    autograd::record_custom(
+        "to(device)", {this, 1}, {&out, 1},
+        [home = this->device()](const autograd::BackwardCall& call) { return Tensors{call.heads[0].to(home)}; }, nullptr);
+  return out;
+}
+
 Tensor Tensor::detach() const {
   using autograd::DetachLink;
   if (is_symbolic() || mode().tracing) {

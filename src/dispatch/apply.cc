@@ -146,6 +146,7 @@ bool has_nothing_to_do(const OpDef& op, std::span<const Tensor> outputs) {
 
 // The calls that a composed one stands for. What they have to say of wrong input is about the one that the user made.
 Tensors run_parts(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs) {
+  const DeviceScope scope(device_for(inputs));
   try {
     return composition_of(op)(attrs.get(), inputs);
   } catch (const UserError& e) {
@@ -171,6 +172,7 @@ void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::s
     return;
   }
   if (call.is_converted) return run_converted(call, inputs, outputs);
+  const DeviceScope scope(device_for(inputs));
   KernelContext context(op, inputs, outputs, is_training(call));
   op.kernel(call.attrs->get(), context);
 }
@@ -221,6 +223,7 @@ void run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& att
   outputs.resize(out_types.size());
   if (op.is_dynamic_shape) {
     KernelContext context(op, inputs, outputs, tls_mode.training);
+    const DeviceScope scope(device_for(inputs));
     op.kernel(attrs.get(), context);
     return;
   }

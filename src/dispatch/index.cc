@@ -115,13 +115,13 @@ class Planner {
   void add(const Tensor& t) {
     if (is_floating(t.dtype()) && (!impl_of(t).symbolic || impl_of(t).symbolic->has_dtype))
       raise<IndexError>("a tensor of {} cannot be an index; whole numbers and truth values can: astype(int64), or x[x > 0]", t.dtype());
-    Tensors arrays{t};
+    Tensors arrays{t.to(tensor_.device())};
     if (t.dtype() == DType::boolean && t.ndim() == 0) return add_truth(t.to_vector<uint8_t>().at(0));
     if (t.dtype() == DType::boolean) {
       for (int i = 0; i < t.ndim(); ++i)
         if (t.extent(i) != plan_.source[axis_ + i])
           raise<IndexError>("a mask of shape {} does not fit axis {} of a tensor of shape {}", impl_of(t).shape, axis_ + i, plan_.source);
-      arrays = nonzero(t);
+      arrays = nonzero(arrays[0]);
     }
     for (const Tensor& a : arrays) add_array(a.is_symbolic() ? a.astype(DType::int64) : normalized_indices(a, extent_read(), axis_));
   }
@@ -304,6 +304,7 @@ class SliceLink final : public OperatorLink {
 };
 
 Tensor index_tensor(const Tensor& t, std::span<const Index> index) {
+  const DeviceScope scope(t.device());
   const Plan plan = Planner(t, index).take();
   return plan.arrays.empty() ? SliceLink::linked_part(t, index, plan) : gather(basic_part(t, plan), plan);
 }
@@ -349,11 +350,13 @@ IndexedTensor Tensor::operator[](std::initializer_list<Index> many) const {
 void Tensor::assign(std::span<const Index> index, const Tensor& value) {
   if (!impl_) throw UserError("a null tensor cannot be assigned to");
   if (!value.defined()) throw UserError("a null tensor cannot be assigned through an index");
+  const DeviceScope scope(device());
+  const Tensor here = value.to(device());
   const Plan plan = Planner(*this, index, Planner::of_this_shape).take();
-  const bool plain = is_plain(*this) && is_plain(value) && !mode().recording;
+  const bool plain = is_plain(*this) && is_plain(here) && !mode().recording;
   if (plan.arrays.empty()) {
     if (is_empty(plan)) return;
-    const Tensor part = fitted(value, plan.basic, dtype());
+    const Tensor part = fitted(here, plan.basic, dtype());
     if (plain) {
       if (const auto offset = contiguous_offset(plan)) return make_view(*this, plan.basic, *offset).assign(part);
       return scatter_into(*this, positions_of(impl_->shape, index), part.copy());
@@ -363,7 +366,7 @@ void Tensor::assign(std::span<const Index> index, const Tensor& value) {
   }
   const Tensor positions = positions_of(impl_->shape, index);
   if (impl_of(positions).shape.elements() == 0) return;
-  const Tensor part = fitted(value, impl_of(positions).shape, dtype());
+  const Tensor part = fitted(here, impl_of(positions).shape, dtype());
   if (plain && !positions.is_symbolic()) return scatter_into(*this, positions, part.copy());
   const Tensor flat =
       call("_scatter_set_nd", {reshape({-1}), part.reshape({-1}), positions.reshape({1, -1})}, {{"shape", Shape{impl_->shape.elements()}}});

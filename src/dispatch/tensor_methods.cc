@@ -164,15 +164,6 @@ Tensor Tensor::isnan() const { return gluino::isnan(*this); }
 Tensor Tensor::nonzero() const { return gluino::nonzero(*this); }
 Tensor Tensor::unique() const { return gluino::unique(*this); }
 
-Tensor Tensor::to(Device device) const {
-  if (this->device() == device) return *this;
-  if (is_symbolic() && mode().tracing) throw Untraceable("it moves a tensor to another device");
-  if (is_symbolic()) throw NotInATrace("to(device): a symbol stands for no tensor, and is on no device");
-  Tensor out = make_tensor(impl_->shape, impl_->dtype, device);
-  std::memcpy(impl_of(out).data, bytes_of(*this), nbytes());
-  return out;
-}
-
 static void check_view_update(const ViewLink& link) {
   const auto* view = dynamic_cast<const OperatorLink*>(&link);
   const bool is_recorded = mode().recording && !(mode().tracing && trace_hook().is_paused());
@@ -271,7 +262,8 @@ static Tensor fit(const Tensor& value, const Tensor& like) {
   return call("broadcast_like", {typed, like});
 }
 void Tensor::assign(const Tensor& value) {
-  const Tensor fitted = fit(value, *this);
+  const DeviceScope scope(device());
+  const Tensor fitted = fit(value.to(device()), *this);
   replace_value(*this, fitted.is_symbolic() || mode().recording || mode().tracing ? call("_copy", {fitted}) : fitted);
 }
 void Tensor::assign(double value) { assign(full({}, value, {dtype(), device()})); }

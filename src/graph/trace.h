@@ -75,8 +75,9 @@ class Tracer : private TraceWatch {
   void on_symbolic(const Tensor& t) { symbolic_tensors_.push_back(t); }
   void after_each_run(std::function<void()> action) { actions_.push_back(std::move(action)); }
   // Something that a first run does at this point and that changes what it computes: a parameter is initialised.
-  void on_initialised(std::function<void()> again) {
-    if (device_of_program().value_or(current_device()) != current_device()) return;  // with numbers that no call of the program draws
+  // `device`: whose numbers it draws.
+  void on_initialised(Device device, std::function<void()> again) {
+    if (device_of_program().value_or(device) != device) return;  // no call of the program draws these
     initialised_.push_back({static_cast<int>(calls_.size()), std::move(again)});
   }
   // Undoes something where the trace is given up, because eager code is to do it in its own order.

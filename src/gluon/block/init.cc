@@ -85,7 +85,8 @@ InitializerPtr orthogonal(double scale, Distribution distribution) {
     if (value.ndim() == 0) raise<UserError>("initialiser: '{}' is one number, which has no rows to be orthogonal", name);
     const int64_t rows = value.extent(0), columns = value.size() / std::max<int64_t>(rows, 1);
     const Shape flat = rows <= columns ? Shape{rows, columns} : Shape{columns, rows};
-    const Tensor noise = distribution == Distribution::uniform ? random::uniform(-1, 1, flat) : random::normal(0, 1, flat);
+    const Tensor noise = distribution == Distribution::uniform ? random::uniform(-1, 1, flat, {DType::float32, value.device()})
+                                                               : random::normal(0, 1, flat, {DType::float32, value.device()});
     Tensor q = linalg_gelqf(noise)[0];  // rows of q are orthonormal
     if (rows > columns) q = q.transpose();
     value.assign((q * scale).reshape(value.shape()));

@@ -91,8 +91,9 @@ void Parameter::complete(const Shape& shape) {
 }
 
 void Parameter::create(const Shape& shape) {
+  if (devices_.empty()) devices_ = {current_device()};
   if (Tracer* tracer = Tracer::current())
-    tracer->outermost().on_initialised([this] {
+    tracer->outermost().on_initialised(devices_[0], [this] {
       fill(copies_[0]);
       for (size_t i = 1; i < copies_.size(); ++i) copies_[i].assign(copies_[0].detach().to(devices_[i]));
       for (const Tensor& t : copies_) impl_of(t).storage->note_initialised();
@@ -100,7 +101,6 @@ void Parameter::create(const Shape& shape) {
   // Runs for real even inside a trace, and off the tape.
   const PauseTracing pause;
   const autograd::Scope scope(false, std::nullopt);
-  if (devices_.empty()) devices_ = {current_device()};
   Tensor value = empty(shape, {options_.dtype, devices_[0]});
   fill(value);
   deferred_ = false;

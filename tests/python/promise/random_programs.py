@@ -290,7 +290,7 @@ def _observed(value):
     if isinstance(value, (nd.NDArray, mx.sym.Symbol)):
         if isinstance(value, mx.sym.Symbol):
             raise AssertionError("a Symbol is left where an array should be")
-        return value.asnumpy().copy()
+        return str(value.context), value.asnumpy().copy()
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [_observed(v) for v in value]
     if isinstance(value, dict):
@@ -332,6 +332,8 @@ class Program:
             "def forward(self, x, y, argument=None, option=None):\n        F = nd if isinstance(x, nd.NDArray) else mx.sym"
         self.source = PRELUDE + f"\nclass Net(gluon.HybridBlock):\n    {header}\n" + "\n".join(writer.lines) + "\n"
         self.history = [self._step(choose) for _ in range(choose.randrange(3, 8))]
+        # Every seventh lives on another device than the first, and half of these are called by code that is on the first.
+        self.home, self.callers = mx.cpu(int(self.seed % 7 == 3)), mx.cpu(int(self.seed % 14 == 3))
 
     def _step(self, choose):
         kinds = ["call"] * 6 + ["scale", "table", "global", "closure", "array", "hook", "grad_req", "hidden", "state", "forward", "lr_mult"] if not self.is_pure else ["call"]
@@ -353,6 +355,10 @@ class Program:
 
     def run(self, flags=None):
         """All that can be seen; flags of hybridize, or None for eager."""
+        with self.home:
+            return self._run(flags)
+
+    def _run(self, flags):
         mx.random.seed(self.seed)
         net, names = self._net()
         net.initialize(mx.init.Uniform(0.5))
@@ -429,12 +435,14 @@ class Program:
         arguments = (x, y) if self.is_pure else (x, y, ARGUMENTS[step["argument"]])
         mx.random.seed(step["seed"])
         if step["mode"] == "predict":
-            seen.append(_observed(net(*arguments, **({} if self.is_pure else more))))
+            with self.callers:
+                seen.append(_observed(net(*arguments, **({} if self.is_pure else more))))
         else:
             source = nd.array(arrays.normal(size=x.shape).astype("float32"))
             source.attach_grad()
             with autograd.record(train_mode=step["mode"] != "record_predict"):
-                out = net(x + source, *arguments[1:], **({} if self.is_pure else more))
+                with self.callers:
+                    out = net(x + source, *arguments[1:], **({} if self.is_pure else more))
                 heads = [v for v in _arrays_in(out) if mx._core.is_recorded(v)]
                 total = sum(((h * h).sum() for h in heads[1:]), (heads[0] * heads[0]).sum()) if heads else None
                 second = autograd.grad(total, [source], create_graph=True)[0] if step["mode"] == "second" and total is not None else None

@@ -182,3 +182,25 @@ def test_loaded_networks_run_on_their_device(tmp_path):
     result = executor.forward()[0]
     assert result.context == SECOND
     np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-5)
+
+
+def test_gradients_flow_back_to_the_device_they_came_from():
+    x = nd.ones((3,))
+    x.attach_grad()
+    with autograd.record():
+        y = (x.as_in_context(SECOND) * 2 + (x * 3).copyto(SECOND)).sum()
+    y.backward()
+    assert y.context == SECOND and x.grad.context == mx.cpu(0) and x.grad.asnumpy().tolist() == [5, 5, 5]
+
+
+def test_code_that_is_on_another_device_works_on_arrays_where_they_are():
+    x = nd.array([[1, 2, 3], [4, 5, 6]])
+    with SECOND:
+        x[:] = 2
+        x[0] = 1.5
+        x[1, :2] = nd.ones((2,))
+        x[x > 1.7] = 0
+        picked = [x[[1, 0]], x[nd.array([0])], x[np.array([True, False])], mx.np.unique(x.as_np_ndarray())]
+    assert x.asnumpy().tolist() == [[1.5, 1.5, 1.5], [1, 1, 0]]
+    assert all(part.context == mx.cpu(0) for part in picked)
+    assert picked[0].asnumpy().tolist() == [[1, 1, 0], [1.5, 1.5, 1.5]]

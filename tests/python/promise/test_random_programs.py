@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from random_programs import SHAPE, Program, agree
 
-from gluino import gluon, nd
+from gluino import current_context, gluon, nd
 
 COUNT = int(os.environ.get("GLUINO_PYTHON_PROGRAMS", "500"))
 FIRST = int(os.environ.get("GLUINO_PYTHON_FIRST", "0"))
@@ -23,14 +23,15 @@ def check(seed):
                                 f"\n{program.history}\neager: {a}\nhybridized: {b}"
         assert len(got) == len(want)
     if program.is_pure:
-        check_exported(net, seed)
+        with program.home:
+            check_exported(net, seed)
 
 
 def check_exported(net, seed):
     x, y = (nd.array(np.random.RandomState(seed + i).normal(size=SHAPE).astype("float32")) for i in range(2))
     want = net(x, y).asnumpy()
     net.export("exported")
-    loaded = gluon.SymbolBlock.imports("exported-symbol.json", ["data0", "data1"], "exported-0000.params")
+    loaded = gluon.SymbolBlock.imports("exported-symbol.json", ["data0", "data1"], "exported-0000.params", ctx=current_context())
     np.testing.assert_allclose(loaded(x, y).asnumpy(), want, 1e-4, 1e-5)
 
 
