@@ -9,7 +9,7 @@
 #include "dispatch/own_gradient.h"
 #include "dispatch/random.h"
 #include "exec/program.h"
-#include "exec/value_flow.h"
+#include "exec/ways_back.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
 #include "passes/differentiate.h"
@@ -62,21 +62,22 @@ class HeldRun {
   std::span<const Tensor> hidden() const { return hidden_; }
   Tensors backward(const autograd::BackwardCall& call) {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
-    const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
-    if (is_partial || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    const bool reads_what_changed = check_reads(call, is_partial);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
     const bool goes_round = is_spent || (is_partial && gives_own_gradient() && is_given_unchanged());
-    if (mode().recording || goes_round) {
+    if (mode().recording || goes_round || !call.wanted_results.empty()) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      Tensors gradients = differentiable_backward(heads, call.reached);
+      Tensors gradients = differentiable_backward(heads, call);
       if (!mode().recording)
-        for (Tensor& g : gradients)
-          if (g.defined()) g = g.detach();
+        for (Tensors* list : {&gradients, &call.of_results})
+          for (Tensor& g : *list)
+            if (g.defined()) g = g.detach();
       return gradients;
     }
     fill_parts(heads);
@@ -149,7 +150,7 @@ class HeldRun {
     const Graph& g = owner_->graph.before;
     if (std::ranges::none_of(g.nodes, [](const Graph::Node& n) { return n.op && dependence_rule_of(*n.op); })) return;
     for (size_t i = 0; i < heads.size(); ++i)
-      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined() && is_floating(*info.dtype))
+      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined())
         heads[i] = zeros(*info.shape, {*info.dtype, current_device()});
   }
   // Inputs and captured tensors that are read to go back from the heads that were given.
@@ -169,37 +170,19 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on, and which other outputs.
-  void find_reached(const autograd::BackwardCall& call) const {
-    const Graph& g = owner_->graph.before;
-    const int count = static_cast<int>(g.nodes.size());
-    const ValueFlow flow(g, owner_->loops, hidden_);
-    ValueFlow::Set on = flow.none(), behind = flow.none(), shared = flow.none();
-    const auto is_recorded = [&](int n) { return g.nodes[n].op && !g.nodes[n].mode.is_paused; };
-    // What the memory of a tensor on the tape was written with says nothing of where that stands.
-    const auto stays = [&](int n) { return autograd::is_overwrite(g.nodes[n].op) && on.has(g.nodes[n].inputs[0]); };
-    const auto ways_back = [&](int n) { return stays(n) ? 1 : g.nodes[n].inputs.size(); };
-    const std::vector<int> nodes = source_nodes();
-    for (int n : nodes) on.add_all(n);
-    for (int n = 0; n < count; ++n)
-      if (is_recorded(n)) flow.follow(on, n, ways_back(n));
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i] && call.given[next++]) behind.add(g.outputs[i]);
-    for (int n = count; n-- > 0;)
-      if (is_recorded(n)) flow.go_back(behind, n, ways_back(n));
-    // What shares a call with the heads is released with it: nothing can flow through there again.
-    for (int n = 0; n < count; ++n) {
-      if (!is_recorded(n)) continue;
-      flow.follow(shared, n, ways_back(n));
-      if (on.has_any(n) && behind.has_any(n)) shared.add_all(n);
+  // Which sources the heads that were given depend on, and which other results this pass leaves on the tape.
+  void find_reached(const autograd::BackwardCall& call) {
+    const WaysBack ways = find_ways_back(*owner_, call.given, hidden_);
+    call.reached = ways.reached;
+    for (size_t i = 0; i < call.given.size(); ++i) {
+      if (call.given[i] && !cut_.empty() && cut_[i])
+        throw UserError(
+            "backward: what was recorded for a hybridized call has already been released; pass retain_graph = true to the first backward");
+      call.unvisited[i] = !ways.released[i];
     }
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i]) {
-        ValueId place = g.outputs[i];  // what is written under pause() leaves a tensor where it was
-        while (stays(place.node)) place = g.nodes[place.node].inputs[0];
-        call.unvisited[next++] = !behind.has(place) && !shared.has(place);
-      }
-    for (size_t source = 0; source < nodes.size(); ++source) call.reached[source] = behind.has_any(nodes[source]);
+    if (call.retain) return;
+    cut_.resize(ways.cut.size(), false);
+    for (size_t i = 0; i < cut_.size(); ++i) call.cut[i] = cut_[i] = cut_[i] || ways.cut[i];
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   template <class F>
@@ -219,7 +202,7 @@ class HeldRun {
       autograd::raise_changed("a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
-  Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& reached_sources) const {
+  Tensors differentiable_backward(const Tensors& heads, const autograd::BackwardCall& call) const {
     check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
@@ -264,17 +247,25 @@ class HeldRun {
     Tensors wanted, gradients(sources.size());
     std::vector<bool> is_wanted;
     for (size_t i = 0; i < sources.size(); ++i) {
-      is_wanted.push_back(has_gradient[i] && reached_sources[i]);
+      is_wanted.push_back(has_gradient[i] && call.reached[i]);
       if (!is_wanted[i]) continue;
       if (!on_tape(sources[i]))
         throw UserError(
             "backward: what a hybridized call was computed from has already been released; pass retain_graph = true to the first backward");
       wanted.push_back(sources[i]);
     }
+    std::vector<size_t> wanted_results;
+    for (size_t i = 0, next = 0; i < outputs.size() && !call.wanted_results.empty(); ++i)
+      if (c.is_on_tape[i] && call.wanted_results[next++] && on_tape(outputs[i])) {
+        wanted_results.push_back(next - 1);
+        wanted.push_back(outputs[i]);
+      }
     if (wanted.empty() || reached.empty()) return gradients;
     const Tensors found = autograd::grad(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
-    for (size_t i = 0, k = 0; i < sources.size(); ++i)
+    size_t k = 0;
+    for (size_t i = 0; i < sources.size(); ++i)
       if (is_wanted[i]) gradients[i] = found[k++];
+    for (size_t i : wanted_results) call.of_results[i] = found[k++];
     return gradients;
   }
 
@@ -288,7 +279,8 @@ class HeldRun {
   std::vector<uint64_t> writes_;                  // how often the memory of these, and of constants, had been written
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
-  Tensors hidden_;  // what the loops have left
+  Tensors hidden_;         // what the loops have left
+  std::vector<bool> cut_;  // per result on the tape: a way back from it leads through what a pass has released; empty: of none
 };
 
 Tensor handle_of_our_own(const Tensor& t) {
@@ -354,7 +346,7 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   }
   autograd::record_custom(
       "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
-      [held] { return held->gives_own_gradient(); }, c.shared_from_this());
+      [held] { return held->gives_own_gradient(); }, c.shared_from_this(), Tensors(held->hidden().begin(), held->hidden().end()));
   if (!c.loops.empty()) {  // what they have run decides
     const std::vector<bool> is_on = outputs_on_tape(c, held->hidden());
     for (size_t i = 0; i < outputs.size(); ++i)

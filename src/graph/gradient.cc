@@ -28,12 +28,7 @@ class Backward {
 
   std::vector<SymbolicGradient> run() {
     for (size_t i = 0; i < request_.heads.size(); ++i)
-      if (const Value& head = request_.heads[i]; is_hidden(head))
-        continue;
-      else if (is_floating(*head.node->outputs[head.index].dtype))
-        accumulate(head, request_.head_grads[i]);
-      else
-        block(head);
+      if (!is_hidden(request_.heads[i])) accumulate(request_.heads[i], request_.head_grads[i]);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
     std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {
