@@ -130,6 +130,7 @@ class Pipeline {
       Differentiated d = differentiate(std::move(forward), wanted, request_.as_rows);
       result_.has_gradient = d.has_gradient;
       result_.row_modes = d.row_modes;
+      result_.dead_ends = std::move(d.dead_ends);
       return std::move(d.graph);
     });
     for (const Pass& pass : kJointPasses) g = apply_pass(pass, std::move(g));

@@ -1,5 +1,6 @@
 // From a traced graph to a plan: the passes in order, each timed, verified in checked builds.
 #pragma once
+#include "graph/gradient.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
 
@@ -26,6 +27,7 @@ struct CompiledGraph {
   int num_outputs = 0;                                   // of the forward pass
   std::vector<bool> has_gradient;                        // per wanted gradient
   std::vector<std::vector<std::string>> row_modes = {};  // per wanted gradient: see passes/differentiate.h
+  DeadEnds dead_ends = {};
 };
 
 // Raises when shapes contradict each other. All shapes must follow from the request.

@@ -63,7 +63,9 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
-    if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call);
+    std::vector<bool> flows = has_gradient;  // to which sources more than zeros flow
+    if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end())
+      find_reached(call, flows);
     const bool reads_what_changed = check_reads(call, is_partial);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
@@ -73,7 +75,7 @@ class HeldRun {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      Tensors gradients = differentiable_backward(heads, call);
+      Tensors gradients = differentiable_backward(heads, call, flows);
       if (!mode().recording)
         for (Tensors* list : {&gradients, &call.of_results})
           for (Tensor& g : *list)
@@ -88,14 +90,13 @@ class HeldRun {
       if (has_gradient[i]) {
         const size_t outputs = row_modes[i].empty() ? 1 : 2 * row_modes[i].size();
         // What is not reached keeps its gradient, and rows have none to be written to.
-        for (size_t k = 0; k < outputs; ++k)
-          destinations.push_back(call.reached[i] && row_modes[i].empty() ? call.destinations[i] : Tensor());
+        for (size_t k = 0; k < outputs; ++k) destinations.push_back(flows[i] && row_modes[i].empty() ? call.destinations[i] : Tensor());
         sources.insert(sources.end(), outputs, i);
       }
     std::function<void(size_t)> ready;
     if (!call.awaited.empty())
       ready = [&](size_t i) {
-        if (call.awaited[sources[i]] && call.reached[sources[i]]) call.ready(sources[i]);
+        if (call.awaited[sources[i]] && flows[sources[i]]) call.ready(sources[i]);
       };
     const Tensors gradients =
         run_->backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
@@ -109,10 +110,12 @@ class HeldRun {
     size_t next = 0;
     for (size_t i = 0; i < has_gradient.size(); ++i) {
       for (const std::string& mode : row_modes[i]) {
-        call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
+        if (flows[i]) call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
         next += 2;
       }
-      out.push_back(has_gradient[i] && row_modes[i].empty() ? gradients[next++] : Tensor());
+      const bool is_dense = has_gradient[i] && row_modes[i].empty();
+      out.push_back(is_dense && flows[i] ? gradients[next] : Tensor());
+      next += is_dense;
     }
     return out;
   }
@@ -170,10 +173,11 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on, and which other results this pass leaves on the tape.
-  void find_reached(const autograd::BackwardCall& call) {
+  // Which sources the heads that were given depend on, to which of them gradients flow, and which results stay on the tape.
+  void find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) {
     const WaysBack ways = find_ways_back(*owner_, call.given, hidden_);
     call.reached = ways.reached;
+    for (size_t i = 0; i < flows.size(); ++i) flows[i] = flows[i] && ways.flows[i];
     for (size_t i = 0; i < call.given.size(); ++i) {
       if (call.given[i] && !cut_.empty() && cut_[i])
         throw UserError(
@@ -202,7 +206,7 @@ class HeldRun {
       autograd::raise_changed("a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
-  Tensors differentiable_backward(const Tensors& heads, const autograd::BackwardCall& call) const {
+  Tensors differentiable_backward(const Tensors& heads, const autograd::BackwardCall& call, const std::vector<bool>& flows) const {
     check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
@@ -243,11 +247,10 @@ class HeldRun {
         reached_heads.push_back(heads[i]);
       }
     // To what no result depends on nothing flows, not even zeros.
-    const std::vector<bool>& has_gradient = c.graph.has_gradient;
     Tensors wanted, gradients(sources.size());
     std::vector<bool> is_wanted;
     for (size_t i = 0; i < sources.size(); ++i) {
-      is_wanted.push_back(has_gradient[i] && call.reached[i]);
+      is_wanted.push_back(flows[i]);
       if (!is_wanted[i]) continue;
       if (!on_tape(sources[i]))
         throw UserError(

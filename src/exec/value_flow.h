@@ -34,9 +34,11 @@ class ValueFlow {
     std::unordered_map<int, std::vector<bool>> parts_;  // of loops, by output
   };
   Set none() const;
-  // Adds what a call gives from values of the set, and what its values in the set are computed from: of its first `inputs`.
+  // Adds what a call gives from values of the set, of its first `inputs`.
   void follow(Set& set, int node, size_t inputs) const;
-  void go_back(Set& set, int node, size_t inputs) const;
+  void follow_input(Set& set, int node, size_t input) const;
+  // Whether something of the set that a call gives is computed from this input.
+  bool is_computed_from(const Set& set, int node, size_t input) const;
 
  private:
   const Graph& graph_;

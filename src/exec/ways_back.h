@@ -9,6 +9,7 @@ namespace gluino {
 
 struct WaysBack {
   std::vector<bool> reached;   // per source: whether one of the given results was computed from it
+  std::vector<bool> flows;     // per source: whether more than zeros may flow back to it
   std::vector<bool> released;  // per result on the tape: whether the pass goes through the call that gave it, or what it is a view of
   std::vector<bool> cut;       // per result on the tape: whether a way back from it leads through such a call
 };

@@ -11,7 +11,7 @@ namespace {
 
 class Backward {
  public:
-  explicit Backward(const GradientRequest& request) : request_(request), places_(request.nodes.size()) {
+  Backward(const GradientRequest& request, DeadEnds* ends) : request_(request), ends_(ends), places_(request.nodes.size()) {
     for (size_t i = 0; i < request.nodes.size(); ++i) {
       numbers_[request.nodes[i]] = i;
       places_[i].heads.resize(std::max<size_t>(1, request.nodes[i]->outputs.size()));
@@ -71,12 +71,20 @@ class Backward {
 
   // Zeros flow into a value: they end the way, but for operators that give a gradient of their own.
   void block(const Value& v) { places_[numbers_.at(v.node.get())].is_blocked = true; }
+  void end(const GraphNode& node, size_t input) {
+    block(node.inputs[input]);
+    if (ends_ && is_reached(node.inputs[input])) ends_->add(node, input);
+  }
 
   void step(GraphNode& node, Place& place) {
     const bool any = std::any_of(place.heads.begin(), place.heads.end(), [](const Tensor& t) { return t.defined(); });
     if (!node.op || !place.reaches || node.mode.is_paused || !(any || place.is_blocked)) return;
-    if (!node.op->gradient || (!any && !has_own_gradient(*node.op))) {
+    if (!any && !has_own_gradient(*node.op)) {
       for (const Value& v : node.inputs) block(v);
+      return;
+    }
+    if (!node.op->gradient) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) end(node, i);
       return;
     }
     const Ref<GraphNode> self(&node);
@@ -101,7 +109,7 @@ class Backward {
     const Tensors gradients = node.op->gradient(node.attrs.get(), gradient);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) {
-        block(node.inputs[i]);
+        end(node, i);
       } else if (wanted[i]) {
         check_shape(*node.op, i, gradients[i], *node.inputs[i].node->outputs[node.inputs[i].index].shape);
         const DType dtype = *node.inputs[i].node->outputs[node.inputs[i].index].dtype;
@@ -119,6 +127,7 @@ class Backward {
   }
 
   const GradientRequest& request_;
+  DeadEnds* ends_;
   std::unordered_map<const GraphNode*, size_t> numbers_;
   std::vector<Place> places_;
 };
@@ -130,10 +139,23 @@ Tensor tensor_of_known(const Value& v) {
   return tensor_of(v, *info.shape, *info.dtype, current_device());
 }
 
-std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request) { return Backward(request).run(); }
+void DeadEnds::add(const GraphNode& call, size_t input) {
+  std::vector<bool>& inputs = of_calls_[call.name];
+  inputs.resize(call.inputs.size(), false);
+  inputs[input] = true;
+}
+bool DeadEnds::is_end(const Graph::Node& call, size_t input) const {
+  if (!call.op->gradient) return true;
+  const auto known = of_calls_.find(call.name);
+  return known != of_calls_.end() && input < known->second.size() && known->second[input];
+}
+
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, DeadEnds* ends) {
+  return Backward(request, ends).run();
+}
 Tensors symbolic_gradients(const GradientRequest& request) {
   Tensors gradients;
-  for (SymbolicGradient& g : Backward(request).run()) gradients.push_back(std::move(g.dense));
+  for (SymbolicGradient& g : Backward(request, nullptr).run()) gradients.push_back(std::move(g.dense));
   return gradients;
 }
 

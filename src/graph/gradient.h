@@ -1,5 +1,8 @@
 // Gradients of symbolic values, as further calls of the same graph. Uses only OpDef::gradient.
 #pragma once
+#include <string>
+#include <unordered_map>
+
 #include "dispatch/row_gradient.h"
 #include "graph/trace.h"
 
@@ -16,8 +19,17 @@ struct SymbolicGradient {
   Tensor dense;                  // null where nothing flows back, or rows
   std::vector<PickedRows> rows;  // their sum
 };
-// One per wanted value.
-std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request);
+// Inputs to which no gradient flows back, whatever flows into the outputs of their calls.
+class DeadEnds {
+ public:
+  void add(const GraphNode& call, size_t input);
+  bool is_end(const Graph::Node& call, size_t input) const;
+
+ private:
+  std::unordered_map<std::string, std::vector<bool>> of_calls_;  // by name; none for calls without
+};
+// One per wanted value. `ends`: where to put what was found on the way, or null.
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, DeadEnds* ends = nullptr);
 // The same where no rows are asked for.
 Tensors symbolic_gradients(const GradientRequest& request);
 

@@ -1,7 +1,6 @@
 #include "passes/differentiate.h"
 
 #include "base/format.h"
-#include "graph/gradient.h"
 
 namespace gluino {
 namespace {
@@ -51,8 +50,8 @@ Differentiated differentiate(Graph graph, const std::vector<int>& wanted, const 
     request.wanted.push_back(value({wanted[i], 0}));
     request.as_rows.push_back(!as_rows.empty() && as_rows[i]);
   }
-  const std::vector<SymbolicGradient> gradients = symbolic_gradients_and_rows(request);
   Differentiated result;
+  const std::vector<SymbolicGradient> gradients = symbolic_gradients_and_rows(request, &result.dead_ends);
   size_t next = 0;
   for (int n : wanted) {
     const SymbolicGradient g = n < 0 ? SymbolicGradient() : gradients[next++];

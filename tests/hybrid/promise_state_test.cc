@@ -461,6 +461,27 @@ TEST(Promise, ResultsThatAreNotDifferentiatedNeedNothing) {
   });
 }
 
+TEST(Promise, WhatZerosFlowToIsNotReleased) {
+  expect_same([](auto mode, std::ostream& out) {
+    Tensor w = leaf({3}), v = leaf({3}), state = numbers({3}).copy();
+    auto f = mode([&](const Tensor& x) {
+      state.assign(state * 0.5 + x * w);
+      return x * v + call("BlockGrad", {state});
+    });
+    for (int i = 0; i < 3; ++i) {
+      Tensor y;
+      {
+        const auto record = autograd::record();
+        y = f(numbers({3}) + i);
+      }
+      y.backward();
+      show(out, w.grad());
+    }
+    const auto record = autograd::record();
+    (state * 2).backward();  // through all three calls
+    show(out, w.grad());
+  });
+}
 TEST(Promise, AnotherBackwardPassLeavesAloneWhatItDoesNotReach) {
   expect_same([](auto mode, std::ostream& out) {
     Tensor a = leaf({3}), b = leaf({3});

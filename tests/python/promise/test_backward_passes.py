@@ -4,7 +4,7 @@ import pytest
 from promise import Forward, both
 
 import gluino as mx
-from gluino import autograd, nd
+from gluino import autograd, gluon, nd
 
 
 def leaf(values=(1.0, 2.0, 3.0)):
