@@ -247,3 +247,42 @@ def test_a_result_that_is_argument_and_known_from_outside():
     def make():
         return Forward(lambda self, x: (self.outer, x * 1), outer=leaf((4, 5, 6)))
     both(make, twice(drive))
+
+
+class Pulled(autograd.Function):
+    """Its gradient is not zero where nothing flows in."""
+
+    def forward(self, x):
+        return x * 1
+
+    def backward(self, dy):
+        return dy + 0.5
+
+
+def test_zeros_flow_back_through_the_indices_of_rows():
+    def make():
+        net = Forward(lambda self, x: self.table(Pulled()(x)), table=gluon.nn.Embedding(5, 2, sparse_grad=True))
+        net.initialize()
+        return net
+
+    def drive(net):
+        x = leaf()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        return x.grad, net.table.weight.grad().tostype("default")
+    assert both(make, twice(drive))[1][0][1][0][2] == [0.5, 0.5, 0.5]
+
+
+def test_two_calls_with_gradients_of_their_own_give_two():
+    def drive(net):
+        x = nd.array([[1.0, 2.0, 3.0]])
+        x.attach_grad()
+        with autograd.record():
+            y, z = net(x)
+        autograd.backward([y, z])
+        return x.grad
+
+    def forward(self, x):
+        return nd.SoftmaxOutput(x, nd.ones((1,))), nd.SoftmaxOutput(x, nd.ones((1,))) * 2
+    both(lambda: Forward(forward), twice(drive))
