@@ -63,14 +63,15 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
+    bool passes_by = false;
     std::vector<bool> flows = has_gradient;  // to which sources more than zeros flow
     if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end())
-      find_reached(call, flows);
+      passes_by = find_reached(call, flows);
     const bool reads_what_changed = check_reads(call, is_partial);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
-    const bool goes_round = is_spent || (is_partial && gives_own_gradient() && is_given_unchanged());
+    const bool goes_round = is_spent || ((is_partial || passes_by) && gives_own_gradient() && is_given_unchanged());
     if (mode().recording || goes_round || !call.wanted_results.empty()) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
@@ -173,8 +174,9 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on, to which of them gradients flow, and which results stay on the tape.
-  void find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) {
+  // Which sources the heads that were given depend on, to which of them gradients flow, and which results stay on the tape. True: calls
+  // that give a gradient of their own are passed by.
+  bool find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) {
     const WaysBack ways = find_ways_back(*owner_, call.given, hidden_);
     call.reached = ways.reached;
     for (size_t i = 0; i < flows.size(); ++i) flows[i] = flows[i] && ways.flows[i];
@@ -184,9 +186,10 @@ class HeldRun {
             "backward: what was recorded for a hybridized call has already been released; pass retain_graph = true to the first backward");
       call.unvisited[i] = !ways.released[i];
     }
-    if (call.retain) return;
+    if (call.retain) return ways.passes_by_own_gradient;
     cut_.resize(ways.cut.size(), false);
     for (size_t i = 0; i < cut_.size(); ++i) call.cut[i] = cut_[i] = cut_[i] || ways.cut[i];
+    return ways.passes_by_own_gradient;
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   template <class F>

@@ -7,9 +7,9 @@
 namespace gluino {
 
 // What indexing and reshape() give leaves the tape with what it is a view of.
-static bool is_view(const OpDef& op) {
+static bool is_view(const Graph::Node& call) {
   static const OpDef& slice = OpRegistry::global().get("slice");
-  return op.is_view || &op == &slice;
+  return call.op->is_view || (call.op == &slice && call.outputs[0].shape->elements() > 0);
 }
 
 WaysBack find_ways_back(const Compiled& c, const std::vector<bool>& given, std::span<const Tensor> hidden) {
@@ -42,7 +42,7 @@ WaysBack find_ways_back(const Compiled& c, const std::vector<bool>& given, std::
     if (!is_recorded(n)) continue;
     for (size_t i = 0; i < ways_back(n); ++i)
       if (!ends.is_end(g.nodes[n], i)) flow.follow_input(cut, n, i);
-    if (is_view(*g.nodes[n].op) && released.has(g.nodes[n].inputs[0])) released.add_all(n);
+    if (is_view(g.nodes[n]) && released.has(g.nodes[n].inputs[0])) released.add_all(n);
     if (!on.has_any(n) || !visited.has_any(n) || stays(n)) continue;
     for (int o = 0; o < static_cast<int>(g.nodes[n].outputs.size()); ++o)
       if (visited.has({n, o})) released.add({n, o});
@@ -56,6 +56,8 @@ WaysBack find_ways_back(const Compiled& c, const std::vector<bool>& given, std::
       ways.released.push_back(visited.has(place) || released.has(place));
       ways.cut.push_back(cut.has(place));
     }
+  for (int n = 0; n < count; ++n)
+    if (is_recorded(n) && on.has_any(n) && !visited.has_any(n) && has_own_gradient(*g.nodes[n].op)) ways.passes_by_own_gradient = true;
   for (int n : sources) {
     ways.flows.push_back(visited.has_any(n));
     ways.reached.push_back(visited.has_any(n) || blocked.has_any(n));

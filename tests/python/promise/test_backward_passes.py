@@ -286,3 +286,20 @@ def test_two_calls_with_gradients_of_their_own_give_two():
     def forward(self, x):
         return nd.SoftmaxOutput(x, nd.ones((1,))), nd.SoftmaxOutput(x, nd.ones((1,))) * 2
     both(lambda: Forward(forward), twice(drive))
+
+
+def test_a_branch_that_is_not_taken_asks_for_no_gradient_of_its_own():
+    def drive(net):
+        seen = []
+        for values in ((1, 2, 3), (-1, -2, -3), (4, 5, 6)):
+            x = leaf(values)
+            with autograd.record():
+                y = net(x)
+            y.backward()
+            seen.append(x.grad)
+        return seen
+
+    def forward(self, x):
+        pulled = Pulled()(x)
+        return nd.contrib.cond(x.sum() > 0, lambda: x * 2, lambda: pulled * 3)
+    both(lambda: Forward(forward), twice(drive))
