@@ -46,6 +46,7 @@ class Walk {
     Tensor g = head_grad.defined() ? head_grad : ones_for(head);
     if (!(impl_of(g).shape == impl_of(head).shape))
       raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
+    if (impl_of(g).dtype != impl_of(head).dtype) g = g.astype(impl_of(head).dtype);  // a leaf takes it as it is
     accumulate(*e, std::move(g));
   }
 

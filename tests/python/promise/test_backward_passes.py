@@ -303,3 +303,13 @@ def test_a_branch_that_is_not_taken_asks_for_no_gradient_of_its_own():
         pulled = Pulled()(x)
         return nd.contrib.cond(x.sum() > 0, lambda: x * 2, lambda: pulled * 3)
     both(lambda: Forward(forward), twice(drive))
+
+
+def test_a_head_gradient_takes_the_dtype_of_its_head():
+    def drive(net):
+        x = leaf()
+        with autograd.record():
+            y = net(x)
+        autograd.backward([y, x], [nd.array([1, 2, 3], dtype="float64"), nd.array([4, 5, 6], dtype="float64")])
+        return x.grad
+    assert both(lambda: Forward(lambda self, x: x * 2), twice(drive))[1][0][2] == [6.0, 9.0, 12.0]
