@@ -64,10 +64,10 @@ class Walk {
     for (auto& [entry, leaf] : blocked_) write_zeros(*leaf);
   }
 
-  Tensors take_results(const Tensors& variables) {
+  Tensors take_results(const Tensors& variables, bool is_whole) {
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].defined()) results_[i] = zeros_for(variables[i]);
-      if (!options_.create_graph || is_on_tape(results_[i])) continue;
+      if (!is_whole || !options_.create_graph || is_on_tape(results_[i])) continue;
       // Of a linear function: what flows back from it to the variable is nothing, and not an error.
       Tensor constant = make_view(results_[i], impl_of(results_[i]).shape, 0);
       record_custom(
@@ -440,7 +440,8 @@ class Walk {
   Tensors results_;
 };
 
-Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options,
+                     bool is_whole = true) {
   if (heads.empty()) throw UserError("backward: there is no head");
   if (!head_grads.empty() && head_grads.size() != heads.size())
     raise<UserError>("backward: {} head gradients were given for {} heads", head_grads.size(), heads.size());
@@ -450,7 +451,7 @@ Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tenso
   Walk walk(options, variables);
   for (size_t i = 0; i < heads.size(); ++i) walk.add_head(heads[i], head_grads.empty() ? Tensor() : head_grads[i]);
   walk.run();
-  return walk.take_results(variables);
+  return walk.take_results(variables, is_whole);
 }
 
 }  // namespace
@@ -485,6 +486,9 @@ void set_fresh_grad(const Tensor& t, bool is_fresh) {
 Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
   if (variables.empty()) throw UserError("grad: there is no variable to differentiate by");
   return run_backward(heads, variables, head_grads, options);
+}
+Tensors grad_of_part(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+  return run_backward(heads, variables, head_grads, options, false);
 }
 
 }  // namespace gluino::autograd

@@ -112,6 +112,8 @@ bool is_on_tape(const Tensor& t);
 bool is_overwrite(const OpDef* op);
 // How often user code of this thread has asked for a mode.
 uint64_t count_mode_reads();
+// grad() inside of another pass: what comes out as a constant stays one, and no zeros flow from it.
+Tensors grad_of_part(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options);
 // Puts a call on the tape whose way back is a function of its own.
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
                    std::function<bool()> gives_own_gradient, std::shared_ptr<const RecordedWhole> whole = nullptr,

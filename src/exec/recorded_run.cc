@@ -267,7 +267,8 @@ class HeldRun {
         wanted.push_back(outputs[i]);
       }
     if (wanted.empty() || reached.empty()) return gradients;
-    const Tensors found = autograd::grad(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
+    const Tensors found =
+        autograd::grad_of_part(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
     size_t k = 0;
     for (size_t i = 0; i < sources.size(); ++i)
       if (is_wanted[i]) gradients[i] = found[k++];

@@ -313,3 +313,18 @@ def test_a_head_gradient_takes_the_dtype_of_its_head():
         autograd.backward([y, x], [nd.array([1, 2, 3], dtype="float64"), nd.array([4, 5, 6], dtype="float64")])
         return x.grad
     assert both(lambda: Forward(lambda self, x: x * 2), twice(drive))[1][0][2] == [6.0, 9.0, 12.0]
+
+
+def test_gradients_that_are_constants_send_no_zeros_back():
+    def drive(net):
+        x, w = leaf(), leaf()
+        with autograd.record():
+            y = net(x, w)
+            z = net(y, w)
+            found = autograd.grad([z], [w], create_graph=True)[0]
+            end = (found * found).sum()
+        x.grad[:] = 7
+        w.grad[:] = 8
+        end.backward()
+        return found, x.grad, w.grad
+    both(lambda: Forward(lambda self, x, w: x + w), twice(drive))
