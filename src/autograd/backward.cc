@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "autograd/row_gradient.h"
+#include "autograd/traced_backward.h"
 #include "base/pointer_map.h"
 #include "base/format.h"
 #include "dispatch/deferred_calls.h"
@@ -45,6 +46,7 @@ class Walk {
     Tensor g = head_grad.defined() ? head_grad : ones_for(head);
     if (!(impl_of(g).shape == impl_of(head).shape))
       raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
+    if (impl_of(g).dtype != impl_of(head).dtype) g = g.astype(impl_of(head).dtype);  // a leaf takes it as it is
     accumulate(*e, std::move(g));
   }
 
@@ -62,10 +64,10 @@ class Walk {
     for (auto& [entry, leaf] : blocked_) write_zeros(*leaf);
   }
 
-  Tensors take_results(const Tensors& variables) {
+  Tensors take_results(const Tensors& variables, bool is_whole) {
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].defined()) results_[i] = zeros_for(variables[i]);
-      if (!options_.create_graph || is_on_tape(results_[i])) continue;
+      if (!is_whole || !options_.create_graph || is_on_tape(results_[i])) continue;
       // Of a linear function: what flows back from it to the variable is nothing, and not an error.
       Tensor constant = make_view(results_[i], impl_of(results_[i]).shape, 0);
       record_custom(
@@ -132,7 +134,7 @@ class Walk {
 
   void step(TapeNode& node) {
     const Tensors& flowed = heads_[&node];
-    bool is_released = node.released;
+    bool is_released = node.released || node.is_cut;
     for (size_t i = 0; i < flowed.size(); ++i) is_released |= flowed[i].defined() && node.is_released(static_cast<int>(i));
     if (is_released)
       raise<UserError>("backward: what was recorded for {} has already been released; pass retain_graph = true to the first backward",
@@ -144,15 +146,15 @@ class Walk {
       given.push_back(heads[i].defined());
       if (!heads[i].defined()) heads[i] = zeros_of(node.output_metas[i]);
       if (heads[i].dtype() != node.output_metas[i].dtype) heads[i] = heads[i].astype(node.output_metas[i].dtype);
-      if (const auto it = wanted_.find({&node, static_cast<int>(i)}); it != wanted_.end())
-        for (size_t slot : it->second) results_[slot] = heads[i];
+      give_result({&node, static_cast<int>(i)}, heads[i]);
     }
     std::vector<bool> wanted(node.inputs.size());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<bool>(node.inputs[i]);
-    std::vector<bool> reached = reached_from(node, given), unvisited(heads.size(), false);
+    std::vector<bool> reached = node.whole ? std::vector<bool>(wanted.size(), true) : reached_from(node, given);
+    std::vector<bool> unvisited(heads.size(), false), cut(heads.size(), false);
     std::vector<std::vector<PickedRows>> rows(node.inputs.size());
     Tensors gradients = node.op ? gradients_of_op(node, std::move(heads), wanted, rows)
-                                : gradients_of_custom(node, heads, wanted, given, reached, unvisited, rows);
+                                : gradients_of_custom(node, heads, wanted, given, reached, unvisited, cut, rows);
     if (gradients.size() != node.inputs.size())
       throw InternalError(fmt::format("the gradient of {} returned {} tensors for {} inputs", node.op ? node.op->name : node.name,
                                       gradients.size(), node.inputs.size()));
@@ -170,11 +172,12 @@ class Walk {
     if (std::ranges::find(unvisited, true) == unvisited.end())
       node.drop_saved();
     else
-      node.drop_saved_except(unvisited);
+      node.drop_saved_except(unvisited, cut);
   }
 
   // What the outputs that something flowed into depend on: of a loop, what it has run.
   static std::vector<bool> reached_from(const TapeNode& node, const std::vector<bool>& given) {
+    if (node.whole) return node.whole->reached_from(given, node.left_by_loops);
     const DependenceRule* rule = node.op ? dependence_rule_of(*node.op) : nullptr;
     std::vector<bool> reached(node.inputs.size(), !rule);
     if (!rule) return reached;
@@ -194,9 +197,27 @@ class Walk {
     for (const PickedRows& piece : pieces) accumulate(e, conform(node, i, table_of(piece, make_shape_only(m.shape, m.dtype, m.device))));
   }
 
+  void give_result(const Key& place, const Tensor& gradient) {
+    if (const auto it = wanted_.find(place); it != wanted_.end())
+      for (size_t slot : it->second) results_[slot] = gradient;
+  }
+  // Results of a call whose gradients are asked for, where others of its results, which may be computed from them, have some.
+  std::vector<bool> find_wanted_results(const TapeNode& node, const std::vector<bool>& given) const {
+    std::vector<bool> found(given.size());
+    bool is_any = false;
+    for (size_t i = 0; !wanted_.empty() && i < given.size(); ++i) {
+      const auto others = std::ranges::count(given, true) - (given[i] ? 1 : 0);
+      is_any |= found[i] = others > 0 && wanted_.contains({&node, static_cast<int>(i)});
+    }
+    return is_any ? found : std::vector<bool>();
+  }
+
   Tensors gradients_of_custom(TapeNode& node, const Tensors& heads, const std::vector<bool>& wanted, const std::vector<bool>& given,
-                              std::vector<bool>& reached, std::vector<bool>& unvisited, std::vector<std::vector<PickedRows>>& rows) {
+                              std::vector<bool>& reached, std::vector<bool>& unvisited, std::vector<bool>& cut,
+                              std::vector<std::vector<PickedRows>>& rows) {
     const Tensors destinations = destinations_for(node);
+    const std::vector<bool> wanted_results = node.whole ? find_wanted_results(node, given) : std::vector<bool>();
+    Tensors of_results(wanted_results.size());
     std::vector<bool> awaited;
     if (!ways_.empty())
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -210,7 +231,11 @@ class Walk {
       told_.insert(&leaf);
       tell(leaf);
     };
-    return node.custom({heads, wanted, destinations, options_.retain_graph, given, reached, unvisited, awaited, ready, rows});
+    Tensors gradients = node.custom({heads, wanted, destinations, options_.retain_graph, given, reached, unvisited, cut, awaited, ready,
+                                     rows, wanted_results, of_results});
+    for (size_t i = 0; i < of_results.size(); ++i)
+      if (of_results[i].defined()) give_result({&node, static_cast<int>(i)}, of_results[i]);
+    return gradients;
   }
 
   // ---- Watched leaves: how many calls behind the heads have yet to say what flows into each.
@@ -354,9 +379,12 @@ class Walk {
         if (e->req != GradReq::null && wanted_.empty()) blocked_.try_emplace(e, e);
       } else if (gives_own_gradient(*e->node)) {
         accumulate(*e, zeros_of(e->node->output_metas[e->index]));
-      } else if (passed_.insert(e->node.get()).second) {
-        for (const Ref<TapeEntry>& input : e->node->inputs)
-          if (input) open.push_back(input.get());
+      } else if (passed_.insert(key(*e)).second) {
+        std::vector<bool> given(e->node->output_metas.size(), false);
+        given[e->index] = true;
+        const std::vector<bool> reached = reached_from(*e->node, given);
+        for (size_t i = 0; i < reached.size(); ++i)
+          if (e->node->inputs[i] && reached[i]) open.push_back(e->node->inputs[i].get());
       }
     }
   }
@@ -380,8 +408,7 @@ class Walk {
     set_rows(leaf, std::move(rows));
   }
   void write_leaf(TapeEntry& leaf, Tensor& gradient) {
-    if (const auto it = wanted_.find(key(leaf)); it != wanted_.end())
-      for (size_t slot : it->second) results_[slot] = gradient;
+    give_result(key(leaf), gradient);
     if (!wanted_.empty() || leaf.req == GradReq::null) return;
     leaf.is_fresh = true;
     detail::TensorImpl& target = impl_of(dense_gradient(leaf));
@@ -407,43 +434,15 @@ class Walk {
   std::vector<Reached> leaves_;
   PointerMap<size_t> leaf_places_;                                // in leaves_, by TapeEntry, which that keeps alive
   std::unordered_map<TapeEntry*, Ref<TapeEntry>> blocked_;        // leaves behind operators without a gradient
-  std::unordered_set<const TapeNode*> passed_;                    // calls that the way to them has passed
+  std::unordered_set<Key, KeyHash> passed_;                       // results of calls that the way to them has passed
   std::unordered_map<const TapeEntry*, int> ways_;                // of watched leaves
   std::unordered_set<const TapeEntry*> told_;                     // whose watchers know
   std::unordered_map<Key, std::vector<size_t>, KeyHash> wanted_;  // grad(): where each variable's result goes
   Tensors results_;
 };
 
-// In traced code the gradients become part of the program.
-Tensors trace_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
-  const Scope scope(options.create_graph, options.train_mode);
-  const bool retain = options.retain_graph || options.create_graph;
-  for (const Tensor& t : heads)
-    if (!t.defined()) throw UserError("backward: the head is a null tensor");
-  if (!variables.empty()) {
-    Tensors gradients = trace_hook().gradients(heads, head_grads, variables, retain);
-    for (size_t i = 0; i < gradients.size(); ++i)
-      if (!gradients[i].defined()) gradients[i] = zeros_like(variables[i]);
-    return gradients;
-  }
-  Tensors leaves = trace_hook().tensors_with_gradients();
-  std::erase_if(leaves, [](const Tensor& t) { return !entry_of(t) || !entry_of(t)->has_own_gradient(); });
-  const Tensors gradients = trace_hook().gradients(heads, head_grads, leaves, retain);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    const Ref<TapeEntry> entry(entry_of(leaves[i]));
-    dense_gradient(*entry);
-    if (entry->req == GradReq::add)
-      entry->leaf_grad += gradients[i];
-    else
-      entry->leaf_grad.assign(gradients[i]);
-    entry->is_fresh = true;
-    trace_hook().after_each_run([entry] { entry->is_fresh = true; });
-  }
-  return {};
-}
-
-Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options,
+                     bool is_whole = true) {
   if (heads.empty()) throw UserError("backward: there is no head");
   if (!head_grads.empty() && head_grads.size() != heads.size())
     raise<UserError>("backward: {} head gradients were given for {} heads", head_grads.size(), heads.size());
@@ -453,7 +452,7 @@ Tensors run_backward(const Tensors& heads, const Tensors& variables, const Tenso
   Walk walk(options, variables);
   for (size_t i = 0; i < heads.size(); ++i) walk.add_head(heads[i], head_grads.empty() ? Tensor() : head_grads[i]);
   walk.run();
-  return walk.take_results(variables);
+  return walk.take_results(variables, is_whole);
 }
 
 }  // namespace
@@ -488,6 +487,9 @@ void set_fresh_grad(const Tensor& t, bool is_fresh) {
 Tensors grad(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
   if (variables.empty()) throw UserError("grad: there is no variable to differentiate by");
   return run_backward(heads, variables, head_grads, options);
+}
+Tensors grad_of_part(const Tensors& heads, const Tensors& variables, const Tensors& head_grads, BackwardOptions options) {
+  return run_backward(heads, variables, head_grads, options, false);
 }
 
 }  // namespace gluino::autograd

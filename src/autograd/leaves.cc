@@ -61,6 +61,7 @@ class GradientPlace final : public detail::SettingState {
  private:
   Ref<TapeEntry> entry_;
 };
+void autograd::note_gradient_place(TapeEntry& leaf) { detail::note_setting_read(std::make_shared<GradientPlace>(Ref<TapeEntry>(&leaf))); }
 static TapeEntry* leaf_that_is_asked(const Tensor& t) {
   TapeEntry* leaf = leaf_of(t);
   if (!t.defined() || !mode().tracing) return leaf;
@@ -68,8 +69,7 @@ static TapeEntry* leaf_that_is_asked(const Tensor& t) {
     throw Untraceable("it asks for the gradient of an argument");
   if (!leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
     throw Untraceable("it asks for the gradient of a tensor that has none");  // and may get one
-  if (leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
-    detail::note_setting_read(std::make_shared<GradientPlace>(Ref<TapeEntry>(leaf)));
+  if (leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace) autograd::note_gradient_place(*leaf);
   return leaf;
 }
 Tensor Tensor::grad() const {

@@ -146,12 +146,13 @@ void raise_changed(std::string_view what) {
 void install_traced_function(TracedFunction traced) { traced_function = traced; }
 
 void record_custom(std::string name, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFn backward,
-                   std::function<bool()> gives_own_gradient, std::shared_ptr<const RecordedWhole> whole) {
+                   std::function<bool()> gives_own_gradient, std::shared_ptr<const RecordedWhole> whole, Tensors left_by_loops) {
   Ref<TapeNode> node = make_node(inputs);
   node->name = std::move(name);
   node->custom = std::move(backward);
   node->gives_own_gradient = std::move(gives_own_gradient);
   node->whole = std::move(whole);
+  node->left_by_loops = std::move(left_by_loops);
   if (node->whole)
     node->input_metas = node->whole->input_metas;
   else
@@ -168,14 +169,20 @@ void TapeNode::drop_saved() {
   gives_own_gradient = nullptr;
 }
 
-void TapeNode::drop_saved_except(const std::vector<bool>& unvisited) {
-  bool is_any_left = false;
+void TapeNode::drop_saved_except(const std::vector<bool>& unvisited, const std::vector<bool>& cut) {
+  bool is_any_left = false, is_any_cut = false;
   released_outputs.resize(unvisited.size(), false);
   for (size_t i = 0; i < unvisited.size(); ++i) {
     released_outputs[i] = released_outputs[i] || !unvisited[i];
-    is_any_left |= !released_outputs[i] && !is_gone(static_cast<int>(i));
+    if (released_outputs[i] || is_gone(static_cast<int>(i))) continue;
+    (cut[i] ? is_any_cut : is_any_left) = true;
   }
-  if (!is_any_left) drop_saved();
+  if (is_any_left) return;
+  drop_saved();
+  if (!is_any_cut) return;
+  released = false;
+  is_cut = true;
+  std::ranges::fill(inputs, nullptr);  // a state that is carried on would keep every call before
 }
 
 // A long tape is a long chain of nodes: unlinked one by one, so that the stack does not grow with its length.

@@ -9,4 +9,8 @@ namespace gluino {
 void gives_own_gradient(const std::string& op);
 bool has_own_gradient(const OpDef& op);
 
+// Said of an operator that has a gradient, which is nothing whatever flows in: backward goes through its calls and ends there.
+void ends_gradients(const std::string& op);
+bool passes_gradients(const OpDef& op);  // something may flow back through it
+
 }  // namespace gluino

@@ -145,11 +145,11 @@ static HybridCache::Result run_untraced(const HybridCache::Function& function, c
 
 HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {
   if (found.compiled) return run_plan(found.compiled, function, inputs);
-  return have_overlaps(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
+  return have_overlaps(inputs) || found.tree->updates_leaf(inputs) ? function(inputs) : run_tree(*found.tree, function, inputs);
 }
 HybridCache::Result HybridCache::Impl::run_plan(const std::shared_ptr<Compiled>& c, const Function& function, const Tensors& inputs,
                                                 std::span<const Tensor> destinations) {
-  if (c->program->has_aliased_updates(inputs)) return function(inputs);
+  if (c->program->has_refused_updates(inputs)) return function(inputs);
   if (options.verify && c->program->trace.ending.escaped.empty()) return verified(c, function, inputs);
   const RandomStream first = c->draws_random ? peek_random_stream(current_device()) : RandomStream{};
   try {
@@ -180,7 +180,7 @@ bool HybridCache::Impl::deserves_plan(TracedProgram& program, const Tensors& inp
 HybridCache::Result HybridCache::Impl::run_program(const std::shared_ptr<TracedProgram>& p, const Function& function,
                                                    const Tensors& inputs) {
   if (!deserves_plan(*p, inputs)) {
-    if (p->has_aliased_updates(inputs)) return function(inputs);
+    if (p->has_refused_updates(inputs)) return function(inputs);
     const RandomStream first = peek_random_stream(current_device());
     try {
       return run_interpreted(*p, inputs);

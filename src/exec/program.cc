@@ -135,8 +135,9 @@ bool TracedProgram::guards_hold(const Tensors& inputs) const {
   return true;
 }
 
-bool TracedProgram::has_aliased_updates(const Tensors& inputs) const {
-  if (trace.ending.write_backs.empty()) return false;
+bool TracedProgram::has_refused_updates(const Tensors& inputs) const {
+  if (trace.updates.empty() && trace.ending.write_backs.empty()) return false;
+  if (updates_leaf(trace.updates, trace.captured, inputs)) return true;
   TensorSet targets, given;
   for (const Ending::WriteBack& w : trace.ending.write_backs)
     targets.insert(

@@ -24,13 +24,15 @@ struct TracedProgram {
   std::set<std::vector<int64_t>> met_once;  // extents of inputs that have come once and got no plan yet
 
   bool holds(const Tensors& inputs) const {
+    if (trace.tape_places && !trace.tape_places->hold(inputs)) return false;
     return is_repeatable && still_holds(trace.settings, trace.captured, trace.captured_inputs, inputs);
   }
   mutable std::vector<std::vector<Shape>> first_shapes;  // by node of the graph: of the first inputs that guards_hold() was asked about
   // Whether the extents that user code read come out the same for these inputs. To be asked by one thread at a time.
   bool guards_hold(const Tensors& inputs) const;
   // Whether a tensor that the program updates shares memory with another that it reads: then only eager code gives the right answer.
-  bool has_aliased_updates(const Tensors& inputs) const;
+  // Or has a gradient of its own, and is not updated under pause().
+  bool has_refused_updates(const Tensors& inputs) const;
   CompileRequest request_for(const Tensors& inputs) const;
 };
 
@@ -51,6 +53,7 @@ struct Compiled : autograd::RecordedWhole, std::enable_shared_from_this<Compiled
   static std::shared_ptr<Compiled> make(const std::shared_ptr<TracedProgram>& program, const Tensors& inputs, bool static_alloc);
   const Plan& plan() const { return runner->plan(); }
   bool serves(const Tensors& inputs, const std::string& structure) const;
+  std::vector<bool> reached_from(const std::vector<bool>& given, std::span<const Tensor> left) const override;
 };
 
 // The nodes of graph.before that gradients are wanted for: the inputs of the call on the tape.

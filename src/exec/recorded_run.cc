@@ -9,7 +9,7 @@
 #include "dispatch/own_gradient.h"
 #include "dispatch/random.h"
 #include "exec/program.h"
-#include "exec/value_flow.h"
+#include "exec/ways_back.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
 #include "passes/differentiate.h"
@@ -63,22 +63,25 @@ class HeldRun {
   Tensors backward(const autograd::BackwardCall& call) {
     const DeviceScope on_device(owner_->device);
     const bool is_partial = std::find(call.given.begin(), call.given.end(), false) != call.given.end();
-    const bool reads_what_changed = check_reads(call, is_partial);
     const std::vector<bool>& has_gradient = owner_->graph.has_gradient;
+    bool passes_by = false;
     std::vector<bool> flows = has_gradient;  // to which sources more than zeros flow
-    if (is_partial || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end()) find_reached(call, flows);
+    if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end())
+      passes_by = find_reached(call, flows);
+    const bool reads_what_changed = check_reads(call, is_partial);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
-    const bool goes_round = is_spent || (is_partial && gives_own_gradient() && is_given_unchanged());
-    if (mode().recording || goes_round) {
+    const bool goes_round = is_spent || ((is_partial || passes_by) && gives_own_gradient() && is_given_unchanged());
+    if (mode().recording || goes_round || !call.wanted_results.empty()) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
       for (size_t i = 0, next = 0; i < heads.size(); ++i)
         if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
-      Tensors gradients = differentiable_backward(heads, flows);
+      Tensors gradients = differentiable_backward(heads, call, flows);
       if (!mode().recording)
-        for (Tensor& g : gradients)
-          if (g.defined()) g = g.detach();
+        for (Tensors* list : {&gradients, &call.of_results})
+          for (Tensor& g : *list)
+            if (g.defined()) g = g.detach();
       return gradients;
     }
     fill_parts(heads);
@@ -152,7 +155,7 @@ class HeldRun {
     const Graph& g = owner_->graph.before;
     if (std::ranges::none_of(g.nodes, [](const Graph::Node& n) { return n.op && dependence_rule_of(*n.op); })) return;
     for (size_t i = 0; i < heads.size(); ++i)
-      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined() && is_floating(*info.dtype))
+      if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined())
         heads[i] = zeros(*info.shape, {*info.dtype, current_device()});
   }
   // Inputs and captured tensors that are read to go back from the heads that were given.
@@ -172,49 +175,22 @@ class HeldRun {
     }
     return needed;
   }
-  // Which sources the heads that were given depend on, to which of them gradients flow, and which other outputs can be asked later.
-  void find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) const {
-    const Graph& g = owner_->graph.before;
-    const int count = static_cast<int>(g.nodes.size());
-    const ValueFlow flow(g, owner_->loops, hidden_);
-    ValueFlow::Set on = flow.none(), behind = flow.none(), blocked = flow.none(), shared = flow.none();
-    const auto is_recorded = [&](int n) { return g.nodes[n].op && !g.nodes[n].mode.is_paused; };
-    // What the memory of a tensor on the tape was written with says nothing of where that stands.
-    const auto stays = [&](int n) { return autograd::is_overwrite(g.nodes[n].op) && on.has(g.nodes[n].inputs[0]); };
-    const auto ways_back = [&](int n) { return stays(n) ? 1 : g.nodes[n].inputs.size(); };
-    const std::vector<int> nodes = source_nodes();
-    for (int n : nodes) on.add_all(n);
-    for (int n = 0; n < count; ++n)
-      if (is_recorded(n)) flow.follow(on, n, ways_back(n));
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i] && call.given[next++]) behind.add(g.outputs[i]);
-    // Behind an input to which no gradient flows are zeros, which reach leaves, and release nothing on their way.
-    const DeadEnds& ends = owner_->graph.dead_ends;
-    for (int n = count; n-- > 0;) {
-      if (!is_recorded(n)) continue;
-      if (blocked.has_any(n) && has_own_gradient(*g.nodes[n].op)) behind.add_all(n);
-      for (size_t i = 0; i < ways_back(n); ++i) {
-        const ValueId from = g.nodes[n].inputs[i];
-        if (flow.is_computed_from(behind, n, i)) (ends.is_end(g.nodes[n], i) ? blocked : behind).add(from);
-        if (flow.is_computed_from(blocked, n, i)) blocked.add(from);
-      }
+  // Which sources the heads that were given depend on, to which of them gradients flow, and which results stay on the tape. True: calls
+  // that give a gradient of their own are passed by.
+  bool find_reached(const autograd::BackwardCall& call, std::vector<bool>& flows) {
+    const WaysBack ways = find_ways_back(*owner_, call.given, hidden_);
+    call.reached = ways.reached;
+    for (size_t i = 0; i < flows.size(); ++i) flows[i] = flows[i] && ways.flows[i];
+    for (size_t i = 0; i < call.given.size(); ++i) {
+      if (call.given[i] && !cut_.empty() && cut_[i])
+        throw UserError(
+            "backward: what was recorded for a hybridized call has already been released; pass retain_graph = true to the first backward");
+      call.unvisited[i] = !ways.released[i];
     }
-    // What shares a call with the heads is released with it: nothing can flow through there again.
-    for (int n = 0; n < count; ++n) {
-      if (!is_recorded(n)) continue;
-      flow.follow(shared, n, ways_back(n));
-      if (on.has_any(n) && behind.has_any(n)) shared.add_all(n);
-    }
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i]) {
-        ValueId place = g.outputs[i];  // what is written under pause() leaves a tensor where it was
-        while (stays(place.node)) place = g.nodes[place.node].inputs[0];
-        call.unvisited[next++] = !behind.has(place) && !shared.has(place);
-      }
-    for (size_t source = 0; source < nodes.size(); ++source) {
-      flows[source] = flows[source] && behind.has_any(nodes[source]);
-      call.reached[source] = behind.has_any(nodes[source]) || blocked.has_any(nodes[source]);
-    }
+    if (call.retain) return ways.passes_by_own_gradient;
+    cut_.resize(ways.cut.size(), false);
+    for (size_t i = 0; i < cut_.size(); ++i) call.cut[i] = cut_[i] = cut_[i] || ways.cut[i];
+    return ways.passes_by_own_gradient;
   }
   std::vector<int> source_nodes() const { return source_nodes_of(*owner_); }
   template <class F>
@@ -234,7 +210,7 @@ class HeldRun {
       autograd::raise_changed("a hybridized call is made again to be differentiated once more, but what it was given");
   }
   // The same values again: random numbers from the same streams, states as copies that may be updated once more.
-  Tensors differentiable_backward(const Tensors& heads, const std::vector<bool>& flows) const {
+  Tensors differentiable_backward(const Tensors& heads, const autograd::BackwardCall& call, const std::vector<bool>& flows) const {
     check_given();
     const Compiled& c = *owner_;
     const TracedProgram& p = *c.program;
@@ -285,10 +261,19 @@ class HeldRun {
             "backward: what a hybridized call was computed from has already been released; pass retain_graph = true to the first backward");
       wanted.push_back(sources[i]);
     }
+    std::vector<size_t> wanted_results;
+    for (size_t i = 0, next = 0; i < outputs.size() && !call.wanted_results.empty(); ++i)
+      if (c.is_on_tape[i] && call.wanted_results[next++] && on_tape(outputs[i])) {
+        wanted_results.push_back(next - 1);
+        wanted.push_back(outputs[i]);
+      }
     if (wanted.empty() || reached.empty()) return gradients;
-    const Tensors found = autograd::grad(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
-    for (size_t i = 0, k = 0; i < sources.size(); ++i)
+    const Tensors found =
+        autograd::grad_of_part(reached, wanted, reached_heads, {.create_graph = true, .train_mode = p.signature.training});
+    size_t k = 0;
+    for (size_t i = 0; i < sources.size(); ++i)
       if (is_wanted[i]) gradients[i] = found[k++];
+    for (size_t i : wanted_results) call.of_results[i] = found[k++];
     return gradients;
   }
 
@@ -302,7 +287,8 @@ class HeldRun {
   std::vector<uint64_t> writes_;                  // how often the memory of these, and of constants, had been written
   RandomStream first_stream_{};
   std::vector<PlanRunner::Run::Read> read_later_;
-  Tensors hidden_;  // what the loops have left
+  Tensors hidden_;         // what the loops have left
+  std::vector<bool> cut_;  // per result on the tape: a way back from it leads through what a pass has released; empty: of none
 };
 
 Tensor handle_of_our_own(const Tensor& t) {
@@ -368,7 +354,7 @@ Tensors run_recorded(Compiled& c, const Tensors& inputs) {
   }
   autograd::record_custom(
       "a hybridized call", sources, recorded, [held](const autograd::BackwardCall& call) { return held->backward(call); },
-      [held] { return held->gives_own_gradient(); }, c.shared_from_this());
+      [held] { return held->gives_own_gradient(); }, c.shared_from_this(), Tensors(held->hidden().begin(), held->hidden().end()));
   if (!c.loops.empty()) {  // what they have run decides
     const std::vector<bool> is_on = outputs_on_tape(c, held->hidden());
     for (size_t i = 0; i < outputs.size(); ++i)

@@ -118,13 +118,18 @@ SegmentRun SegmentTree::run(const Tensors& inputs) {
 
 bool SegmentTree::is_current(const Tensors& inputs) const {
   const std::lock_guard lock(mutex_);
-  return still_holds(settings_, captured_, captured_inputs_, inputs);
+  return std::ranges::all_of(tape_places_, [&](const TapePlaces& p) { return p.hold(inputs); }) &&
+         still_holds(settings_, captured_, captured_inputs_, inputs);
 }
 CapturedTensors SegmentTree::captured() const {
   const std::lock_guard lock(mutex_);
   return captured_;
 }
 
+bool SegmentTree::updates_leaf(const Tensors& inputs) const {
+  const std::lock_guard lock(mutex_);
+  return gluino::updates_leaf(recorded_updates_, captured_, inputs);
+}
 bool SegmentTree::updates_layers() const {
   const std::lock_guard lock(mutex_);
   return updates_layers_;
@@ -156,10 +161,16 @@ int SegmentTree::insert(Trace t) {
     adopt(w.value, t);
     written_.insert(w.target);
   }
+  for (TracedUpdate& u : t.updates) {
+    if (!u.is_recorded) continue;
+    adopt(u.write.target, t);
+    recorded_updates_.push_back(u);
+  }
   for (TracedRead& r : t.reads) adopt(r.value, t);
   for (SettingRead& s : t.settings)
     if (std::none_of(settings_.begin(), settings_.end(), [&](const SettingRead& k) { return k.setting == s.setting; }))
       settings_.push_back(s);
+  if (t.tape_places) tape_places_.push_back(*t.tape_places);
   for (auto& c : t.captured_inputs) captured_inputs_.push_back(c);
   std::unique_ptr<Segment>* place = &root_;
   std::vector<Segment*> path;

@@ -27,6 +27,7 @@ class SegmentTree {
   bool is_current(const Tensors& inputs) const;
   CapturedTensors captured() const;
   bool updates_layers() const;  // operators of it update states as they run
+  bool updates_leaf(const Tensors& inputs) const;
   std::string str() const;
 
  private:
@@ -52,6 +53,8 @@ class SegmentTree {
   std::unique_ptr<Segment> root_;
   int known_runs_ = 0;  // that met no new branch, less those that did
   bool updates_layers_ = false;
+  std::vector<TapePlaces> tape_places_;
+  std::vector<TracedUpdate> recorded_updates_;
   std::set<TracedValue> written_;  // tensors of the caller that some ending updates
   CapturedTensors captured_;
   PointerMap<int> captured_places_;  // in it

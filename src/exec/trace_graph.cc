@@ -1,6 +1,7 @@
 // A traced program as one graph.
 #include <algorithm>
 
+#include "autograd/tape.h"
 #include "base/format.h"
 #include "exec/trace_program.h"
 #include "gluino/autograd.h"
@@ -107,6 +108,31 @@ Ending Trace::ending_before(int call) const {
   }
   std::ranges::copy_if(ending.escaped, std::back_inserter(half.escaped), [&](const Ending::Escaped& e) { return has_value(e.value); });
   return half;
+}
+
+bool updates_leaf(std::span<const TracedUpdate> updates, const CapturedTensors& captured, const Tensors& inputs) {
+  return std::ranges::any_of(updates, [&](const TracedUpdate& u) {
+    if (!u.is_recorded) return false;
+    const TracedValue& v = u.write.target;
+    const AutogradEntry* place = impl_of(v.kind == TracedValue::Kind::input ? inputs[v.index] : captured[v.index]->live()).autograd.get();
+    return place && place->has_own_gradient();
+  });
+}
+
+static TapePlaces::Place place_of(const Tensor& t) {
+  if (!t.defined() || !autograd::is_on_tape(t)) return TapePlaces::Place::off;
+  return autograd::entry_of(t)->is_leaf() ? TapePlaces::Place::leaf : TapePlaces::Place::computed;
+}
+TapePlaces TapePlaces::of(const Tensors& inputs, const CapturedTensors& captured) {
+  TapePlaces places;
+  for (const Tensor& t : inputs) places.inputs.push_back(place_of(t));
+  for (const auto& c : captured) places.captured.emplace_back(c, place_of(c->live()));
+  return places;
+}
+bool TapePlaces::hold(const Tensors& now) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (place_of(now[i]) != inputs[i]) return false;
+  return std::ranges::all_of(captured, [](const auto& c) { return place_of(c.first->live()) == c.second; });
 }
 
 Tensors run_call(const TracedCall& call, const Tensors& inputs) {

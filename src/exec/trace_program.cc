@@ -13,7 +13,6 @@
 namespace gluino {
 namespace {
 
-// A copy that later in-place updates do not reach.
 Tensor snapshot(const Tensor& t) {
   const PauseTracing pause;
   const autograd::Scope scope(false, std::nullopt);
@@ -209,7 +208,7 @@ class ProgramTracer final : public Tracer {
     }
     for (const Update& u : updates())
       if (const auto target = targets.find(u.tensor); target != targets.end())
-        t.updates.push_back({write_back(target->second, u.value), u.calls_before});
+        t.updates.push_back({write_back(target->second, u.value), u.calls_before, u.is_recorded});
     add_escaped(t);
     add_calls(t);
     for (const ShapeRead& r : shape_reads())
@@ -296,7 +295,7 @@ class ProgramTracer final : public Tracer {
       origins.push_back(o.defined() ? origin_of(o) : std::nullopt);
     }
     add_common_roots(outputs, origins);
-    const Owners owners(symbolic_, origins);
+    const Owners owners(symbolic_, inputs_, origins);
     for (size_t i = 0; i < outputs.size(); ++i) {
       Ending::Result r;
       if (outputs[i].defined()) {
@@ -323,9 +322,10 @@ class ProgramTracer final : public Tracer {
   // Where tensors are found that results may be, or be views of: the first input and the first result of each.
   struct Owners {
     std::unordered_map<Key, size_t> inputs, results;
-    Owners(const Tensors& symbolic, const std::vector<std::optional<Origin>>& origins) {
-      for (size_t i = 0; i < symbolic.size(); ++i)
-        if (symbolic[i].defined()) inputs.try_emplace(key(symbolic[i]), i);
+    Owners(const Tensors& symbolic, const Tensors& concrete, const std::vector<std::optional<Origin>>& origins) {
+      for (const Tensors* list : {&symbolic, &concrete})  // an input may be known from outside
+        for (size_t i = 0; i < list->size(); ++i)
+          if ((*list)[i].defined()) inputs.try_emplace(key((*list)[i]), i);
       for (size_t i = 0; i < origins.size(); ++i)
         if (origins[i] && origins[i]->views.empty()) results.try_emplace(key(origins[i]->root), i);
     }
@@ -472,6 +472,7 @@ Trace trace(const HybridCache::Function& function, const Tensors& inputs, const 
     if (const std::string why = tracer.why_not_a_program(result.tensors); !why.empty()) throw Untraceable(why);
     Trace t = tracer.finish(std::move(result));
     t.reads_mode = reads_mode;
+    if (tracer.looks_at_tape()) t.tape_places = TapePlaces::of(inputs, t.captured);
     return t;
   } catch (const Untraceable& e) {
     if (auto ended = tracer.finish_refused(e)) return *std::move(ended);

@@ -73,6 +73,16 @@ struct SettingRead {
 struct TracedUpdate {
   Ending::WriteBack write;
   int calls_before;
+  bool is_recorded;  // not under pause()
+};
+
+// Where inputs and captured tensors are on the tape.
+struct TapePlaces {
+  enum class Place : uint8_t { off, leaf, computed };
+  std::vector<Place> inputs;
+  std::vector<std::pair<std::shared_ptr<CapturedTensor>, Place>> captured;
+  static TapePlaces of(const Tensors& inputs, const CapturedTensors& captured);
+  bool hold(const Tensors& now) const;
 };
 
 // One run of the user's function.
@@ -91,17 +101,21 @@ struct Trace {
   };
   std::vector<Guard> guards;
   Ending ending;
-  std::vector<TracedUpdate> updates;  // in their order; the last of each tensor is a write-back of the ending
-  bool records = false;               // some calls were made while recording, whatever the mode outside
-  bool reads_mode = false;            // user code asked whether it records or trains
-  std::exception_ptr error;           // with which user code ended it
-  bool serves_once = false;           // user code met an error and went on: with other values it would not have come this way
-  bool has_run = false;               // the calls were made while it was traced
-  Tensors values;                     // of the ending, then
-  std::vector<Tensors> memo;          // results of all calls, then
+  std::vector<TracedUpdate> updates;      // in their order; the last of each tensor is a write-back of the ending
+  bool records = false;                   // some calls were made while recording, whatever the mode outside
+  bool reads_mode = false;                // user code asked whether it records or trains
+  std::optional<TapePlaces> tape_places;  // where it called backward() or grad()
+  std::exception_ptr error;               // with which user code ended it
+  bool serves_once = false;               // user code met an error and went on: with other values it would not have come this way
+  bool has_run = false;                   // the calls were made while it was traced
+  Tensors values;                         // of the ending, then
+  std::vector<Tensors> memo;              // results of all calls, then
 
   Ending ending_before(int call) const;  // what eager code leaves behind when this call fails
 };
+
+// Whether a tensor with a gradient of its own is updated while operators are recorded: that is an error at the place.
+bool updates_leaf(std::span<const TracedUpdate> updates, const CapturedTensors& captured, const Tensors& inputs);
 
 // Runs `function` on symbolic inputs. A value that is read, and a call that may refuse its values, makes the calls so far run for real;
 // `memo` holds results of calls that have run already (in an earlier segment of this very call).

@@ -35,14 +35,14 @@ ValueFlow::Set ValueFlow::none() const {
 }
 
 void ValueFlow::follow(Set& set, int node, size_t inputs) const {
-  const std::vector<ValueId>& in = graph_.nodes[node].inputs;
+  for (size_t i = 0; i < inputs; ++i) follow_input(set, node, i);
+}
+void ValueFlow::follow_input(Set& set, int node, size_t input) const {
+  if (!set.has(graph_.nodes[node].inputs[input])) return;
   const auto loop = loops_.find(node);
-  for (size_t i = 0; i < inputs; ++i) {
-    if (!set.has(in[i])) continue;
-    if (loop == loops_.end()) return set.add_all(node);
-    for (size_t o = 0; o < loop->second.num_outputs(); ++o)
-      if (loop->second.depends(o, i)) set.add({node, static_cast<int>(o)});
-  }
+  if (loop == loops_.end()) return set.add_all(node);
+  for (size_t o = 0; o < loop->second.num_outputs(); ++o)
+    if (loop->second.depends(o, input)) set.add({node, static_cast<int>(o)});
 }
 
 bool ValueFlow::is_computed_from(const Set& set, int node, size_t input) const {

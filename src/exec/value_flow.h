@@ -36,6 +36,7 @@ class ValueFlow {
   Set none() const;
   // Adds what a call gives from values of the set, of its first `inputs`.
   void follow(Set& set, int node, size_t inputs) const;
+  void follow_input(Set& set, int node, size_t input) const;
   // Whether something of the set that a call gives is computed from this input.
   bool is_computed_from(const Set& set, int node, size_t input) const;
 

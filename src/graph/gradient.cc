@@ -28,12 +28,7 @@ class Backward {
 
   std::vector<SymbolicGradient> run() {
     for (size_t i = 0; i < request_.heads.size(); ++i)
-      if (const Value& head = request_.heads[i]; is_hidden(head))
-        continue;
-      else if (is_floating(*head.node->outputs[head.index].dtype))
-        accumulate(head, request_.head_grads[i]);
-      else
-        block(head);
+      if (!is_hidden(request_.heads[i])) accumulate(request_.heads[i], request_.head_grads[i]);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
     std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {
@@ -110,7 +105,12 @@ class Backward {
     const Gradient gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
     if (const RowRule* rule = row_rule_of(*node.op))
       if (Place& table = places_[numbers_.at(node.inputs[rule->table].node.get())]; table.keeps_rows)
-        if (auto picked = rule->rows(node.attrs.get(), gradient)) return table.rows.push_back(std::move(*picked));
+        if (auto picked = rule->rows(node.attrs.get(), gradient)) {
+          table.rows.push_back(std::move(*picked));
+          for (size_t i = 0; i < node.inputs.size(); ++i)
+            if (i != static_cast<size_t>(rule->table)) end(node, i);
+          return;
+        }
     const Tensors gradients = node.op->gradient(node.attrs.get(), gradient);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) {

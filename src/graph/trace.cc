@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "dispatch/composition.h"
 #include "dispatch/infer.h"
+#include "dispatch/own_gradient.h"
 #include "dispatch/recording_as.h"
 #include "dispatch/untraceable.h"
 #include "gluino/autograd.h"
@@ -108,6 +109,7 @@ class GraphRecorder final : public TraceHook {
   }
 
   Tensors gradients(const Tensors& heads, const Tensors& head_grads, const Tensors& variables, bool retain) override {
+    current_tracer->note_look_at_tape();
     GradientRequest request;
     for (const Tensor& t : heads) request.heads.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
     for (const Tensor& t : variables) request.wanted.push_back(t.is_symbolic() ? value_of(t) : current_tracer->capture(t));
@@ -136,13 +138,19 @@ class GraphRecorder final : public TraceHook {
 
  private:
   static void release(const GradientRequest& request) {
-    std::unordered_set<GraphNode*> visited;
+    std::unordered_set<GraphNode*> visited, released;
     for (const Value& v : request.heads) visited.insert(v.node.get());
     for (auto n = request.nodes.rbegin(); n != request.nodes.rend(); ++n) {
       if (!visited.contains(*n) || !(*n)->op || (*n)->mode.is_paused) continue;
-      for (const Value& v : (*n)->inputs) visited.insert(v.node.get());
+      if (passes_gradients(*(*n)->op))
+        for (const Value& v : (*n)->inputs) visited.insert(v.node.get());
       (*n)->mode.is_paused = true;
+      released.insert(*n);
     }
+    for (const Value& c : current_tracer->calls())  // to go back from there later is an error
+      if (passes_gradients(*c.node->op) && !c.node->mode.is_paused &&
+          std::ranges::any_of(c.node->inputs, [&](const Value& v) { return released.contains(v.node.get()); }))
+        current_tracer->refuse("a backward pass in it releases what other values were computed from");
   }
   // As eager code does: a variable was attached a gradient, or computed from one that was while recording.
   static void check_on_tape(const GradientRequest& request) {
@@ -177,6 +185,8 @@ class GraphRecorder final : public TraceHook {
   void on_rebind(const Tensor& target, const Tensor& value) override {
     if (!current_tracer) return;
     current_tracer->before_update(target);
+    if (const auto* place = impl_of(target).autograd.get(); place && place->has_own_gradient() && mode().recording)
+      current_tracer->refuse("a tensor with attach_grad() is updated in place while its operators are recorded");
     if (current_tracer->has_possible_alias(target))
       current_tracer->refuse("a tensor is updated in place that a branch or a loop may have passed on as its result");
     if (const SymbolicValue* v = impl_of(value).symbolic.get(); v && v->has_shape) current_tracer->on_shape_needed(value_of(value), target);
@@ -308,7 +318,7 @@ void Tracer::on_symbolic_refresh(const Tensor& view) {
   refreshed_.push_back({view, t.storage, t.data, t.autograd});
 }
 void Tracer::on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) {
-  updates_.push_back({&t, static_cast<const SymbolicNode&>(value).value, static_cast<int>(calls_.size())});
+  updates_.push_back({&t, static_cast<const SymbolicNode&>(value).value, static_cast<int>(calls_.size()), mode().recording});
 }
 // A view whose base was updated with it gets its value from there.
 bool Tracer::follows_rebound_base(const Tensor& t) const {

@@ -47,7 +47,13 @@ class Tracer : private TraceWatch {
     const detail::TensorImpl* tensor;
     Value value;
     int calls_before;
+    bool is_recorded;  // not under pause()
   };
+  // backward() or grad() was called: what happens depends on where inputs and captured tensors are on the tape.
+  bool looks_at_tape() const { return looks_at_tape_; }
+  void note_look_at_tape() {
+    for (Tracer* t = this; t; t = t->previous_) t->looks_at_tape_ = true;
+  }
   const std::vector<Update>& updates() const { return updates_; }
 
   // User code looked at an extent of a value; axis -1: at all of them. Or the value must have the shape of another one, which takes it.
@@ -147,6 +153,7 @@ class Tracer : private TraceWatch {
   std::vector<std::pair<Tensor, Value>> captured_;
   std::unordered_map<const detail::TensorImpl*, size_t> captured_places_;  // in captured_, which keeps the keys alive
   std::unordered_set<const detail::TensorImpl*> released_views_;           // of captured_: their bases were released, so they are values
+  bool looks_at_tape_ = false;
   Tensors attached_, symbolic_tensors_;
   std::vector<ShapeRead> shape_reads_;
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis

@@ -3,6 +3,8 @@
 #include <map>
 #include <tuple>
 
+#include "dispatch/own_gradient.h"
+
 namespace gluino {
 namespace {
 
@@ -36,7 +38,8 @@ Graph eliminate_common(Graph graph, const PassContext&) {
   Rewriter rewriter(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Graph::Node& node = graph.node(n);
-    if (!node.op || has_effect(node) || node.op->has_subgraphs()) {
+    // Two calls that give gradients of their own, whatever flows in, give two.
+    if (!node.op || has_effect(node) || node.op->has_subgraphs() || has_own_gradient(*node.op)) {
       rewriter.keep(n);
       continue;
     }

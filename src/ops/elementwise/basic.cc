@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "dispatch/own_gradient.h"
 #include "kernels/isa/primitives.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
@@ -82,6 +83,7 @@ GLUINO_OP(_copy, NoAttrs) {
       .sample({{3, 4}});
 }
 GLUINO_OP(BlockGrad, NoAttrs) {
+  ends_gradients("BlockGrad");
   op.doc("The data itself; no gradient flows through.")
       .alias("stop_gradient")
       .input("data")
@@ -129,8 +131,14 @@ static void define_filled_like(OpBuilder<NoAttrs>& op, int value) {
       .gradient({}, [](const Gradient&) -> Tensors { return {Tensor()}; })
       .sample({{3, 4}});
 }
-GLUINO_OP(zeros_like, NoAttrs) { define_filled_like(op.doc("Zeros of the shape and dtype of data."), 0); }
-GLUINO_OP(ones_like, NoAttrs) { define_filled_like(op.doc("Ones of the shape and dtype of data."), 1); }
+GLUINO_OP(zeros_like, NoAttrs) {
+  ends_gradients("zeros_like");
+  define_filled_like(op.doc("Zeros of the shape and dtype of data."), 0);
+}
+GLUINO_OP(ones_like, NoAttrs) {
+  ends_gradients("ones_like");
+  define_filled_like(op.doc("Ones of the shape and dtype of data."), 1);
+}
 GLUINO_OP(shape_array, NoAttrs) {
   op.doc("The shape of data as an int64 vector.")
       .input("data")
