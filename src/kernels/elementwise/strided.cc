@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "kernels/isa/primitives.h"
 
@@ -72,7 +73,7 @@ void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
   const int64_t n = b.extent;
   for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
     if (b.out == 1 && b.in == 1 && n > 16)
-      std::memcpy(out, in, n * sizeof(T));
+      copy_bytes(out, in, n * static_cast<int64_t>(sizeof(T)));
     else if (b.out == 1 && b.in == 0)
       fill_run(out, n, *in);
     else if (b.out == 1 && b.in == 1)

@@ -1,6 +1,7 @@
 // Picking and writing elements by coordinates, masks and row numbers.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "ops/index/indices.h"
 #include "tensor/impl.h"
 
@@ -235,8 +236,7 @@ static void copy_masked(const Tensor& data, int axis, const std::vector<int64_t>
   const AxisSplit s(data.shape(), axis);
   const int64_t bytes = s.inner * dtype_bytes(out.dtype()), n = out.extent(axis);
   for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(bytes_of(out) + (o * n + i) * bytes, bytes_of(data) + (o * s.extent + at[i]) * bytes, bytes);
+    for (int64_t i = 0; i < n; ++i) copy_bytes(bytes_of(out) + (o * n + i) * bytes, bytes_of(data) + (o * s.extent + at[i]) * bytes, bytes);
 }
 GLUINO_OP(_contrib_boolean_mask, MaskAttrs) {
   op.doc("The elements of an axis where the mask is not 0.")

@@ -1,6 +1,7 @@
 // Picking elements along one axis: take, Embedding, pick, one_hot and their gradients.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "dispatch/compiler_rules.h"
 #include "dispatch/row_gradient.h"
@@ -46,7 +47,7 @@ static void run_take(const Tensor& data, int axis, const Indices& at, Tensor& ou
         const int64_t first = r % n, last = std::min(n, first + end - r);
         const char* row = from + r / n * s.extent * size;
         char* taken = to + (r - first) * size;
-        for (int64_t i = first; i < last; ++i) std::memcpy(taken + i * size, row + at[i] * size, size);
+        for (int64_t i = first; i < last; ++i) copy_bytes(taken + i * size, row + at[i] * size, size);
         r += last - first;
       }
     });

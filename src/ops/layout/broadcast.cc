@@ -1,6 +1,7 @@
 // Operators that repeat elements: broadcasting to a shape, tiling, repeating, padding.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/extents.h"
 #include "base/parallel.h"
 #include "kernels/elementwise/strided.h"
@@ -299,8 +300,7 @@ static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape&
   // Where the rows of a plane lie follows from that of the plane.
   const int64_t plane = last > 0 ? padded[last - 1] : 1;
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin, base = 0; row < end; ++row) {
-      const int64_t y = row % plane;
+    for (int64_t row = begin, base = 0, y = begin % plane; row < end; ++row, y = y + 1 < plane ? y + 1 : 0) {
       if (row == begin || y == 0) {
         base = 0;
         int64_t rest = row / plane;
@@ -342,10 +342,15 @@ GLUINO_OP(Pad, PadAttrs) {
               std::fill_n(to, width, constant);
               return;
             }
-            auto edge = [&](int64_t j) { return map[j] < 0 ? constant : in[from + map[j]]; };
-            for (int64_t j = 0; j < before; ++j) to[j] = edge(j);
-            if (middle) std::memcpy(to + before, in + from, middle * sizeof(T));
-            for (int64_t j = before + middle; j < width; ++j) to[j] = edge(j);
+            const auto each_of_edges = [&](auto&& edge) {
+              for (int64_t j = 0; j < before; ++j) to[j] = edge(j);
+              for (int64_t j = before + middle; j < width; ++j) to[j] = edge(j);
+            };
+            if (middle) copy_bytes(to + before, in + from, middle * static_cast<int64_t>(sizeof(T)));
+            if (a.mode == PadMode::constant)
+              each_of_edges([&](int64_t) { return constant; });
+            else
+              each_of_edges([&](int64_t j) { return in[from + map[j]]; });
           });
         });
       })
