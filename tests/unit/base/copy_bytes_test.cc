@@ -26,5 +26,17 @@ TEST(CopyBytes, WritesTheBytesAndNoOthers) {
     }
 }
 
+TEST(CopyBytes, MovesPiecesOfEverySize) {
+  for (const int64_t bytes : {0, 1, 2, 3, 4, 8, 12, 32, 100}) {
+    constexpr int64_t kPieces = 37;
+    std::vector<char> from(static_cast<size_t>(kPieces * bytes)), to(from.size());
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 13);
+    const auto turned = [&](int64_t i) { return from.data() + (kPieces - 1 - i) * bytes; };
+    copy_pieces(
+        bytes, kPieces, [&](int64_t i) { return to.data() + i * bytes; }, turned);
+    for (int64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(std::equal(turned(i), turned(i) + bytes, to.data() + i * bytes)) << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace gluino::test
