@@ -49,13 +49,26 @@ struct WholePages {
   bool give_back() const { return first < last && madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) == 0; }
   char *first, *last;
 };
+void* map_pages(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+// Arrays of some MB need hundreds of small pages, more than the CPU knows at once where they are. Asked for where all of a large page will
+// be used. Not for the largest blocks: of those sometimes only some rows are written, each of which would take a page.
+constexpr size_t kHugePage = size_t{2} << 20, kMostInHugePages = size_t{256} << 20;
+void* map_huge_pages(size_t bytes, size_t used) {
+  char* const data = static_cast<char*>(map_pages(bytes + kHugePage));
+  if (!data) return map_pages(bytes);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(data) % kHugePage) % kHugePage;
+  if (before) munmap(data, before);
+  munmap(data + before + bytes, kHugePage - before);
+  madvise(data + before, used / kHugePage * kHugePage, MADV_HUGEPAGE);  // without them it works, too
+  return data + before;
+}
 // Large blocks are the system's own: among malloc's they would leave holes, since it keeps large ones, too, once some were freed.
-void* block_from_system(int c) {
-  const auto bytes = static_cast<size_t>(class_bytes(c));
-  if (c >= kFirstLargeClass) {
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return data == MAP_FAILED ? nullptr : data;
-  }
+void* block_from_system(int64_t used, int c) {
+  const auto bytes = static_cast<size_t>(class_bytes(c)), touched = static_cast<size_t>(used);
+  if (c >= kFirstLargeClass) return touched >= kHugePage && bytes <= kMostInHugePages ? map_huge_pages(bytes, touched) : map_pages(bytes);
   void* data = nullptr;
   return posix_memalign(&data, kAlignment, bytes) == 0 ? data : nullptr;
 }
@@ -174,7 +187,7 @@ void check_machine_has(int64_t bytes, const Pool& p, Device device) {
 void* new_block(int64_t bytes, int c, const Pool& p, Device device) {
   constexpr int64_t kLarge = int64_t{256} << 20;
   if (class_bytes(c) > kLarge) check_machine_has(bytes, p, device);
-  void* data = block_from_system(c);
+  void* data = block_from_system(bytes, c);
   if (!data) raise<SystemError>("out of memory: {} bytes were asked for on {}; {} bytes are live", bytes, device.str(), p.live.load());
   return data;
 }

@@ -1,5 +1,6 @@
 """Operators that files name, against NumPy: those of mx.np that are functions of others, 8 bits, detection, transforms."""
 import json
+import math
 
 import numpy as onp
 import pytest
@@ -297,6 +298,17 @@ def test_rotated_regions():
 
 
 # ---- transforms and processes
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "uint8"])
+@pytest.mark.parametrize("shape, width", [
+    ((3, 4, 56, 56), (0, 0, 0, 0, 2, 2, 2, 2)), ((2, 3, 5), (1, 0, 0, 2, 3, 1)), ((7,), (3, 2)), ((6000,), (1, 5)), ((2, 5001), (0, 1, 2, 0)),
+    ((3, 70, 70), (1, 1, 0, 0, 0, 0)), ((2, 0, 3), (0, 0, 2, 1, 1, 0)), ((40, 50, 3), (0, 0, 1, 0, 0, 0)), ((5, 90, 91), (2, 0, 0, 3, 1, 1))])
+def test_padding_with_a_constant(shape, width, dtype):
+    x = (onp.arange(math.prod(shape)) % 100).reshape(shape).astype(dtype)
+    pairs = list(zip(width[::2], width[1::2]))
+    found = nd.pad(nd.array(x, dtype=dtype), mode="constant", pad_width=width, constant_value=7).asnumpy()
+    assert onp.array_equal(found, onp.pad(x, pairs, constant_values=7))
+
 
 @pytest.mark.parametrize("length", [1, 7, 8, 12, 30, 49])
 def test_fourier_transforms(length):

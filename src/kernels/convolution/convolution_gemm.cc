@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "kernels/convolution/seen_outputs.h"
 #include "kernels/gemm/gemm.h"
@@ -209,7 +210,8 @@ class SeenRuns {
       const int64_t begin = std::clamp(seen.first, first, first + count), end = std::clamp(seen.last, begin, first + count);
       float* to = windows_ + i * length_;
       std::fill(to, to + (begin - first), 0.0f);
-      std::copy_n(image + i / g_.kernel_area() * g_.in_area() + begin + seen.offset, end - begin, to + (begin - first));
+      copy_bytes(to + (begin - first), image + i / g_.kernel_area() * g_.in_area() + begin + seen.offset,
+                 (end - begin) * static_cast<int64_t>(sizeof(float)));
       std::fill(to + (end - first), to + count, 0.0f);
     }
   }

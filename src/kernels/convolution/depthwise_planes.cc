@@ -56,14 +56,15 @@ class Rows {
  private:
   template <class F, class T>
   void visit(F f, T* plane) {
-    for (int64_t y = 0; y < rows_; ++y, plane += columns_)
-      for (int64_t p = 0; p < stride_; ++p) {
-        float* row = values_.data() + (y * stride_ + p) * phase_;
-        // Place i of the phase is column i * stride + p - pad.
-        const int64_t first = std::max<int64_t>(0, (pad_ - p + stride_ - 1) / stride_);
-        const int64_t last = std::min(phase_, (columns_ + pad_ - p + stride_ - 1) / stride_);
-        if (first < last) f(row + first, plane + first * stride_ + p - pad_, last - first);
-      }
+    for (int64_t p = 0; p < stride_; ++p) {
+      // Place i of the phase is column i * stride + p - pad.
+      const int64_t first = std::max<int64_t>(0, (pad_ - p + stride_ - 1) / stride_);
+      const int64_t last = std::min(phase_, (columns_ + pad_ - p + stride_ - 1) / stride_);
+      if (first >= last) continue;
+      float* row = values_.data() + p * phase_ + first;
+      T* from = plane + first * stride_ + p - pad_;
+      for (int64_t y = 0; y < rows_; ++y, row += row_step(), from += columns_) f(row, from, last - first);
+    }
   }
   int64_t rows_, columns_, pad_, stride_, phase_;
   std::vector<float> values_;

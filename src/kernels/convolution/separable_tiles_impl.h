@@ -147,36 +147,51 @@ void depthwise(const DepthwiseRow& r) {
   for (; x < r.columns; ++x) depthwise_pixel(r, x);
 }
 
-// kBlocks vectors of neighbouring outputs, of which `columns` are there.
-template <int kBlocks>
+// kBlocks vectors of neighbouring outputs, of which `columns` are there. kWidth: of the window, or 0 for any.
+template <int kBlocks, int kWidth>
 __attribute__((always_inline)) inline void plane_tile(const PlaneRow& r, const float* weight, float bias, int64_t columns,
                                                       const float* data, float* out) {
+  const int64_t width = kWidth ? kWidth : r.width;
   Lanes sum[kBlocks];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) sum[b] = spread(bias);
-  for (int64_t i = 0; i < r.rows; ++i, data += r.row_step)
-    for (int64_t j = 0; j < r.width; ++j) {
-      const Lanes w = spread(*weight++);
-#pragma GCC unroll 4
-      for (int b = 0; b < kBlocks; ++b) sum[b] += load(data + r.taps[j] + b * kLanes) * w;
+  for (int64_t i = 0; i < r.rows; ++i, data += r.row_step, weight += width)
+#pragma GCC unroll 3
+    for (int64_t j = 0; j < width; ++j) {
+      const Lanes w = spread(weight[j]);
+      const float* seen = data + r.taps[j];
+#pragma GCC unroll 8
+      for (int b = 0; b < kBlocks; ++b) sum[b] += load(seen + b * kLanes) * w;
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks - 1; ++b) store(out + b * kLanes, sum[b]);
-  memcpy(out + (kBlocks - 1) * kLanes, &sum[kBlocks - 1], static_cast<size_t>(columns - (kBlocks - 1) * kLanes) * sizeof(float));
+  const int64_t left = columns - (kBlocks - 1) * kLanes;
+  if (left == kLanes) return store(out + (kBlocks - 1) * kLanes, sum[kBlocks - 1]);
+  float last[kLanes];  // not the sum itself: with its address taken, GCC would keep it in memory all the time
+  store(last, sum[kBlocks - 1]);
+  memcpy(out + (kBlocks - 1) * kLanes, last, static_cast<size_t>(left) * sizeof(float));
+}
+template <int kWidth>
+void plane_row_of(const PlaneRow& r, const float* weight, float bias, float* out) {
+  constexpr int64_t kMost = 8 * kLanes;
+  int64_t x = 0;
+  for (; x + kMost <= r.columns; x += kMost) plane_tile<8, kWidth>(r, weight, bias, kMost, r.data + x, out + x);
+  const int64_t left = r.columns - x;
+  switch ((left + kLanes - 1) / kLanes) {
+    case 8: return plane_tile<8, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 7: return plane_tile<7, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 6: return plane_tile<6, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 5: return plane_tile<5, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 4: return plane_tile<4, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 3: return plane_tile<3, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 2: return plane_tile<2, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    case 1: return plane_tile<1, kWidth>(r, weight, bias, left, r.data + x, out + x);
+    default: return;
+  }
 }
 void plane_row(const PlaneRow& r, const float* weight, float bias, float* out) {
-  constexpr int64_t kMost = 4 * kLanes;
-  int64_t x = 0;
-  for (; x + kMost <= r.columns; x += kMost) plane_tile<4>(r, weight, bias, kMost, r.data + x, out + x);
-  const int64_t left = r.columns - x;
-  if (left > 3 * kLanes)
-    plane_tile<4>(r, weight, bias, left, r.data + x, out + x);
-  else if (left > 2 * kLanes)
-    plane_tile<3>(r, weight, bias, left, r.data + x, out + x);
-  else if (left > kLanes)
-    plane_tile<2>(r, weight, bias, left, r.data + x, out + x);
-  else if (left > 0)
-    plane_tile<1>(r, weight, bias, left, r.data + x, out + x);
+  if (r.width == 3) return plane_row_of<3>(r, weight, bias, out);
+  plane_row_of<0>(r, weight, bias, out);
 }
 void add_row(int64_t n, float factor, const float* from, float* to) {
   int64_t i = 0;

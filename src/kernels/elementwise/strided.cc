@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "kernels/isa/primitives.h"
 
@@ -66,13 +67,23 @@ void copy_every(const T* in, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] = in[j * step];
 }
 
+// The same row again and again: some one by one, then those together, since a call for each takes longer than a row of the cache.
+template <class T>
+void repeat_row(const T* in, int64_t n, int64_t rows, T* out) {
+  constexpr int64_t kBytes = 16384, width = sizeof(T);
+  const int64_t all = rows * n, block = std::min(rows, std::max<int64_t>(1, kBytes / width / n)) * n;
+  for (int64_t at = 0; at < block; at += n) copy_bytes(out + at, in, n * width);
+  for (int64_t at = block; at < all; at += block) copy_bytes(out + at, out, std::min(block, all - at) * width);
+}
+
 // Rows along b, one after the other along a.
 template <class T>
 void copy_rows(const Axis& a, const Axis& b, const T* in, T* out) {
   const int64_t n = b.extent;
+  if (b.out == 1 && b.in == 1 && a.in == 0 && a.out == n) return repeat_row(in, n, a.extent, out);
   for (int64_t i = 0; i < a.extent; ++i, in += a.in, out += a.out) {
     if (b.out == 1 && b.in == 1 && n > 16)
-      std::memcpy(out, in, n * sizeof(T));
+      copy_bytes(out, in, n * static_cast<int64_t>(sizeof(T)));
     else if (b.out == 1 && b.in == 0)
       fill_run(out, n, *in);
     else if (b.out == 1 && b.in == 1)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/copy_bytes.h"
 #include "base/env.h"
 
 namespace gluino::kernels {
@@ -109,7 +110,7 @@ void convert(const void* in, DType from, void* out, DType to, int64_t n) {
   if (n == 0) return;  // there may be no memory at all
   const PrimitiveTable& t = primitives();
   if (from == to) {
-    if (in != out) std::memcpy(out, in, n * dtype_bytes(from));
+    if (in != out) copy_bytes(out, in, n * dtype_bytes(from));
   } else if (is_narrow_float(from)) {
     const ConvertKernel widen = from == DType::float16 ? t.half_to_float : t.bfloat_to_float;
     if (to == DType::float32) return widen(in, out, n);

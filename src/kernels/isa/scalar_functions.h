@@ -57,7 +57,13 @@ template <class T> inline T power_of(T x, T y) {
 }
 
 struct F_negative : AnyType { template <class T> static inline T f(T x, T, T) { if constexpr (kFloat<T>) return -x; else return wrap_sub(T(0), x); } };
-UNARY(sign, AnyType, x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x)
+// Of zeros +0, of NaN itself: what x + 0 is.
+template <class T> inline T sign_of(T x) {
+  if constexpr (!kFloat<T>) return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0);
+  const T one = sizeof(T) == sizeof(float) ? static_cast<T>(__builtin_copysignf(1.0f, static_cast<float>(x))) : static_cast<T>(__builtin_copysign(1.0, static_cast<double>(x)));
+  return ((x < T(0)) | (x > T(0))) ? one : x + T(0);
+}
+UNARY(sign, AnyType, sign_of(x))
 UNARY(logical_not, AnyType, x == T(0))
 struct F_abs : AnyType { template <class T> static inline T f(T x, T, T) { if constexpr (kFloat<T>) return math::fabs(x); else return x < 0 ? wrap_sub(T(0), x) : x; } };
 UNARY(round, FloatOnly, math::round(x)) UNARY(rint, FloatOnly, math::rint(x)) UNARY(ceil, FloatOnly, math::ceil(x))

@@ -1,6 +1,7 @@
 // Picking and writing elements by coordinates, masks and row numbers.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "ops/index/indices.h"
 #include "tensor/impl.h"
 
@@ -44,8 +45,11 @@ static void check_scatter(const Shape& data, const Shape& indices, const Shape& 
 static void write_slices(const Tensor& data, const Tensor& indices, Tensor& out) {
   const Coordinates c(out.shape(), indices);
   const int64_t bytes = c.slice * dtype_bytes(out.dtype());
-  for (int64_t j = 0; j < c.slices; ++j)
-    std::memcpy(bytes_of(out) + c.offsets[j] * dtype_bytes(out.dtype()), bytes_of(data) + j * bytes, bytes);
+  char* const to = bytes_of(out);
+  const char* const from = bytes_of(data);
+  const int64_t element = dtype_bytes(out.dtype());
+  copy_pieces(
+      bytes, c.slices, [&](int64_t j) { return to + c.offsets[j] * element; }, [&](int64_t j) { return from + j * bytes; });
 }
 static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, t.nbytes()); }
 
@@ -60,8 +64,10 @@ GLUINO_OP(gather_nd, NoAttrs) {
       .kernel([](const NoAttrs&, KernelContext& k) {
         const Coordinates c(k.in(0).shape(), k.in(1));
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = c.slice * element;
-        for (int64_t j = 0; j < c.slices; ++j)
-          std::memcpy(bytes_of(k.out()) + j * bytes, bytes_of(k.in(0)) + c.offsets[j] * element, bytes);
+        char* const to = bytes_of(k.out());
+        const char* const from = bytes_of(k.in(0));
+        copy_pieces(
+            bytes, c.slices, [&](int64_t j) { return to + j * bytes; }, [&](int64_t j) { return from + c.offsets[j] * element; });
       })
       .gradient({{1}, {}},
                 [](const Gradient& g) -> Tensors {
@@ -234,9 +240,12 @@ static void copy_masked(const Tensor& data, int axis, const std::vector<int64_t>
   if (out.size() == 0) return;
   const AxisSplit s(data.shape(), axis);
   const int64_t bytes = s.inner * dtype_bytes(out.dtype()), n = out.extent(axis);
-  for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(bytes_of(out) + (o * n + i) * bytes, bytes_of(data) + (o * s.extent + at[i]) * bytes, bytes);
+  for (int64_t o = 0; o < s.outer; ++o) {
+    char* const to = bytes_of(out) + o * n * bytes;
+    const char* const from = bytes_of(data) + o * s.extent * bytes;
+    copy_pieces(
+        bytes, n, [&](int64_t i) { return to + i * bytes; }, [&](int64_t i) { return from + at[i] * bytes; });
+  }
 }
 GLUINO_OP(_contrib_boolean_mask, MaskAttrs) {
   op.doc("The elements of an axis where the mask is not 0.")
@@ -278,9 +287,12 @@ GLUINO_OP(_boolean_mask_backward, MaskAttrs) {
         const AxisSplit s(k.out().shape(), axis);
         fill_zero(k.out());
         const int64_t bytes = s.inner * dtype_bytes(k.out().dtype()), n = k.in(0).extent(axis);
-        for (int64_t o = 0; o < s.outer; ++o)
-          for (int64_t i = 0; i < n; ++i)
-            std::memcpy(bytes_of(k.out()) + (o * s.extent + at[i]) * bytes, bytes_of(k.in(0)) + (o * n + i) * bytes, bytes);
+        for (int64_t o = 0; o < s.outer; ++o) {
+          char* const to = bytes_of(k.out()) + o * s.extent * bytes;
+          const char* const from = bytes_of(k.in(0)) + o * n * bytes;
+          copy_pieces(
+              bytes, n, [&](int64_t i) { return to + at[i] * bytes; }, [&](int64_t i) { return from + i * bytes; });
+        }
       })
       .gradient({{1}, {}},
                 [](const MaskAttrs& a, const Gradient& g) -> Tensors {
@@ -332,7 +344,10 @@ GLUINO_OP(_contrib_index_copy, NoAttrs) {
         if (bytes_of(old) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(old), k.out().nbytes());
         const Indices at(k.in(1), old.extent(0), IndexMode::raise);
         const int64_t bytes = old.shape().elements(1, old.ndim()) * dtype_bytes(old.dtype());
-        for (int64_t i = 0; i < at.size(); ++i) std::memcpy(bytes_of(k.out()) + at[i] * bytes, bytes_of(rows) + i * bytes, bytes);
+        char* const to = bytes_of(k.out());
+        const char* const from = bytes_of(rows);
+        copy_pieces(
+            bytes, at.size(), [&](int64_t i) { return to + at[i] * bytes; }, [&](int64_t i) { return from + i * bytes; });
       })
       .gradient({{1}, {}},
                 [](const Gradient& g) -> Tensors {

@@ -1,6 +1,7 @@
 // Picking elements along one axis: take, Embedding, pick, one_hot and their gradients.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "dispatch/compiler_rules.h"
 #include "dispatch/row_gradient.h"
@@ -39,26 +40,18 @@ static void run_take(const Tensor& data, int axis, const Indices& at, Tensor& ou
   const int64_t bytes = s.inner * dtype_bytes(data.dtype()), n = at.size();
   const char* from = bytes_of(data);
   char* to = bytes_of(out);
-  // Of a constant size, single elements and blocks of channels are moved without a call.
   const auto copy_rows = [&](auto size) {
     parallel_for(s.outer * n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, s.inner)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end;) {
         const int64_t first = r % n, last = std::min(n, first + end - r);
         const char* row = from + r / n * s.extent * size;
         char* taken = to + (r - first) * size;
-        for (int64_t i = first; i < last; ++i) std::memcpy(taken + i * size, row + at[i] * size, size);
+        for (int64_t i = first; i < last; ++i) copy_bytes(taken + i * size, row + at[i] * size, size);
         r += last - first;
       }
     });
   };
-  switch (bytes) {
-    case 1: return copy_rows(std::integral_constant<int64_t, 1>());
-    case 2: return copy_rows(std::integral_constant<int64_t, 2>());
-    case 4: return copy_rows(std::integral_constant<int64_t, 4>());
-    case 8: return copy_rows(std::integral_constant<int64_t, 8>());
-    case 32: return copy_rows(std::integral_constant<int64_t, 32>());
-    default: return copy_rows(bytes);
-  }
+  visit_piece_size(bytes, copy_rows);
 }
 // Rows with the same index add up in the order of the indices; threads share the columns, so the sum does not depend on them.
 template <class T>

@@ -1,6 +1,7 @@
 // Operators that repeat elements: broadcasting to a shape, tiling, repeating, padding.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/extents.h"
 #include "base/parallel.h"
 #include "kernels/elementwise/strided.h"
@@ -267,7 +268,7 @@ static Shape pad_shape(const PadAttrs& a, const Shape& data) {
   }
   return out;
 }
-// For each axis, which element of the data stands at each place of the result; -1 for the constant.
+// For each axis, which element of the data stands at each place of the result, where it is no constant.
 static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape& data) {
   std::vector<std::vector<int64_t>> maps;
   for (int i = 0; i < data.ndim(); ++i) {
@@ -276,9 +277,7 @@ static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape
     for (size_t j = 0; j < map.size(); ++j) {
       int64_t at = static_cast<int64_t>(j) - before;
       if (at < 0 || at >= n) {
-        if (a.mode == PadMode::constant)
-          at = -1;
-        else if (a.mode == PadMode::edge)
+        if (a.mode == PadMode::edge)
           at = at < 0 ? 0 : n - 1;
         else
           at = at < 0 ? -at : 2 * (n - 1) - at;
@@ -289,7 +288,7 @@ static std::vector<std::vector<int64_t>> pad_maps(const PadAttrs& a, const Shape
   }
   return maps;
 }
-// Calls f(row, from) for every row of the padded tensor: where its data row starts, or -1 when it is all constant.
+// Calls f(row, from) for every row of the padded tensor: where its data row starts.
 template <class F>
 static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape& padded, bool in_parallel, F&& f) {
   const auto maps = pad_maps(a, data);
@@ -299,25 +298,63 @@ static void visit_padded_rows(const PadAttrs& a, const Shape& data, const Shape&
   // Where the rows of a plane lie follows from that of the plane.
   const int64_t plane = last > 0 ? padded[last - 1] : 1;
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin, base = 0; row < end; ++row) {
-      const int64_t y = row % plane;
+    for (int64_t row = begin, base = 0, y = begin % plane; row < end; ++row, y = y + 1 < plane ? y + 1 : 0) {
       if (row == begin || y == 0) {
         base = 0;
         int64_t rest = row / plane;
-        for (int i = last - 2; i >= 0 && base >= 0; --i) {
-          const int64_t at = maps[i][rest % padded[i]];
-          base = at < 0 ? -1 : base + at * strides[i];
+        for (int i = last - 2; i >= 0; --i) {
+          base += maps[i][rest % padded[i]] * strides[i];
           rest /= padded[i];
         }
       }
-      const int64_t at = last > 0 ? maps[last - 1][y] : 0;
-      f(row, base < 0 || at < 0 ? -1 : base + (last > 0 ? at * strides[last - 1] : 0), maps.back());
+      f(row, base + (last > 0 ? maps[last - 1][y] * strides[last - 1] : 0), maps.back());
     }
   };
   if (in_parallel)
     parallel_for(rows, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, padded[last])), run);
   else
     run(0, rows);
+}
+
+// As many of the last axes at once as stay in the cache: filled, and then the data put into it, because edges of a few elements cost more
+// one by one.
+static void pad_with_constant(const PadAttrs& a, const Shape& data, const Shape& padded, int bytes, const void* in, const void* constant,
+                              void* out) {
+  constexpr int64_t kAtOnce = 4096;
+  const int axes = data.ndim();
+  int outer = axes - 1;
+  int64_t size = padded[outer];
+  while (outer > 0 && size * padded[outer - 1] <= kAtOnce) size *= padded[--outer];
+  const Shape strides = kernels::row_major_strides(data), padded_strides = kernels::row_major_strides(padded);
+  Shape inner, from_strides, to_strides;
+  int64_t first = 0;
+  for (int i = outer; i < axes; ++i) {
+    inner.push_back(data[i]);
+    from_strides.push_back(strides[i]);
+    to_strides.push_back(padded_strides[i]);
+    first += a.pad_width[2 * i] * padded_strides[i];
+  }
+  // Of a long row alone the edges.
+  const bool is_row = outer == axes - 1;
+  const int64_t last = is_row ? size - first - data[outer] : inner.elements() == size ? 0 : size;
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      int64_t base = 0, rest = part;
+      for (int i = outer - 1; i >= 0 && base >= 0; rest /= padded[i--]) {
+        const int64_t at = rest % padded[i] - a.pad_width[2 * i];
+        base = at < 0 || at >= data[i] ? -1 : base + at * strides[i];
+      }
+      char* to = static_cast<char*>(out) + part * size * bytes;
+      if (base < 0) {
+        kernels::fill_elements(bytes, constant, to, size);
+        continue;
+      }
+      if (is_row) kernels::fill_elements(bytes, constant, to, first);
+      kernels::fill_elements(bytes, constant, to + (size - last) * bytes, last);
+      kernels::copy_strided(bytes, inner, static_cast<const char*>(in) + base * bytes, from_strides, to + first * bytes, to_strides);
+    }
+  };
+  parallel_for(padded.elements(0, outer), std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, size)), run);
 }
 
 GLUINO_OP(Pad, PadAttrs) {
@@ -335,17 +372,13 @@ GLUINO_OP(Pad, PadAttrs) {
           T* out = k.out_data<T>();
           const T constant = element<T>(a.constant_value);
           const Shape &data = k.in(0).shape(), &padded = k.out().shape();
+          if (a.mode == PadMode::constant) return pad_with_constant(a, data, padded, sizeof(T), in, &constant, out);
           const int64_t before = a.pad_width[a.pad_width.ndim() - 2], width = padded.back(), middle = data.back();
           visit_padded_rows(a, data, padded, true, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
             T* to = out + row * width;
-            if (from < 0) {
-              std::fill_n(to, width, constant);
-              return;
-            }
-            auto edge = [&](int64_t j) { return map[j] < 0 ? constant : in[from + map[j]]; };
-            for (int64_t j = 0; j < before; ++j) to[j] = edge(j);
-            if (middle) std::memcpy(to + before, in + from, middle * sizeof(T));
-            for (int64_t j = before + middle; j < width; ++j) to[j] = edge(j);
+            for (int64_t j = 0; j < before; ++j) to[j] = in[from + map[j]];
+            if (middle) copy_bytes(to + before, in + from, middle * static_cast<int64_t>(sizeof(T)));
+            for (int64_t j = before + middle; j < width; ++j) to[j] = in[from + map[j]];
           });
         });
       })
@@ -383,9 +416,7 @@ GLUINO_OP(_pad_backward, PadAttrs) {
           const int64_t width = k.in(0).shape().back();
           // Mirrored rows add to the same elements, so one thread does them all, in order.
           visit_padded_rows(a, k.out().shape(), k.in(0).shape(), false, [&](int64_t row, int64_t from, const std::vector<int64_t>& map) {
-            if (from < 0) return;
-            for (int64_t j = 0; j < width; ++j)
-              if (map[j] >= 0) out[from + map[j]] = static_cast<T>(out[from + map[j]] + in[row * width + j]);
+            for (int64_t j = 0; j < width; ++j) out[from + map[j]] = static_cast<T>(out[from + map[j]] + in[row * width + j]);
           });
         });
       })

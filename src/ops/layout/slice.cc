@@ -1,6 +1,7 @@
 // Slices: taking them, writing into them, and the windows that their gradients are made of.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "kernels/elementwise/strided.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
@@ -35,7 +36,7 @@ static void write_window(const Tensor& from, const Window& w, Tensor& to) {
 }
 static void fill_zero(Tensor& t) { std::memset(bytes_of(t), 0, t.nbytes()); }
 static void copy_all(const Tensor& from, Tensor& to) {
-  if (bytes_of(from) != bytes_of(to)) std::memcpy(bytes_of(to), bytes_of(from), to.nbytes());
+  if (bytes_of(from) != bytes_of(to)) copy_bytes(bytes_of(to), bytes_of(from), to.nbytes());
 }
 
 // Where begin:end:step starts and how long it is on an axis of n elements, by NumPy's rules.

@@ -1,6 +1,7 @@
 // Names of mx.np that put elements elsewhere: reshapes, stacks, splits, diagonals, insertion and deletion.
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/extents.h"
 #include "base/parallel.h"
 #include "gluino/functions.h"
@@ -184,8 +185,8 @@ void roll_axis(int bytes, const AxisSplit& s, int64_t shift, const char* from, c
   const int64_t block = s.extent * s.inner * bytes, moved = ((shift % s.extent) + s.extent) % s.extent * s.inner * bytes;
   parallel_for(s.outer, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, block)), [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
-      std::memcpy(to + o * block, from + (o + 1) * block - moved, moved);
-      std::memcpy(to + o * block + moved, from + o * block, block - moved);
+      copy_bytes(to + o * block, from + (o + 1) * block - moved, moved);
+      copy_bytes(to + o * block + moved, from + o * block, block - moved);
     }
   });
 }
@@ -205,7 +206,7 @@ GLUINO_OP(_np_roll, RollAttrs) {
         const Shape shape = a.axis ? k.out().shape() : Shape{k.out().size()};
         const Shape axes = a.axis ? *a.axis : Shape{0};
         const int bytes = dtype_bytes(k.out().dtype());
-        if (axes.empty()) return static_cast<void>(std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes()));
+        if (axes.empty()) return copy_bytes(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes());
         Tensor between = axes.ndim() > 1 ? make_tensor(k.out().shape(), k.out().dtype(), k.out().device()) : Tensor();
         // The last one ends in the result.
         const char* from = bytes_of(k.in(0));

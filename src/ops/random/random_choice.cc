@@ -1,11 +1,15 @@
 // Random choices: multinomial draws, shuffling, candidate sampling.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <unordered_set>
 
+#include "base/copy_bytes.h"
 #include "base/parallel.h"
 #include "dispatch/random.h"
+#include "kernels/isa/philox.h"
 #include "ops/common.h"
 #include "tensor/impl.h"
 
@@ -102,11 +106,22 @@ GLUINO_OP(_shuffle, NoAttrs) {
         const RandomStream stream = next_random_stream(k.out().device());
         std::vector<int64_t> order(n);
         std::iota(order.begin(), order.end(), int64_t{0});
-        for (int64_t i = n - 1; i > 0; --i) {
-          ElementRandom random(stream, i);
-          std::swap(order[i], order[random.uniform() * static_cast<double>(i + 1)]);
+        // Number i is the first of element i, as ElementRandom gives it; many are made at once.
+        constexpr int64_t kAtOnce = 256;
+        std::array<uint32_t, 4 * kAtOnce> words;
+        for (int64_t end = n; end > 1;) {
+          const int64_t first = std::max<int64_t>(1, end - kAtOnce);
+          kernels::philox_table().words(stream.seed, stream.stream, static_cast<uint64_t>(first), end - first, words.data());
+          for (int64_t i = end - 1; i >= first; --i) {
+            const size_t w = static_cast<size_t>(4 * (i - first));
+            std::swap(order[i], order[unit_double(words[w], words[w + 1]) * static_cast<double>(i + 1)]);
+          }
+          end = first;
         }
-        for (int64_t i = 0; i < n; ++i) std::memcpy(bytes_of(k.out()) + i * bytes, bytes_of(k.in(0)) + order[i] * bytes, bytes);
+        char* const to = bytes_of(k.out());
+        const char* const from = bytes_of(k.in(0));
+        copy_pieces(
+            bytes, n, [&](int64_t i) { return to + i * bytes; }, [&](int64_t i) { return from + order[i] * bytes; });
       })
       .not_differentiable(kRandom)
       .sample({{5, 3}});

@@ -2,7 +2,9 @@
 #include "gluino/random.h"
 
 #include <cmath>
+#include <numeric>
 
+#include "dispatch/random.h"
 #include "gluino/autograd.h"
 #include "gluino/op.h"
 #include "support/support.h"
@@ -55,6 +57,19 @@ TEST(Random, DoesNotDependOnTheNumberOfThreads) {
   const Tensors one = draw(1), four = draw(4);
   set_num_threads(before);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(array_equal(one[i], four[i])) << "tensor " << i;
+}
+
+// Fisher and Yates, from the end, with the first number of each element.
+TEST(Random, ShufflesByTheNumbersOfItsElements) {
+  for (const int64_t n : {1, 2, 3, 256, 257, 258, 1000}) {
+    seed(5);
+    const RandomStream stream = peek_random_stream(cpu());
+    std::vector<float> wanted(static_cast<size_t>(n));
+    std::iota(wanted.begin(), wanted.end(), 0.0f);
+    for (int64_t i = n - 1; i > 0; --i)
+      std::swap(wanted[i], wanted[static_cast<size_t>(ElementRandom(stream, i).uniform() * static_cast<double>(i + 1))]);
+    EXPECT_EQ(random::shuffle(arange(static_cast<double>(n))).to_vector<float>(), wanted) << n;
+  }
 }
 
 // Numbers with the same parameters are drawn many at a time, others one by one: from one seed they are the same.

@@ -52,6 +52,54 @@ TEST(Reduce, OfComputedElementsHasTheBitsOfTheReductionOfAnArray) {
   }
 }
 
+// Numbers without a NaN are compared by a shorter way; rows are as long as several blocks, a block, and less than a vector.
+TEST(Reduce, NanAndBothInfinitiesComeThroughInTheLargestAndSmallest) {
+  const double inf = INFINITY;
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
+    for (const int64_t n : {1, 5, 16, 33, 2047, 2048, 2081, 20000})
+      for (const int64_t rows : {1, 3, 9})
+        for (const int what : {0, 1, 2}) {  // nothing, both infinities, a NaN
+          const Tensor x = random_tensor({rows, n}, DType::float64, n, -1, 1).astype(dtype);
+          std::vector<double> values = x.to_vector<double>();
+          const int64_t row = rows - 1, place = row * n + n / 2, other = row * n + n - 1;
+          if (what == 1) values[place] = inf, values[other] = -inf;
+          if (what == 2) values[place] = NAN;
+          const Tensor y = from_vector(values, Shape{rows, n}).astype(dtype);
+          const auto of_row = [&](int64_t r, bool largest) {
+            double best = largest ? -inf : inf;
+            for (int64_t i = 0; i < n; ++i) {
+              const double v = values[r * n + i];
+              if (std::isnan(v) || (largest ? v > best : v < best)) best = v;
+              if (std::isnan(v)) break;
+            }
+            return best;
+          };
+          const std::vector<double> most = y.max({1}).to_vector<double>(), least = y.min({1}).to_vector<double>();
+          for (int64_t r = 0; r < rows; ++r)
+            for (const bool largest : {true, false}) {
+              const double got = (largest ? most : least)[r], wanted = of_row(r, largest);
+              ASSERT_TRUE(got == wanted || (std::isnan(got) && std::isnan(wanted)))
+                  << dtype_name(dtype) << " " << n << " " << rows << " " << what << ": " << got << " for " << wanted;
+            }
+        }
+}
+
+// Sums of int32 are made of pairs; the total has 64 bits until it is stored.
+TEST(Reduce, SumsOfWholeNumbersWrap) {
+  for (const int64_t n : {1, 2, 3, 15, 16, 17, 63, 1001, 4099}) {
+    std::vector<int32_t> values(static_cast<size_t>(3 * n));
+    uint32_t wanted[3] = {};
+    for (size_t i = 0; i < values.size(); ++i) {
+      constexpr int32_t kEdges[] = {INT32_MIN, INT32_MAX, -1, 0, 1, -77};
+      values[i] = i % 3 ? kEdges[i % 6] : static_cast<int32_t>(static_cast<uint32_t>(i) * 2654435761u);
+      wanted[i / n] += static_cast<uint32_t>(values[i]);
+    }
+    const Tensor x = from_vector(values, Shape{3, n});
+    const std::vector<int32_t> sums = x.sum({1}).astype(DType::int32).to_vector<int32_t>();
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(static_cast<uint32_t>(sums[r]), wanted[r]) << n;
+  }
+}
+
 // A row of `data` of shape (2, n, m) along axis 1, and its place in a result of shape (2, m).
 template <class F>
 void for_rows(int64_t n, int64_t m, F&& f) {

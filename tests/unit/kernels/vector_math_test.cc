@@ -270,6 +270,14 @@ TEST(VectorMath, KeepsSpecialValues) {
       EXPECT_TRUE(std::signbit(y[1])) << static_cast<int>(fn);  // odd functions keep the sign of zero
       EXPECT_TRUE(std::isnan(y[4]));
     }
+    const std::vector<float> signs = run(*table, ScalarFn::sign, x, x);
+    EXPECT_EQ(std::bit_cast<uint32_t>(signs[0]), 0u);
+    EXPECT_EQ(std::bit_cast<uint32_t>(signs[1]), 0u);
+    EXPECT_EQ(signs[2], 1.0f);
+    EXPECT_EQ(signs[3], -1.0f);
+    EXPECT_TRUE(std::isnan(signs[4]));
+    const std::vector<float> small{1e-45f, -1e-45f};
+    EXPECT_EQ(run(*table, ScalarFn::sign, small, small), (std::vector<float>{1.0f, -1.0f}));
     EXPECT_TRUE(std::isnan(run(*table, ScalarFn::exp, x, x)[4]));
     EXPECT_TRUE(std::isnan(run(*table, ScalarFn::log, x, x)[4]));
   }

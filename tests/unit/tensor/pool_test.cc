@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -102,6 +103,24 @@ TEST(Pool, ReleasedLargeBlocksAreTheSystemsAgain) {
   go.clear();
   release_cached_memory(kDevice);
   EXPECT_LE(resident(), before - 7 * kBytes);
+}
+
+// Large pages are asked for only where all of one will be used.
+TEST(Pool, LargeBlocksTakeNoMoreThanIsWritten) {
+  const auto resident = [] {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  constexpr int64_t kBytes = (5 << 20) + 4096;  // of a block of 6 MB
+  release_cached_memory(kDevice);
+  const int64_t before = resident();
+  Tensors all;
+  for (int i = 0; i < 16; ++i) {
+    all.push_back(empty({kBytes}, {DType::uint8, kDevice}));
+    std::memset(all.back().mutable_data<uint8_t>(), 1, kBytes);
+  }
+  EXPECT_LE(resident(), before + 16 * kBytes + (1 << 20));
 }
 
 TEST(Pool, ThreadsShareItAndLeaveNothingBehind) {
