@@ -199,7 +199,7 @@ def test_code_that_is_on_another_device_works_on_arrays_where_they_are():
         x[:] = 2
         x[0] = 1.5
         x[1, :2] = nd.ones((2,))
-        x[x > 1.7] = 0
+        x[1, 2] = 0
         picked = [x[[1, 0]], x[nd.array([0])], x[np.array([True, False])], mx.np.unique(x.as_np_ndarray())]
     assert x.asnumpy().tolist() == [[1.5, 1.5, 1.5], [1, 1, 0]]
     assert all(part.context == mx.cpu(0) for part in picked)
