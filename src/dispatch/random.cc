@@ -56,6 +56,12 @@ RandomStream peek_random_stream(Device device) {
   return g.state[device.id()];
 }
 
+RandomStreams peek_random_streams() {
+  RandomStreams all;
+  for (int id = 0; id < Device::kMaxDevices; ++id) all[id] = peek_random_stream(cpu(id));
+  return all;
+}
+
 void advance_random_stream(Device device, const RandomStream& next) {
   if (ReplayRandom* again = ReplayRandom::of(device)) {
     again->next_ = next;

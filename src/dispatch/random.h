@@ -11,6 +11,7 @@ namespace gluino {
 
 struct RandomStream {
   uint64_t seed, stream;
+  bool operator==(const RandomStream&) const = default;
 
   // Four words for block `block`.
   std::array<uint32_t, 4> words(uint64_t block) const {
@@ -34,6 +35,8 @@ struct RandomStream {
 // A stream of its own for one operator call.
 RandomStream next_random_stream(Device device);
 RandomStream peek_random_stream(Device device);  // what the next call will get
+using RandomStreams = std::array<RandomStream, Device::kMaxDevices>;
+RandomStreams peek_random_streams();  // of all devices
 
 // Ranks of one job draw the same numbers from the same seed, so that they begin with the same weights; what must differ among them
 // although the seed is one, what dropout leaves out, is drawn from this stream. For rank 0 it is the same.

@@ -59,11 +59,9 @@ HybridCache::Result HybridCache::Impl::call(const Function& function, const Tens
   for (const Tensor& t : inputs)
     if (t.defined()) device = impl_of(t).device;
   if (device == callers) return call_here(function, inputs, structure, destinations);
-  const RandomStream first = peek_random_stream(callers);
-  bool is_again = false;  // run as it is after it was traced, say
   const auto as_called = [&](const Tensors& in) {
     const DeviceScope back(callers);
-    return std::exchange(is_again, true) ? draw_again(callers, first, [&] { return function(in); }) : function(in);
+    return function(in);
   };
   const DeviceScope scope(device);
   return call_here(as_called, inputs, structure + " called on " + callers.str(), destinations);
@@ -138,9 +136,16 @@ std::shared_ptr<TracedProgram> HybridCache::Impl::find_program(const Tensors& in
 
 // ---- running
 
-// An eager call after a trace that was given up, or a program that failed: it draws the numbers again that have been drawn from `first` on.
+// An eager call after a program that failed: it draws the numbers again that have been drawn from `first` on.
 static HybridCache::Result run_untraced(const HybridCache::Function& function, const Tensors& inputs, const RandomStream& first) {
   return draw_again(current_device(), first, [&] { return function(inputs); });
+}
+// After a trace that was given up. What it initialised may have been drawn from other devices' numbers.
+static HybridCache::Result run_untraced(const HybridCache::Function& function, const Tensors& inputs, const RandomStreams& first,
+                                        int id = 0) {
+  while (id < Device::kMaxDevices && peek_random_stream(cpu(id)) == first[id]) ++id;
+  if (id == Device::kMaxDevices) return function(inputs);
+  return draw_again(cpu(id), first[id], [&] { return run_untraced(function, inputs, first, id + 1); });
 }
 
 HybridCache::Result HybridCache::Impl::run_found(const Found& found, const Function& function, const Tensors& inputs) {
@@ -230,13 +235,15 @@ HybridCache::Result HybridCache::Impl::run_tree(SegmentTree& tree, const Functio
   }
   if (run.ending) return finish_run(*run.ending, std::move(run.values), inputs, tree.captured());
   // A branch not seen before: the function runs again to record it, with the values it has already seen.
+  RandomStreams before = peek_random_streams();
+  before[current_device().id()] = first;
   PerProcessMutex::Lock tracing = trace_mutex_.lock();
   Trace t;
   try {
     t = trace(function, inputs, name_of, options.strict, std::move(run.memo));
   } catch (const Untraceable&) {
     tracing.unlock();
-    return run_untraced(function, inputs, first);
+    return run_untraced(function, inputs, before);
   }
   Result result = finish_run(t.ending, t.values, inputs, t.captured);
   if (t.error) std::rethrow_exception(t.error);
@@ -279,7 +286,7 @@ HybridCache::Result HybridCache::Impl::trace_and_run(const Function& function, c
     return function(inputs);
   }
   const auto start = std::chrono::steady_clock::now();
-  const RandomStream first = peek_random_stream(current_device());
+  const RandomStreams first = peek_random_streams();
   Trace t;
   try {
     t = trace(function, inputs, name_of, options.strict, {});
