@@ -77,49 +77,24 @@ void complete_foreach(const ForeachAttrs& a, OptionalShapes& in, const OptionalS
     if (a.remain_locs[i]) in[n.data + n.states + i] = body[*a.remain_locs[i]];
 }
 
-// Which inputs the outputs depend on, step by step, as eager code comes to know it.
-class ForeachDependence {
- public:
-  // is_any: of a run of so many or fewer steps.
-  ForeachDependence(const ForeachAttrs& a, const ForeachCounts& n, bool is_any = false)
-      : a_(a),
-        is_any_(is_any),
-        given_(a.bodies[0].num_inputs(), n.data + n.states + n.rest),
-        result_(a.num_outputs, given_.num_inputs()),
-        states_(n.states, given_.num_inputs()) {
-    for (size_t i = 0; i < n.states; ++i) states_.add(i, n.data + i);
-    put(a.in_data_locs, 0);
-    put(a.remain_locs, n.data + n.states);
-  }
-  // False: it has changed nothing, so that more steps of a body that is always the same will not.
-  bool add_step(const Dependence& body) {
-    Dependence given = given_;
-    for (size_t i = 0; i < a_.in_state_locs.size(); ++i)
-      if (a_.in_state_locs[i]) given.add(*a_.in_state_locs[i], states_, i);
-    const Dependence after = body.through(given), before = result_;
-    const auto rows = static_cast<size_t>(a_.num_out_data);
-    for (size_t j = 0; j < rows; ++j) result_.add(j, after, j);
-    Dependence next = is_any_ ? states_ : Dependence(states_.num_outputs(), states_.num_inputs());
-    for (size_t j = 0; j < next.num_outputs(); ++j) next.add(j, after, rows + j);
-    const bool is_new = !(next == states_) || !(before == result_);
-    states_ = std::move(next);
-    return is_new;
-  }
-  Dependence result() const {
-    Dependence all = result_;
-    for (size_t j = 0; j < states_.num_outputs(); ++j) all.add(a_.num_out_data + j, states_, j);
-    return all;
-  }
-
- private:
-  void put(const OptionalInts& locs, size_t first) {
+LoopDependence foreach_dependence(const ForeachAttrs& a, const ForeachCounts& n, bool is_any) {
+  Dependence states(n.states, n.data + n.states + n.rest);
+  for (size_t i = 0; i < n.states; ++i) states.add(i, n.data + i);
+  return {static_cast<size_t>(a.num_out_data), std::move(states), is_any};
+}
+bool add_step(LoopDependence& dependence, const ForeachAttrs& a, const Dependence& body) {
+  const Dependence& states = dependence.states();
+  Dependence given(a.bodies[0].num_inputs(), states.num_inputs());
+  const auto put = [&](const OptionalInts& locs, size_t first) {
     for (size_t i = 0; i < locs.size(); ++i)
-      if (locs[i]) given_.add(*locs[i], first + i);
-  }
-  const ForeachAttrs& a_;
-  bool is_any_;
-  Dependence given_, result_, states_;  // of the body's inputs but for its states, of the rows, of the states
-};
+      if (locs[i]) given.add(*locs[i], first + i);
+  };
+  put(a.in_data_locs, 0);
+  put(a.remain_locs, a.in_data_locs.size() + a.in_state_locs.size());
+  for (size_t i = 0; i < a.in_state_locs.size(); ++i)
+    if (a.in_state_locs[i]) given.add(*a.in_state_locs[i], states, i);
+  return dependence.add_step(body, given);
+}
 
 void foreach_kernel(const ForeachAttrs& a, KernelContext& k) {
   const Tensors inputs = kernel_inputs(k);
@@ -129,14 +104,14 @@ void foreach_kernel(const ForeachAttrs& a, KernelContext& k) {
   Tensors states(inputs.begin() + static_cast<long>(n.data), inputs.begin() + static_cast<long>(n.data + n.states));
   const int64_t steps = impl_of(inputs[0]).shape[0];
   std::optional<Body::Runner> run;
-  ForeachDependence dependence(a, n);
+  LoopDependence dependence = foreach_dependence(a, n, false);
   Tensors inner;
   bool is_open = true;
   for (int64_t i = 0; i < steps; ++i) {
     const Tensors in = foreach_body_inputs(a, rows_at(all.first(n.data), i), states, all);
     if (!run) run.emplace(a.bodies[0], in);
     const Tensors out = (*run)(in, inner);
-    if (is_open || a.bodies[0].has_loops()) is_open = dependence.add_step(a.bodies[0].dependence(inner));
+    if (is_open || a.bodies[0].has_loops()) is_open = add_step(dependence, a, a.bodies[0].dependence(inner));
     for (size_t j = 0; j < static_cast<size_t>(a.num_out_data); ++j) copy_into(out[j], row_of(k.out(static_cast<int>(j)), i));
     states.assign(out.begin() + a.num_out_data, out.end());
   }
@@ -237,10 +212,10 @@ GLUINO_OP(_foreach, ForeachAttrs) {
       });
   says_what_depends<ForeachAttrs>("_foreach", [](const ForeachAttrs& a, std::span<const Shape> in) {
     const bool is_known = !in[0].empty();
-    ForeachDependence dependence(a, ForeachCounts(a, in.size()), !is_known || a.bodies[0].has_loops());
+    LoopDependence dependence = foreach_dependence(a, ForeachCounts(a, in.size()), !is_known || a.bodies[0].has_loops());
     const Dependence body = a.bodies[0].dependence();
     for (int64_t step = 0; !is_known || step < in[0][0]; ++step)
-      if (!dependence.add_step(body)) break;
+      if (!add_step(dependence, a, body)) break;
     return dependence.result();
   });
 }

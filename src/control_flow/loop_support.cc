@@ -57,6 +57,25 @@ Dependence dependence_in(const Tensor& trace, size_t num_outputs, size_t num_inp
   return d;
 }
 
+LoopDependence::LoopDependence(size_t rows, Dependence states, bool is_any)
+    : rows_(rows, states.num_inputs()), states_(std::move(states)), is_any_(is_any) {}
+bool LoopDependence::add_step(const Dependence& body, const Dependence& given) {
+  const Dependence after = body.through(given), before = rows_;
+  const size_t rows = rows_.num_outputs();
+  for (size_t j = 0; j < rows; ++j) rows_.add(j, after, j);
+  Dependence next = is_any_ ? states_ : Dependence(states_.num_outputs(), states_.num_inputs());
+  for (size_t j = 0; j < next.num_outputs(); ++j) next.add(j, after, rows + j);
+  const bool is_new = !(next == states_) || !(before == rows_);
+  states_ = std::move(next);
+  return is_new;
+}
+Dependence LoopDependence::result() const {
+  Dependence all(rows_.num_outputs() + states_.num_outputs(), states_.num_inputs());
+  for (size_t j = 0; j < rows_.num_outputs(); ++j) all.add(j, rows_, j);
+  for (size_t j = 0; j < states_.num_outputs(); ++j) all.add(rows_.num_outputs() + j, states_, j);
+  return all;
+}
+
 ForwardRun::ForwardRun(KernelContext& k)
     : device_(impl_of(k.out(k.num_outputs() - 1)).device),
       off_tape_(false, std::nullopt),

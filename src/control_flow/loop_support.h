@@ -28,6 +28,23 @@ struct LoopTrace {
 Shape trace_shape(int64_t num_outputs, size_t num_inputs);
 Dependence dependence_in(const Tensor& trace, size_t num_outputs, size_t num_inputs);
 
+// Which inputs of a loop its outputs depend on, step by step, as eager code comes to know it: first come `rows` outputs, of which each step
+// gives one row, then the states that go from step to step.
+class LoopDependence {
+ public:
+  // is_any: of a run of so many or fewer steps.
+  LoopDependence(size_t rows, Dependence states, bool is_any);
+  const Dependence& states() const { return states_; }
+  // given: what the body's inputs depend on in this step. False: it has changed nothing, so that more steps of a body that is always the
+  // same will not.
+  bool add_step(const Dependence& body, const Dependence& given);
+  Dependence result() const;
+
+ private:
+  Dependence rows_, states_;
+  bool is_any_;
+};
+
 // Bodies run for real, off the tape, and draw streams that follow each other, so that they can be drawn again.
 class ForwardRun {
  public:

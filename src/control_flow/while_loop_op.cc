@@ -81,50 +81,24 @@ void complete_from(const Body& body, const OptionalInts& locs, OptionalShapes& i
   for (size_t i = 0; i < locs.size(); ++i) in[*locs[i]] = of_body[i];
 }
 
-// Which inputs the outputs depend on, step by step, as eager code comes to know it.
-class WhileDependence {
- public:
-  // is_any: of a run of so many or fewer steps.
-  WhileDependence(const WhileLoopAttrs& a, size_t num_inputs, bool is_any = false)
-      : a_(a),
-        is_any_(is_any),
-        places_(variable_inputs(a, num_inputs)),
-        result_(a.num_outputs, num_inputs),
-        vars_(places_.size(), num_inputs) {
-    for (size_t i = 0; i < places_.size(); ++i) vars_.add(i, places_[i]);
+LoopDependence while_dependence(const WhileLoopAttrs& a, const std::vector<size_t>& places, size_t num_inputs, bool is_any) {
+  Dependence variables(places.size(), num_inputs);
+  for (size_t i = 0; i < places.size(); ++i) variables.add(i, places[i]);
+  return {static_cast<size_t>(a.num_out_data), std::move(variables), is_any};
+}
+bool add_step(LoopDependence& dependence, const WhileLoopAttrs& a, const std::vector<size_t>& places, const Dependence& body) {
+  const Dependence& variables = dependence.states();
+  Dependence given(a.func_input_locs.size(), variables.num_inputs());
+  for (size_t i = 0; i < a.func_input_locs.size(); ++i) {
+    const auto loc = static_cast<size_t>(*a.func_input_locs[i]);
+    const auto variable = std::ranges::find(places, loc);
+    if (variable == places.end())
+      given.add(i, loc);
+    else
+      given.add(i, variables, variable - places.begin());
   }
-  // False: it has changed nothing, so that more steps of a body that is always the same will not.
-  bool add_step(const Dependence& body) {
-    Dependence given(a_.func_input_locs.size(), vars_.num_inputs());
-    for (size_t i = 0; i < a_.func_input_locs.size(); ++i) {
-      const auto loc = static_cast<size_t>(*a_.func_input_locs[i]);
-      const auto var = std::ranges::find(places_, loc);
-      if (var == places_.end())
-        given.add(i, loc);
-      else
-        given.add(i, vars_, var - places_.begin());
-    }
-    const Dependence after = body.through(given), before = result_;
-    const auto rows = static_cast<size_t>(a_.num_out_data);
-    for (size_t j = 0; j < rows; ++j) result_.add(j, after, j);
-    Dependence next = is_any_ ? vars_ : Dependence(vars_.num_outputs(), vars_.num_inputs());
-    for (size_t j = 0; j < next.num_outputs(); ++j) next.add(j, after, rows + j);
-    const bool is_new = !(next == vars_) || !(before == result_);
-    vars_ = std::move(next);
-    return is_new;
-  }
-  Dependence result() const {
-    Dependence all = result_;
-    for (size_t j = 0; j < vars_.num_outputs(); ++j) all.add(a_.num_out_data + j, vars_, j);
-    return all;
-  }
-
- private:
-  const WhileLoopAttrs& a_;
-  bool is_any_;
-  std::vector<size_t> places_;
-  Dependence result_, vars_;  // of the rows, of the variables
-};
+  return dependence.add_step(body, given);
+}
 
 void while_kernel(const WhileLoopAttrs& a, KernelContext& k) {
   const Tensors inputs = kernel_inputs(k);
@@ -132,13 +106,13 @@ void while_kernel(const WhileLoopAttrs& a, KernelContext& k) {
   const std::vector<size_t> places = variable_inputs(a, inputs.size());
   ForwardRun forward(k);
   const Body::Runner condition(a.bodies[0], picked(a.cond_input_locs, all)), body(a.bodies[1], picked(a.func_input_locs, all));
-  WhileDependence dependence(a, inputs.size());
+  LoopDependence dependence = while_dependence(a, places, inputs.size(), false);
   Tensors now = inputs, inner;
   bool is_open = true;
   int64_t step = 0;
   for (; step < a.max_iterations && is_true(condition(picked<Tensor>(a.cond_input_locs, now))[0]); ++step) {
     const Tensors out = body(picked<Tensor>(a.func_input_locs, now), inner);
-    if (is_open || a.bodies[1].has_loops()) is_open = dependence.add_step(a.bodies[1].dependence(inner));
+    if (is_open || a.bodies[1].has_loops()) is_open = add_step(dependence, a, places, a.bodies[1].dependence(inner));
     for (size_t j = 0; j < static_cast<size_t>(a.num_out_data); ++j) copy_into(out[j], row_of(k.out(static_cast<int>(j)), step));
     now = current(all, places, Tensors(out.begin() + a.num_out_data, out.end()));
   }
@@ -240,9 +214,10 @@ GLUINO_OP(_while_loop, WhileLoopAttrs) {
         return loop_gradient(a, g, "_while_loop_backward", [&](const Tensors& in, int64_t steps) { return unrolled_while(a, in, steps); });
       });
   says_what_depends<WhileLoopAttrs>("_while_loop", [](const WhileLoopAttrs& a, std::span<const Shape> in) {
-    WhileDependence dependence(a, in.size(), true);
+    const std::vector<size_t> places = variable_inputs(a, in.size());
+    LoopDependence dependence = while_dependence(a, places, in.size(), true);
     const Dependence body = a.bodies[1].dependence();
-    while (dependence.add_step(body)) {}
+    while (add_step(dependence, a, places, body)) {}
     return dependence.result();
   });
 }
