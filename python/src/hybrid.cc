@@ -130,7 +130,8 @@ class PythonCache {
           c.key += '-';
       }
     }
-    for (Py_ssize_t i : c.numbers) c.inputs.push_back(NumberArguments::value_of(c.args[i]));
+    const Device device = c.inputs.empty() || !c.inputs[0].defined() ? current_device() : c.inputs[0].device();  // of the program
+    for (Py_ssize_t i : c.numbers) c.inputs.push_back(NumberArguments::value_of(c.args[i], device));
     if (!writer.saw_consumable().empty()) return false;
     watch_.write(c.key);
     if (watch_.saw_consumable().empty()) return true;

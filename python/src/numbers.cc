@@ -49,8 +49,8 @@ py::object NumberArguments::traced(PyObject* argument, const Tensor& value, Py_s
                                                                            py::type::of(py::handle(argument)), on_read);
 }
 
-Tensor NumberArguments::value_of(PyObject* number) {
-  Tensor t = make_tensor({}, DType::float64, current_device());
+Tensor NumberArguments::value_of(PyObject* number, Device device) {
+  Tensor t = make_tensor({}, DType::float64, device);
   *t.mutable_data<double>() = PyFloat_CheckExact(number) ? PyFloat_AS_DOUBLE(number) : PyLong_AsDouble(number);
   return t;
 }

@@ -30,7 +30,7 @@ class NumberArguments {
   void give_up(Py_ssize_t position, PyObject* keyword) { *use_of(position, keyword) = {.is_read = true}; }
 
   static bool is_number(PyObject* o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o); }
-  static Tensor value_of(PyObject* number);  // one element of float64
+  static Tensor value_of(PyObject* number, Device device);  // one element of float64
 
  private:
   std::shared_ptr<Use>& use_of(Py_ssize_t position, PyObject* keyword);

@@ -184,6 +184,15 @@ def test_loaded_networks_run_on_their_device(tmp_path):
     np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-5)
 
 
+def test_number_arguments_become_inputs_on_every_device():
+    def stats(ctx):
+        f = mx.hybrid(lambda x, a: nd.tanh(x * a) + a)
+        for a in (1.5, 2.5, 3.5, 4.5, 5.5):
+            np.testing.assert_allclose(f(nd.ones((3,), ctx=ctx), a).asnumpy(), np.tanh(a) + a, rtol=1e-6)
+        return f.stats()
+    assert stats(SECOND) == stats(mx.cpu(0))
+
+
 def test_gradients_flow_back_to_the_device_they_came_from():
     x = nd.ones((3,))
     x.attach_grad()
