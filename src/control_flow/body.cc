@@ -180,10 +180,15 @@ class BodyTracer final : public Tracer {
 
   RecordedBody finish(const Tensors& outputs) {
     check_updates();  // user code may have caught that
+    RecordedBody r;
+    for (const Tensor& t : outputs) {
+      note_passed_on(t, r.passed_on.emplace_back());
+      const auto given = std::ranges::find_if(symbolic_, [&](const Tensor& s) { return s.is_same(t); });
+      r.given_outputs.push_back(given == symbolic_.end() ? std::nullopt : std::optional<int64_t>(given - symbolic_.begin()));
+    }
     // It is there already, so the function is to run from its start. A graph of symbols has no other way to run.
     if (outermost().is_program() && keeps_values(outputs))
       refuse(fmt::format("{}: a value of the body is kept outside of it; let the body return it", what_));
-    RecordedBody r;
     std::vector<Value> ends;
     for (const Tensor& t : outputs) {
       if (!t.defined()) raise<UserError>("{}: the body returns a null tensor", what_);
@@ -196,7 +201,6 @@ class BodyTracer final : public Tracer {
     for (const Value& v : ends) results.push_back(own_value(mapped(v, r), results));
     r.symbol = Symbol(results);
     r.outputs = outputs;
-    for (const Tensor& t : outputs) r.passed_on.push_back(passed_on(t));
     find_places(r);
     report_shape_reads(r);
     return r;
@@ -210,13 +214,21 @@ class BodyTracer final : public Tracer {
       if (variables_[i] == v) return given_[i].is_slice || given_[i].is_own;
     return std::ranges::any_of(calls(), [&](const Value& call) { return call.node == v.node; });
   }
-  Tensor passed_on(const Tensor& t) const {
+  Tensor outside_of(const Tensor& t) const {
+    for (size_t i = 0; i < symbolic_.size(); ++i)
+      if (symbolic_[i].is_same(t)) return given_[i].like;
+    return t;
+  }
+  void note_passed_on(const Tensor& t, std::vector<PossibleAlias>& found) const {
+    if (!t.defined()) return;
     Tensor root = t;
     while (impl_of(root).view && impl_of(root).view->base().defined()) root = impl_of(root).view->base();
-    if (is_own(root)) return {};
-    for (size_t i = 0; i < symbolic_.size(); ++i)
-      if (symbolic_[i].is_same(root)) return given_[i].like;
-    return root;
+    if (!is_own(root)) return found.push_back({outside_of(root), is_own(t) ? Tensor() : outside_of(t)});
+    for (const PossibleAlias& inner : possible_aliases(root)) {
+      const size_t first = found.size();
+      note_passed_on(inner.root, found);
+      for (size_t i = first; i < found.size(); ++i) found[i].other = Tensor();
+    }
   }
   void check_updates() const {
     if (updates_outside_)

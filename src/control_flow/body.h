@@ -73,7 +73,8 @@ struct RecordedBody {
   Tensors free;                      // tensors from outside that it reads too
   std::vector<int64_t> free_places;  // where they stand
   Tensors outputs;                   // symbolic, for their shapes and dtypes
-  Tensors passed_on;                 // the tensor from outside that an output is, or is a view of; null for values of the body's own
+  std::vector<std::vector<Tracer::PossibleAlias>> passed_on;  // what each output may be of what is outside, of any run of the body
+  OptionalInts given_outputs;  // per output: which of the given inputs it is
 };
 // An input that looks like `like`, or like one position of its first axis.
 struct BodyInput {

@@ -117,12 +117,59 @@ TensorsPair split_results(const Tensors& all, size_t first, size_t second) {
   return {Tensors(all.begin(), middle), Tensors(middle, middle + static_cast<long>(second))};
 }
 
-// Results from `first` on are what the body gives as its outputs from there on.
-void note_passed_on(const Tensors& results, const RecordedBody& body, size_t first) {
-  Tracer* const tracer = Tracer::current();
-  for (size_t i = first; tracer && i < body.passed_on.size(); ++i)
-    if (body.passed_on[i].defined()) tracer->on_possible_alias(results[i], body.passed_on[i]);
-}
+// Results that may be tensors which the bodies were given or found.
+class PassedOn {
+ public:
+  explicit PassedOn(const Tensors& results) : results_(results), tracer_(Tracer::current()) {}
+
+  void by_branches(const RecordedBody& yes, const RecordedBody& no) const {
+    for (size_t i = 0; tracer_ && i < yes.passed_on.size(); ++i) {
+      add(i, yes.passed_on[i], {.from = 1});
+      add(i, no.passed_on[i], {.from = 0});
+    }
+  }
+  // The states are the last results, and as many inputs of the body from `first_input` on. Without a step they are what they were.
+  void by_loop(const RecordedBody& body, const Tensors& states, size_t first_input, bool may_make_none) const {
+    const size_t first = body.passed_on.size() - states.size();
+    // Which state this one was a step before.
+    const auto before = [&](size_t k) -> std::optional<size_t> {
+      const std::optional<int64_t> given = body.given_outputs[first + k];
+      const bool is_state = given && *given >= static_cast<int64_t>(first_input);  // else a row of the data
+      return is_state ? std::optional(static_cast<size_t>(*given) - first_input) : std::nullopt;
+    };
+    for (size_t k = 0; tracer_ && k < states.size(); ++k) {
+      add(first + k, {{states[k], states[k]}}, {.from = 0}, may_make_none);
+      std::vector<size_t> were{k};  // by how many steps before
+      while (const std::optional<size_t> earlier = before(were.back())) {
+        const auto known = std::ranges::find(were, *earlier);
+        if (known == were.end()) {
+          were.push_back(*earlier);
+          continue;
+        }
+        const auto steps = static_cast<int64_t>(were.size()), every = steps - (known - were.begin());
+        for (int64_t n = 1; n <= steps; ++n) {
+          const Tensor& state = states[n < steps ? were[n] : *earlier];
+          add(first + k, {{state, state}}, {.from = n, .every = n > steps - every ? every : 0});
+        }
+        were.clear();
+        break;
+      }
+      for (size_t n = 1; n < were.size(); ++n) add(first + k, {{states[were[n]], states[were[n]]}}, {.from = static_cast<int64_t>(n)});
+      if (!were.empty()) add(first + k, body.passed_on[first + were.back()], {.from = static_cast<int64_t>(were.size()), .every = 1});
+    }
+  }
+
+ private:
+  void add(size_t result, std::vector<Tracer::PossibleAlias> aliases, StepsWhen when, bool is_likely = true) const {
+    for (Tracer::PossibleAlias& alias : aliases) {
+      alias.steps = value_of(results_.back());
+      alias.when = when;
+      tracer_->on_possible_alias(results_[result], std::move(alias), is_likely);
+    }
+  }
+  const Tensors& results_;
+  Tracer* const tracer_;
+};
 
 TensorsPair foreach_node(const ForeachBody& body, const Tensors& data, const Tensors& states) {
   size_t num_out_data = 0;
@@ -139,7 +186,7 @@ TensorsPair foreach_node(const ForeachBody& body, const Tensors& data, const Ten
   a->remain_locs.assign(r.free_places.begin(), r.free_places.end());
   a->bodies = std::vector<Symbol>{r.symbol};
   const Tensors all = apply(OpRegistry::global().get("_foreach"), inputs, a);
-  note_passed_on(all, r, num_out_data);
+  PassedOn(all).by_loop(r, states, data.size(), !knows_shape(data[0]) || impl_of(data[0]).shape[0] == 0);
   return split_results(all, num_out_data, states.size());
 }
 
@@ -203,9 +250,7 @@ TensorsPair while_loop_node(const LoopCondition& cond, const LoopBody& func, con
   a->num_args = static_cast<int64_t>(inputs.tensors().size()) + 2;
   a->bodies = std::vector<Symbol>{condition.symbol, body.symbol};
   Tensors all = apply(OpRegistry::global().get("_while_loop"), inputs.tensors(), a);
-  note_passed_on(all, body, num_out_data);
-  if (Tracer* tracer = Tracer::current())  // without a step they are what they were
-    for (size_t i = 0; i < vars.size(); ++i) tracer->on_possible_alias(all[num_out_data + i], vars[i]);
+  PassedOn(all).by_loop(body, vars, 0, true);
   // As many rows as there were steps, as in eager code. A body has no way to find out how many, nor has a graph of symbols.
   if (Tracer* tracer = Tracer::current(); tracer && num_out_data > 0 && tracer->outermost().is_program()) {
     if (tracer != &tracer->outermost()) throw UserError("while_loop: a body gives as many rows as there were steps");
@@ -229,8 +274,8 @@ Tensors cond_node(const LoopCondition& pred, const Branch& then_func, const Bran
   a->num_args = static_cast<int64_t>(inputs.tensors().size()) + 3;
   a->bodies = std::vector<Symbol>{condition.symbol, yes.symbol, no.symbol};
   Tensors out = apply(OpRegistry::global().get("_cond"), inputs.tensors(), a);
+  PassedOn(out).by_branches(yes, no);
   out.resize(yes.outputs.size());
-  for (const RecordedBody* branch : {&yes, &no}) note_passed_on(out, *branch, 0);
   return out;
 }
 

@@ -35,12 +35,12 @@ namespace loops {
 
 LoopTrace LoopTrace::load(const Tensor& t) {
   const auto* v = t.data<int64_t>();
-  return {v[0] != 0, v[1], {static_cast<uint64_t>(v[2]), static_cast<uint64_t>(v[3])}};
+  return {v[0] != 0, v[kPlaceOfSteps], {static_cast<uint64_t>(v[2]), static_cast<uint64_t>(v[3])}};
 }
 void LoopTrace::store(Tensor& t, Dependence of_run) const {
   auto* v = t.mutable_data<int64_t>();
   v[0] = training;
-  v[1] = steps;
+  v[kPlaceOfSteps] = steps;
   v[2] = static_cast<int64_t>(first.seed);
   v[3] = static_cast<int64_t>(first.stream);
   const std::span<const uint64_t> words = of_run.words();

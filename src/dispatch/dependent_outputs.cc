@@ -4,6 +4,8 @@
 
 namespace gluino {
 
+int64_t steps_made(const Tensor& hidden) { return hidden.data<int64_t>()[kPlaceOfSteps]; }
+
 static std::unordered_map<std::string, DependenceRule>& rules() {
   static std::unordered_map<std::string, DependenceRule> all;
   return all;

@@ -45,6 +45,10 @@ class Dependence {
 // Of the outputs that are not hidden. `hidden`: the last output of the call, which knows what has been run; null: of any call.
 using DependenceRule = std::function<Dependence(const void* attrs, std::span<const Shape> in, const Tensor& hidden)>;
 
+// Where the hidden output, int64, has the number of steps; of a branch it is 1 when the first one ran.
+inline constexpr int64_t kPlaceOfSteps = 1;
+int64_t steps_made(const Tensor& hidden);
+
 // Said where such an operator is defined.
 void says_dependent_outputs(const std::string& op, DependenceRule rule);
 // Null for operators whose outputs all depend on all inputs.

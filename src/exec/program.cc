@@ -1,8 +1,10 @@
 #include "exec/program.h"
 
 #include <unordered_set>
+#include <utility>
 
 #include "autograd/row_gradient.h"
+#include "dispatch/dependent_outputs.h"
 #include "dispatch/infer.h"
 #include "dispatch/random.h"
 #include "exec/value_flow.h"
@@ -286,6 +288,30 @@ static void write_back(Tensor target, const Tensor& value, bool is_recorded) {
   replace_value(target, own);
 }
 
+// steps: that loops and branches have made, for what they may have passed on.
+static void make_aliases(const Ending& e, std::span<const Tensor> steps, const Tensors& inputs, const CapturedTensors& captured,
+                         Tensors& results) {
+  std::vector<const Ending::Alias*> aliases;
+  size_t next = 0;
+  for (const Ending::Result& r : e.results) {
+    aliases.push_back(r.alias ? &*r.alias : nullptr);
+    for (const Ending::PassedOn& p : r.passed_on)
+      if (p.when.holds(steps_made(steps[next++]))) aliases.back() = &p.alias;
+  }
+  // What one result is another may tell.
+  const auto make = [&](auto&& self, size_t i) -> const Tensor& {
+    const Ending::Alias* const a = std::exchange(aliases[i], nullptr);
+    if (!a) return results[i];
+    const Tensor own = std::exchange(results[i], a->of == Ending::Alias::Of::input      ? inputs[a->index]
+                                                 : a->of == Ending::Alias::Of::captured ? captured[a->index]->live()
+                                                                                        : self(self, static_cast<size_t>(a->index)));
+    for (const auto& view : a->views) results[i] = view(results[i]);
+    if (e.results[i].alias && own.defined() && on_tape(own)) impl_of(results[i]).autograd = impl_of(own).autograd;
+    return results[i];
+  };
+  for (size_t i = 0; i < results.size(); ++i) make(make, i);
+}
+
 HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& inputs, const CapturedTensors& captured) {
   const auto outside = [&](const TracedValue& v) -> const Tensor& {
     return v.kind == TracedValue::Kind::input ? inputs[v.index] : captured[v.index]->live();
@@ -308,15 +334,8 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
     put_value(s.view ? s.view->live() : s.made, value);
     ++next;
   }
-  for (size_t i = 0; i < results.size(); ++i)
-    if (const auto& a = e.results[i].alias) {
-      const Tensor own = results[i];
-      results[i] = a->of == Ending::Alias::Of::input      ? inputs[a->index]
-                   : a->of == Ending::Alias::Of::captured ? captured[a->index]->live()
-                                                          : results[a->index];
-      for (const auto& view : a->views) results[i] = view(results[i]);
-      if (own.defined() && on_tape(own)) impl_of(results[i]).autograd = impl_of(own).autograd;
-    }
+  if (std::ranges::any_of(e.results, [](const Ending::Result& r) { return r.alias || !r.passed_on.empty(); }))
+    make_aliases(e, std::span(values).subspan(next), inputs, captured, results);
   for (const auto& action : e.actions) action();
   results.resize(e.visible);
   return {std::move(results), e.rest};

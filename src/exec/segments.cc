@@ -143,6 +143,9 @@ int SegmentTree::adopted(int index, const Trace& t) {
 void SegmentTree::adopt(TracedValue& v, const Trace& t) {
   if (v.kind == TracedValue::Kind::captured) v.index = adopted(v.index, t);
 }
+void SegmentTree::adopt(Ending::Alias& a, const Trace& t) {
+  if (a.of == Ending::Alias::Of::captured) a.index = adopted(a.index, t);
+}
 
 int SegmentTree::insert(Trace t) {
   const std::lock_guard lock(mutex_);
@@ -153,7 +156,8 @@ int SegmentTree::insert(Trace t) {
   for (Ending::Result& r : t.ending.results) {
     if (r.value) adopt(*r.value, t);
     adopt(r.in_graph, t);
-    if (r.alias && r.alias->of == Ending::Alias::Of::captured) r.alias->index = adopted(r.alias->index, t);
+    if (r.alias) adopt(*r.alias, t);
+    for (Ending::PassedOn& p : r.passed_on) adopt(p.alias, t);
   }
   for (Ending::Escaped& e : t.ending.escaped) adopt(e.value, t);
   for (Ending::WriteBack& w : t.ending.write_backs) {

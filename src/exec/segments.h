@@ -46,6 +46,7 @@ class SegmentTree {
   Segment* branch_of(const Segment& segment, const Tensor& now) const;
   static int count_segments(const Segment& s);
   void adopt(TracedValue& v, const Trace& trace);  // captured tensors get the tree's numbers
+  void adopt(Ending::Alias& a, const Trace& trace);
   int adopted(int index, const Trace& trace);
 
   const std::vector<Shape> shapes_;

@@ -95,6 +95,8 @@ std::vector<TracedValue> Ending::values() const {
     if (r.value) all.push_back(*r.value);
   for (const WriteBack& w : write_backs) all.push_back(w.value);
   for (const Escaped& e : escaped) all.push_back(e.value);
+  for (const Result& r : results)
+    for (const PassedOn& p : r.passed_on) all.push_back(p.steps);
   return all;
 }
 

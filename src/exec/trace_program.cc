@@ -8,6 +8,7 @@
 #include "dispatch/compiler_rules.h"
 #include "dispatch/mode.h"
 #include "dispatch/random.h"
+#include "exec/trace_results.h"
 #include "gluino/autograd.h"
 
 namespace gluino {
@@ -99,7 +100,8 @@ class ProgramTracer final : public Tracer {
         impl_of(t).autograd = nullptr;  // which holds a tensor of the trace
         return "it gives an argument a gradient";
       }
-    return flows_to_leaves_inside(results) ? "what it gives flows back to a tensor that it has given a gradient itself" : "";
+    if (flows_to_leaves_inside(results)) return "what it gives flows back to a tensor that it has given a gradient itself";
+    return TraceResults::why_not(*this, results);
   }
   // Eager code writes their gradients, and the tape has one call alone for a program.
   bool flows_to_leaves_inside(const Tensors& results) const {
@@ -194,7 +196,7 @@ class ProgramTracer final : public Tracer {
     t.settings = settings_;
     t.ending.rest = std::move(returned.rest);
     t.ending.actions = std::move(actions_);
-    add_results(std::move(returned.tensors), t);
+    TraceResults(*this, symbolic_, inputs_, [this](const Value& v) { return locate(v); }).put(std::move(returned.tensors), t.ending);
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].defined() && first_inputs_.at(key(inputs_[i])) == i)
         add_write_back(t, {TracedValue::Kind::input, static_cast<int>(i)}, value_of(symbolic_[i]));
@@ -265,83 +267,6 @@ class ProgramTracer final : public Tracer {
     reads_.push_back({static_cast<int>(calls().size()), place, snapshot(t), false});
   }
 
-  // ---- results, some of which are tensors that the caller has already
-
-  struct Origin {
-    Tensor root;
-    std::vector<std::function<Tensor(const Tensor&)>> views;  // from the root to the tensor
-    bool depends_on_shape = false;
-    bool is_detached = false;
-  };
-  static std::optional<Origin> origin_of(const Tensor& t) {
-    Origin o{t, {}};
-    while (impl_of(o.root).view) {
-      const Ref<ViewLink> link = impl_of(o.root).view;
-      auto view = link->replay();
-      if (!view) return {};
-      o.views.insert(o.views.begin(), std::move(view));
-      o.depends_on_shape |= link->depends_on_shape();
-      o.is_detached |= dynamic_cast<const autograd::DetachLink*>(link.get()) != nullptr;
-      o.root = link->base();
-      if (!o.root.defined()) return {};
-    }
-    return o;
-  }
-  void add_results(Tensors outputs, Trace& t) {
-    t.ending.visible = outputs.size();
-    std::vector<std::optional<Origin>> origins;
-    for (Tensor& o : outputs) {
-      if (o.defined() && !o.is_symbolic() && !impl_of(o).is_made_in_trace) capture(o);
-      origins.push_back(o.defined() ? origin_of(o) : std::nullopt);
-    }
-    add_common_roots(outputs, origins);
-    const Owners owners(symbolic_, inputs_, origins);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      Ending::Result r;
-      if (outputs[i].defined()) {
-        r.alias = origins[i] ? alias_of(*origins[i], owners, i) : std::nullopt;
-        if (r.alias && origins[i]->depends_on_shape) on_shape_read(value_of_root(origins[i]->root), -1, impl_of(origins[i]->root).shape);
-        r.in_graph = locate(outputs[i].is_symbolic() ? value_of(outputs[i]) : capture(outputs[i]));
-        if (!r.alias || (origins[i]->is_detached && is_recorded(outputs[i]))) r.value = r.in_graph;
-      }
-      t.ending.results.push_back(std::move(r));
-    }
-  }
-  // Something was written into a detached view that flows back.
-  static bool is_recorded(const Tensor& t) { return mode().recording && t.is_symbolic() && !value_of(t).node->mode.is_paused; }
-  // Two views of a value that is no result itself share its memory: it becomes one that the caller does not see.
-  static void add_common_roots(Tensors& outputs, std::vector<std::optional<Origin>>& origins) {
-    const size_t visible = outputs.size();
-    std::unordered_map<Key, int> views;  // how many of each root
-    for (size_t i = 0; i < visible; ++i)
-      if (origins[i] && !origins[i]->views.empty() && ++views[key(origins[i]->root)] == 2) {
-        outputs.push_back(origins[i]->root);
-        origins.push_back(Origin{origins[i]->root, {}});
-      }
-  }
-  // Where tensors are found that results may be, or be views of: the first input and the first result of each.
-  struct Owners {
-    std::unordered_map<Key, size_t> inputs, results;
-    Owners(const Tensors& symbolic, const Tensors& concrete, const std::vector<std::optional<Origin>>& origins) {
-      for (const Tensors* list : {&symbolic, &concrete})  // an input may be known from outside
-        for (size_t i = 0; i < list->size(); ++i)
-          if ((*list)[i].defined()) inputs.try_emplace(key((*list)[i]), i);
-      for (size_t i = 0; i < origins.size(); ++i)
-        if (origins[i] && origins[i]->views.empty()) results.try_emplace(key(origins[i]->root), i);
-    }
-  };
-  Value value_of_root(const Tensor& root) { return root.is_symbolic() ? value_of(root) : capture(root); }
-  std::optional<Ending::Alias> alias_of(const Origin& o, const Owners& owners, size_t number) const {
-    const auto input = owners.inputs.find(key(o.root));
-    if (input != owners.inputs.end()) return Ending::Alias{Ending::Alias::Of::input, static_cast<int>(input->second), o.views};
-    if (impl_of(o.root).is_made_in_trace) {  // a value of the trace: perhaps it is another result
-      const auto result = owners.results.find(key(o.root));
-      if (result == owners.results.end() || result->second == number) return {};
-      return Ending::Alias{Ending::Alias::Of::result, static_cast<int>(result->second), o.views};
-    }
-    const auto place = place_in_captured(o.root);
-    return place ? std::optional(Ending::Alias{Ending::Alias::Of::captured, static_cast<int>(*place), o.views}) : std::nullopt;
-  }
   Ending::WriteBack write_back(TracedValue target, const Value& value) {
     return {target, locate(value), value.node->op && !value.node->mode.is_paused};
   }

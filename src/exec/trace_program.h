@@ -38,9 +38,16 @@ struct Ending {
     int index;
     std::vector<std::function<Tensor(const Tensor&)>> views;
   };
+  // A branch or loop has passed that tensor on, after some numbers of steps.
+  struct PassedOn {
+    TracedValue steps;  // the hidden output that has their number
+    StepsWhen when;
+    Alias alias;
+  };
   struct Result {
     std::optional<TracedValue> value;  // neither: a null tensor
     std::optional<Alias> alias;
+    std::vector<PassedOn> passed_on;
     TracedValue in_graph{};  // an alias, too, is a value of the graph
   };
   // A symbolic tensor that somebody has when the trace ends. One that user code made and put somewhere gets its value after the run that
@@ -60,7 +67,7 @@ struct Ending {
   bool puts_tensors() const {
     return std::any_of(escaped.begin(), escaped.end(), [](const Escaped& e) { return !e.view; });
   }
-  std::vector<TracedValue> values() const;  // of results, write-backs and escaped tensors, in this order
+  std::vector<TracedValue> values() const;  // of results, write-backs, escaped tensors and what was passed on, in this order
 };
 
 // Somebody's setting that the function looked at, and what it was.

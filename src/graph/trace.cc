@@ -307,11 +307,17 @@ void Tracer::on_rebind(const Tensor& target) {
   rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});
 }
-void Tracer::on_possible_alias(const Tensor& result, const Tensor& other) {
-  for (const Tensor* t : {&result, &other}) possible_aliases_.insert(t->impl().get());
+void Tracer::on_possible_alias(const Tensor& result, PossibleAlias alias, bool is_likely) {
+  const detail::TensorImpl* impl = result.impl().get();
+  if (is_likely) not_to_update_.insert({impl, alias.root.impl().get()});
+  possible_aliases_[impl].push_back(std::move(alias));
 }
 bool Tracer::has_possible_alias(const Tensor& t) const {
-  return possible_aliases_.contains(t.impl().get()) || (previous_ && previous_->has_possible_alias(t));
+  return not_to_update_.contains(t.impl().get()) || (previous_ && previous_->has_possible_alias(t));
+}
+std::span<const Tracer::PossibleAlias> Tracer::possible_aliases(const Tensor& result) const {
+  const auto found = possible_aliases_.find(result.impl().get());
+  return found == possible_aliases_.end() ? std::span<const PossibleAlias>() : found->second;
 }
 void Tracer::on_symbolic_refresh(const Tensor& view) {
   const detail::TensorImpl& t = impl_of(view);
@@ -375,6 +381,7 @@ CallMode Tracer::mode_for_call() const {
 // Later tensors may hold earlier ones (views their bases), so the last ones are let go first.
 Tensors Tracer::escaped() {
   attached_.clear();
+  possible_aliases_.clear();
   Tensors held;
   while (!symbolic_tensors_.empty()) {
     const Tensor t = std::move(symbolic_tensors_.back());

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -29,6 +30,12 @@ class [[nodiscard]] PauseTracing {
   class Tracer* tracer_;
   bool tracing_;
   TraceWatch* watch_;
+};
+
+// After which numbers of steps something holds: `from`, and every so many more; 0: never again.
+struct StepsWhen {
+  int64_t from = 0, every = 0;
+  bool holds(int64_t steps) const { return every == 0 ? steps == from : steps >= from && (steps - from) % every == 0; }
 };
 
 // While one lives, operators are recorded instead of run.
@@ -100,9 +107,19 @@ class Tracer : private TraceWatch {
   virtual bool has_run_updates() const { return false; }  // of a layer's state, because a value was read: they must not be made again
   virtual void on_use(const Tensor&) {}                   // a symbolic tensor is an input of a call
   virtual void before_update(const Tensor&) {}            // in place; it may raise an error instead
-  // In eager code the result may be, or be a view of, the other tensor; in the graph it is a value of its own.
-  void on_possible_alias(const Tensor& result, const Tensor& other);
+  // What a branch or loop gives, a value of its own in the graph, may in eager code be a tensor that it was given or found, or a view of
+  // it.
+  struct PossibleAlias {
+    Tensor root;   // that tensor, or what it is a view of
+    Tensor other;  // that tensor; null where it is a view of the body's own, or where it takes more than the number of steps to tell
+    Value steps;   // the hidden output that has their number; of a branch: 1 when the first one ran
+    StepsWhen when;
+  };
+  // is_likely: so that an update of either is not compiled.
+  void on_possible_alias(const Tensor& result, PossibleAlias alias, bool is_likely = true);
   bool has_possible_alias(const Tensor& t) const;
+  bool has_possible_aliases() const { return !possible_aliases_.empty(); }
+  std::span<const PossibleAlias> possible_aliases(const Tensor& result) const;
   void on_rebind(const Tensor& target);
   // The rebound tensors with their final values; afterwards they are concrete again.
   std::vector<std::pair<Tensor, Value>> end_rebinding();
@@ -159,7 +176,8 @@ class Tracer : private TraceWatch {
   std::set<std::tuple<const GraphNode*, int, int>> known_shape_reads_;  // node, output, axis
   std::vector<Value> calls_;
   std::vector<Update> updates_;
-  std::unordered_set<const detail::TensorImpl*> possible_aliases_;
+  std::unordered_map<const detail::TensorImpl*, std::vector<PossibleAlias>> possible_aliases_;  // by result
+  std::unordered_set<const detail::TensorImpl*> not_to_update_;                                 // likely ones and their roots
   std::vector<Rebound> rebound_;
   std::vector<Rebound> refreshed_;  // views of such tensors: they follow them, and are not written back
   std::unordered_map<const detail::TensorImpl*, size_t> rebound_places_;  // the first of each tensor
