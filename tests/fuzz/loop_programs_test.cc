@@ -80,7 +80,19 @@ class Part {
   const Tensors& weights_;
 };
 
-// For each call and each of its results: its value, whether anything flows back from it, and to which weights.
+// Changes each result and back: whoever else is that tensor shows it.
+void change_each(const Tensors& results, const Tensors& others, Tensors& values) {
+  for (const Tensor& result : results) {
+    Tensor t = result.detach();
+    t += 1;
+    for (const Tensors* list : {&results, &others})
+      for (const Tensor& seen : *list) values.push_back(seen.detach().copy());
+    t -= 1;
+  }
+}
+
+// For each call and each of its results: its value, whether anything flows back from it, and to which weights. Every other program gives
+// what its branches and loops have passed on as it is.
 template <class Wrap>
 std::string transcript(uint64_t number, Tensors& values, Wrap wrap) {
   std::mt19937_64 engine(number);
@@ -102,7 +114,8 @@ std::string transcript(uint64_t number, Tensors& values, Wrap wrap) {
     {
       const auto recording = autograd::record();
       results = f(in);
-      for (Tensor& t : results) t = t * 1;
+      if (number % 2)
+        for (Tensor& t : results) t = t * 1;
     }
     for (const Tensor& result : results) {
       values.push_back(result.detach().copy());
@@ -119,6 +132,8 @@ std::string transcript(uint64_t number, Tensors& values, Wrap wrap) {
         values.push_back(t.grad().copy());
       }
     }
+    for (const Tensor& t : weights) in.push_back(t);
+    change_each(results, in, values);
     text += ";";
   }
   return text;
