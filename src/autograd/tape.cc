@@ -241,6 +241,25 @@ Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes) {
   return gradients;
 }
 
+// What a user's Function keeps of what it was given and gives, in whatever way, and how often its memory had been written.
+class KeptByFunction {
+ public:
+  KeptByFunction(const Tensors& given, const Tensors& outputs) {
+    Tensors all = given;
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    for (const Tensor& t : all) {
+      const auto ours = std::ranges::count_if(all, [&](const Tensor& other) { return other.is_same(t); }) * 2;  // here, and there
+      if (t.impl()->use_count() > ours) kept_.emplace_back(t, writes_of(t));
+    }
+  }
+  void check() const {
+    for (const auto& [tensor, writes] : kept_) check_unchanged(tensor, writes, "what a user's Function keeps");
+  }
+
+ private:
+  std::vector<std::pair<Tensor, uint64_t>> kept_;
+};
+
 Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   for (const Tensor& t : inputs)
     if (!t.defined()) throw UserError("autograd::call: an input is a null tensor");
@@ -256,13 +275,18 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
     outputs = function->forward(given);
   }
   check_results(outputs);
+  KeptByFunction kept(given, outputs);
+  for (Tensor& t : outputs) {  // what it gives is its own, as in a program, also where it is an input, or kept
+    const Scope paused(false, std::nullopt);
+    if (t.impl()->use_count() > 1 || impl_of(t).storage->use_count() > 1) t = t.copy();
+  }
   if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
-  for (Tensor& t : outputs) t = snapshot(t, nullptr);  // forward may return an input itself
   std::vector<Shape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
   record_custom(
       "a user's Function", inputs, outputs,
-      [function, shapes = std::move(shapes)](const BackwardCall& call) {
+      [function, shapes = std::move(shapes), kept = std::move(kept)](const BackwardCall& call) {
+        kept.check();
         return checked_gradients(function->backward(call.heads), shapes);
       },
       [] { return true; });

@@ -95,7 +95,10 @@ Tensors traced_call(const std::shared_ptr<autograd::Function>& function, const T
     results = function->forward(inputs);
   }
   autograd::check_results(results);
-  if (!mode().recording) return results;
+  if (!mode().recording) {  // what the function gives is its own, also where it is an input, or kept
+    for (Tensor& t : results) t = call("_copy", {t});
+    return results;
+  }
   auto attrs = std::make_shared<CustomGradientAttrs>();
   attrs->num_outputs = static_cast<int64_t>(results.size());
   attrs->num_inputs = static_cast<int64_t>(inputs.size());

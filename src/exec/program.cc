@@ -258,8 +258,21 @@ HybridCache::Result run_compiled(Compiled& c, const Tensors& inputs, std::span<c
   return finish_run(p.trace.ending, std::move(values), inputs, p.trace.captured);
 }
 
+// As run_call() does: what a recorded loop was given may change before it is read again.
+static void copy_inputs_of_loops(const Graph& g, std::vector<Tensor>& leaves) {
+  std::vector<bool> is_read(leaves.size(), false);
+  const std::vector<bool> is_state = find_states(g);
+  for (const Graph::Node& n : g.nodes)
+    if (n.op && n.op->has_subgraphs())
+      for (ValueId v : n.inputs) is_read[v.node] = !is_state[v.node];
+  for (size_t n = 0; n < leaves.size(); ++n)
+    if (is_read[n] && leaves[n].defined()) leaves[n] = call("_copy", {leaves[n]});
+}
+
 HybridCache::Result run_interpreted(const TracedProgram& p, const Tensors& inputs) {
-  return finish_run(p.trace.ending, interpret(p.traced.graph, leaf_values(p, inputs)), inputs, p.trace.captured);
+  std::vector<Tensor> leaves = leaf_values(p, inputs);
+  if (mode().recording) copy_inputs_of_loops(p.traced.graph, leaves);
+  return finish_run(p.trace.ending, interpret(p.traced.graph, std::move(leaves)), inputs, p.trace.captured);
 }
 
 static void put_value(const Tensor& symbolic, const Tensor& value) {

@@ -46,7 +46,7 @@ HybridCache::Result SegmentPlan::run_calls(const Tensors& given, const ValueOf& 
   for (const TracedCall& call : calls_) {
     Tensors in;
     for (const TracedValue& v : call.inputs) in.push_back(value(v));
-    made.push_back(run_call(call, in));
+    made.push_back(run_call(call, std::move(in)));
   }
   HybridCache::Result result;
   for (const TracedValue& v : results_) result.tensors.push_back(value(v));
@@ -66,7 +66,7 @@ void SegmentPlan::fill(const ValueOf& value_of, const RandomStream& first_stream
   for (size_t k = 0; k < calls_.size(); ++k) {
     Tensors in;
     for (const TracedValue& v : calls_[k].inputs) in.push_back(value_of(v));
-    memo[first_ + k] = run_call(calls_[k], in);
+    memo[first_ + k] = run_call(calls_[k], std::move(in));
   }
 }
 

@@ -99,7 +99,7 @@ SegmentRun SegmentTree::run(const Tensors& inputs) {
     for (size_t k = r.memo.size() - before; k < segment->calls.size(); ++k) {
       Tensors in;
       for (const TracedValue& v : segment->calls[k].inputs) in.push_back(value(v));
-      r.memo.push_back(run_call(segment->calls[k], in));
+      r.memo.push_back(run_call(segment->calls[k], std::move(in)));
     }
     if (!segment->read) {
       for (const TracedValue& v : segment->ending.values()) r.values.push_back(value(v));

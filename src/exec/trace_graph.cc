@@ -137,11 +137,17 @@ bool TapePlaces::hold(const Tensors& now) const {
   return std::ranges::all_of(captured, [](const auto& c) { return place_of(c.first->live()) == c.second; });
 }
 
-Tensors run_call(const TracedCall& call, const Tensors& inputs) {
+Tensors run_call(const OpDef& op, const Attrs& attrs, std::span<const TracedValue> places, Tensors inputs) {
+  if (op.has_subgraphs() && mode().recording)
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (places[i].kind != TracedValue::Kind::call && !op.is_state_input(attrs, i)) inputs[i] = call("_copy", {inputs[i]});
+  return apply(op, inputs, attrs);
+}
+Tensors run_call(const TracedCall& call, Tensors inputs) {
   const bool is_recorded = !call.mode.is_paused;
-  if (!call.mode.training && is_recorded == mode().recording) return apply(*call.op, inputs, call.attrs);
-  const autograd::Scope scope(is_recorded, call.mode.training);
-  return apply(*call.op, inputs, call.attrs);
+  std::optional<autograd::Scope> scope;
+  if (call.mode.training || is_recorded != mode().recording) scope.emplace(is_recorded, call.mode.training);
+  return run_call(*call.op, call.attrs, call.inputs, std::move(inputs));
 }
 
 }  // namespace gluino

@@ -347,9 +347,10 @@ class ProgramTracer final : public Tracer {
         initialise_before(memo_.size());
         const GraphNode& node = *calls()[memo_.size()].node;
         const autograd::Scope scope(!node.mode.is_paused, node.mode.training.value_or(mode_at_start().training));
+        std::vector<TracedValue> places;
         Tensors in;
-        for (const Value& v : node.inputs) in.push_back(concrete(locate(v)));
-        memo_.push_back(apply(*node.op, in, node.attrs));
+        for (const Value& v : node.inputs) in.push_back(concrete(places.emplace_back(locate(v))));
+        memo_.push_back(run_call(*node.op, node.attrs, places, std::move(in)));
       }
       initialise_before(memo_.size());
     } catch (...) {

@@ -145,6 +145,9 @@ std::optional<TraceGraph> to_graph_of_file(Trace t, const Tensors& inputs);
 std::vector<std::string> input_names(const Tensors& inputs);
 
 // Makes one of the calls for real, in the mode that it was traced in.
-Tensors run_call(const TracedCall& call, const Tensors& inputs);
+Tensors run_call(const TracedCall& call, Tensors inputs);
+// In the mode that is now. To go back through a loop what it was given is read again, and eager code, which has kept what the steps need,
+// lets the function and its caller change that: it is copied.
+Tensors run_call(const OpDef& op, const Attrs& attrs, std::span<const TracedValue> places, Tensors inputs);
 
 }  // namespace gluino
