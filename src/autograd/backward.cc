@@ -43,7 +43,7 @@ class Walk {
     if (!e)
       raise<UserError>("backward: the tensor of shape {} was not computed inside autograd::record() from a tensor with attach_grad()",
                        impl_of(head).shape);
-    Tensor g = head_grad.defined() ? head_grad : ones_for(head);
+    Tensor g = head_grad.defined() ? handle_of_its_own(head_grad) : ones_for(head);
     if (!(impl_of(g).shape == impl_of(head).shape))
       raise<ShapeError>("backward: the head gradient has shape {}, the head {}", impl_of(g).shape, impl_of(head).shape);
     if (impl_of(g).dtype != impl_of(head).dtype) g = g.astype(impl_of(head).dtype);  // a leaf takes it as it is
@@ -67,6 +67,11 @@ class Walk {
   Tensors take_results(const Tensors& variables, bool is_whole) {
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].defined()) results_[i] = zeros_for(variables[i]);
+      // The caller may change it: a gradient that is also the one of another variable, or a head's, is copied.
+      const auto earlier = std::span(results_).first(i);
+      if (const auto& storage = impl_of(results_[i]).storage;
+          storage->use_count() > 1 || std::ranges::any_of(earlier, [&](const Tensor& t) { return t.is_same(results_[i]); }))
+        results_[i] = in_memory_of_its_own(results_[i]);
       if (!is_whole || !options_.create_graph || is_on_tape(results_[i])) continue;
       // Of a linear function: what flows back from it to the variable is nothing, and not an error.
       Tensor constant = make_view(results_[i], impl_of(results_[i]).shape, 0);
@@ -420,7 +425,7 @@ class Walk {
       target.autograd = nullptr;
     if (value.data == target.data) return;  // written in place
     // A gradient that nobody else holds becomes the leaf's without a copy.
-    if (options_.create_graph || (value.storage->use_count() == 1 && target.storage->use_count() == 1)) {
+    if (value.storage->use_count() == 1 && target.storage->use_count() == 1) {
       target.storage = value.storage;
       target.data = value.data;
     } else {

@@ -25,6 +25,11 @@ Tensor snapshot(const Tensor& t, Ref<AutogradEntry> entry) {
   return Tensor(std::move(impl));
 }
 
+Tensor copy_off_tape(const Tensor& t) {
+  const Scope paused(false, std::nullopt);
+  return t.detach().copy();
+}
+
 constexpr uint64_t kMayBeWritten = ~uint64_t{0};  // a state: operators update it as they run
 uint64_t writes_of(const Tensor& t) { return impl_of(t).storage ? impl_of(t).storage->writes() : 0; }
 
@@ -226,6 +231,13 @@ uint64_t count_mode_reads() { return mode_reads; }
 bool is_recording() { return ++mode_reads, mode().recording; }
 bool is_training() { return ++mode_reads, mode().training; }
 
+Tensor handle_of_its_own(const Tensor& t) { return snapshot(t, impl_of(t).autograd); }
+Tensor in_memory_of_its_own(const Tensor& t) {
+  Tensor own = copy_off_tape(t);
+  impl_of(own).autograd = impl_of(t).autograd;
+  return own;
+}
+
 void check_results(const Tensors& results) {
   if (results.empty()) throw UserError("autograd::Function: forward returns no tensor");
   for (const Tensor& t : results)
@@ -240,6 +252,8 @@ Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes) {
                         i, shapes[i]);
   return gradients;
 }
+
+static bool is_shared(const Tensor& t) { return t.impl()->use_count() > 1 || impl_of(t).storage->use_count() > 1; }
 
 // What a user's Function keeps of what it was given and gives, in whatever way, and how often its memory had been written.
 class KeptByFunction {
@@ -268,7 +282,7 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   Tensors given, outputs;
   for (const Tensor& t : inputs) {
     if (impl_of(t).view) refresh_view(t);
-    given.push_back(snapshot(t, impl_of(t).autograd));
+    given.push_back(handle_of_its_own(t));
   }
   {
     const Scope paused(false, std::nullopt);
@@ -276,10 +290,8 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
   }
   check_results(outputs);
   KeptByFunction kept(given, outputs);
-  for (Tensor& t : outputs) {  // what it gives is its own, as in a program, also where it is an input, or kept
-    const Scope paused(false, std::nullopt);
-    if (t.impl()->use_count() > 1 || impl_of(t).storage->use_count() > 1) t = t.copy();
-  }
+  for (Tensor& t : outputs)  // what it gives is its own, as in a program, also where it is an input, or kept
+    if (is_shared(t)) t = copy_off_tape(t);
   if (!mode().recording || std::none_of(inputs.begin(), inputs.end(), is_on_tape)) return outputs;
   std::vector<Shape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(impl_of(t).shape);
@@ -287,7 +299,10 @@ Tensors call(const std::shared_ptr<Function>& function, const Tensors& inputs) {
       "a user's Function", inputs, outputs,
       [function, shapes = std::move(shapes), kept = std::move(kept)](const BackwardCall& call) {
         kept.check();
-        return checked_gradients(function->backward(call.heads), shapes);
+        Tensors gradients = checked_gradients(function->backward(call.heads), shapes);
+        for (Tensor& g : gradients)
+          if (g.defined() && is_shared(g)) g = in_memory_of_its_own(g);
+        return gradients;
       },
       [] { return true; });
   return outputs;

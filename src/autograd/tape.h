@@ -138,6 +138,10 @@ bool are_gradients_watched();  // whether any leaf may have a watcher
 void check_unchanged(const Tensor& saved, uint64_t writes, std::string_view what);
 [[noreturn]] void raise_changed(std::string_view what);
 
+// The same value at the same place on the tape: a further handle on its memory, or a copy.
+Tensor handle_of_its_own(const Tensor& t);
+Tensor in_memory_of_its_own(const Tensor& t);
+
 // What a user's Function gives: results that are there, and a gradient for each input, of its shape or null for none. Raises UserError.
 void check_results(const Tensors& results);
 Tensors checked_gradients(Tensors gradients, const std::vector<Shape>& shapes);

@@ -38,7 +38,7 @@ Tensors trace_backward(const Tensors& heads, const Tensors& variables, const Ten
     check_outside({gradients.begin() + static_cast<std::ptrdiff_t>(variables.size()), gradients.end()});
     gradients.resize(variables.size());
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (!gradients[i].defined()) gradients[i] = zeros_like(variables[i]);
+      gradients[i] = gradients[i].defined() ? gluino::call("_copy", {gradients[i]}) : zeros_like(variables[i]);
     return gradients;
   }
   std::erase_if(leaves, [](const Tensor& t) { return !entry_of(t) || !entry_of(t)->has_own_gradient(); });

@@ -260,6 +260,7 @@ class ReshapeLink final : public OperatorLink {
  public:
   ReshapeLink(const OpDef& op, const Attrs& attrs, const Tensor& base, Holds holds, std::span<const Tensor> rest)
       : OperatorLink(base, holds), op_(op), attrs_(attrs), rest_(rest.begin(), rest.end()) {}
+  void set_shape(const Shape& shape) { shape_ = shape; }
   Tensor project(const Tensor& base) const override {
     const RecordingAs scope(follows_onto_tape());
     Tensors inputs{base};
@@ -268,24 +269,30 @@ class ReshapeLink final : public OperatorLink {
   }
   Tensor embed(const Tensor& base, const Tensor& value) const override { return call("reshape_like", {value, base}); }
   std::function<Tensor(const Tensor&)> replay() const override {
-    if (!rest_.empty()) return {};
-    return [&op = op_, attrs = attrs_, recorded = follows_onto_tape()](const Tensor& base) {
+    if (!rest_.empty() && !shape_) return {};
+    return [&op = op_, attrs = attrs_, shape = shape_, recorded = follows_onto_tape()](const Tensor& base) {
       const RecordingAs scope(recorded && mode().recording);
-      return apply(op, {&base, 1}, attrs)[0];
+      return shape ? base.reshape(*shape) : apply(op, {&base, 1}, attrs)[0];
     };
   }
+  bool depends_on_shape() const override { return shape_.has_value(); }
 
  private:
   const OpDef& op_;
   Attrs attrs_;
   Tensors rest_;
+  std::optional<Shape> shape_;  // where it is the rest's, and known
 };
 void link_view(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, Tensors& outputs) {
   if (!op.is_view) return;
   detail::TensorImpl& view = impl_of(outputs[0]);
   const bool is_recorded = view.autograd || view.symbolic;
   const Tensor base = is_recorded ? inputs[0] : base_off_tape(inputs[0]);
-  if (base.defined()) view.view = make_ref<ReshapeLink>(op, attrs, base, holds_of(base, is_recorded), inputs.subspan(1));
+  if (!base.defined()) return;
+  const auto link = make_ref<ReshapeLink>(op, attrs, base, holds_of(base, is_recorded), inputs.subspan(1));
+  const bool has_shape = !view.symbolic || view.symbolic->has_shape;
+  if (inputs.size() > 1 && has_shape && view.shape.elements() > 0) link->set_shape(view.shape);
+  view.view = link;
 }
 
 // Inside a catch block: throws what a call raised with the operator's name before it.

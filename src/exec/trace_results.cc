@@ -34,10 +34,10 @@ std::optional<TraceResults::Origin> TraceResults::origin_of(const Tensor& t) {
     auto view = link->replay();
     if (!view) return {};
     o.views.insert(o.views.begin(), std::move(view));
-    o.depends_on_shape |= link->depends_on_shape();
     o.is_detached |= dynamic_cast<const autograd::DetachLink*>(link.get()) != nullptr;
-    o.root = link->base();
+    const Tensor made = std::exchange(o.root, link->base());
     if (!o.root.defined()) return {};
+    if (link->depends_on_shape()) o.shapes_read.insert(o.shapes_read.end(), {made, o.root});
   }
   return o;
 }
@@ -131,8 +131,10 @@ Ending::Alias TraceResults::alias_of_passed_on(const Tensor& t, const Owners& ow
   return alias_of(*o, owners, number).value();
 }
 void TraceResults::note_shape_read(const Origin& o) {
-  if (o.depends_on_shape)
-    tracer_.on_shape_read(o.root.is_symbolic() ? value_of(o.root) : tracer_.capture(o.root), -1, impl_of(o.root).shape);
+  for (const Tensor& read : o.shapes_read) {
+    const Tensor& t = read.is_symbolic() ? read : o.root;
+    tracer_.on_shape_read(t.is_symbolic() ? value_of(t) : tracer_.capture(t), -1, impl_of(t).shape);
+  }
 }
 
 }  // namespace gluino

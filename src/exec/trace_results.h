@@ -18,7 +18,7 @@ class TraceResults {
   struct Origin {
     Tensor root;
     std::vector<std::function<Tensor(const Tensor&)>> views;  // from the root to the tensor
-    bool depends_on_shape = false;
+    Tensors shapes_read;                                      // the views are right for these shapes
     bool is_detached = false;
   };
   // Where tensors are found that results may be, or be views of: the first input and the first result of each.

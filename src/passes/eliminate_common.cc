@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "dispatch/own_gradient.h"
+#include "passes/result_memory.h"
 
 namespace gluino {
 namespace {
@@ -30,12 +31,22 @@ class SameCalls {
   std::map<StringMap, int> by_attrs_;
 };
 
+// Two results stay two, of which the caller may change one. What a backward pass reads later is not a result that has been changed by then,
+// unless the gradient itself asks for that result.
+bool may_be_one(const ResultMemory& memory, int known, int other, bool has_backward, bool is_forward) {
+  if (memory.owner(other) != other) return true;  // views of one memory
+  const bool is_given = memory.is_given(known), will_be_given = memory.is_given(other);
+  return has_backward && is_forward ? !is_given && !will_be_given : !is_given || !will_be_given;
+}
+
 }  // namespace
 
-Graph eliminate_common(Graph graph, const PassContext&) {
+Graph eliminate_common(Graph graph, const PassContext& context) {
   using Key = std::tuple<const OpDef*, bool, std::optional<bool>, std::vector<ValueId>>;
   std::map<Key, SameCalls> seen;
   Rewriter rewriter(graph);
+  ResultMemory memory(graph);
+  const int forward_nodes = graph.count_forward_nodes();
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Graph::Node& node = graph.node(n);
     // Two calls that give gradients of their own, whatever flows in, give two.
@@ -47,10 +58,12 @@ Graph eliminate_common(Graph graph, const PassContext&) {
     for (ValueId v : node.inputs) std::get<3>(key).push_back(rewriter.mapped(v));
     SameCalls& same = seen[std::move(key)];
     const int known = same.find_or_add(node, n);
-    if (known < 0)
+    if (known < 0 || !may_be_one(memory, known, n, context.has_backward, n < forward_nodes)) {
       rewriter.keep(n);
-    else
-      for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) rewriter.replace({n, i}, rewriter.mapped({known, i}));
+      continue;
+    }
+    if (memory.is_given(n)) memory.give(known);
+    for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) rewriter.replace({n, i}, rewriter.mapped({known, i}));
   }
   return rewriter.finish();
 }

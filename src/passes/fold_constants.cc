@@ -1,6 +1,7 @@
 #include "passes/fold_constants.h"
 
 #include "base/format.h"
+#include "passes/result_memory.h"
 
 namespace gluino {
 
@@ -9,13 +10,12 @@ static constexpr int64_t kLargestFolded = 1 << 20;
 
 Graph fold_constants(Graph graph, const PassContext&) {
   // A result stays computed: the caller owns it and may change it.
-  std::vector<bool> is_output(graph.nodes.size(), false);
-  for (ValueId v : graph.outputs) is_output[v.node] = true;
+  const ResultMemory memory(graph);
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.node(i);
-    bool foldable = node.op && !is_output[i] && !has_effect(node) && !node.op->is_mode_dependent && !node.op->is_dynamic_shape &&
-                    !node.op->has_subgraphs();
+    bool foldable = node.op && !memory.is_given(static_cast<int>(i)) && !has_effect(node) && !node.op->is_mode_dependent &&
+                    !node.op->is_dynamic_shape && !node.op->has_subgraphs();
     int64_t bytes = 0;
     Tensors inputs;
     for (size_t k = 0; foldable && k < node.inputs.size(); ++k) {

@@ -325,6 +325,7 @@ Results run_body(World& w, const Program& p, const Tensor& x, const Tensor& y, c
   if (p.seed % 3 == 0) results.push_back(values[p.seed % values.size()]);
   if (p.seed % 5 == 0) results.push_back(Tensor());
   if (p.seed % 7 == 0 && rest.number > 1) results.push_back(values.back().reshape({-1}));
+  if (p.seed % 4 == 1) results.push_back(values.back() + values[values.size() / 2]);  // equal to the first, and another tensor
   return results;
 }
 
@@ -410,8 +411,12 @@ Tensors transcript(const Program& p, Wrap wrap) {
       results[0].backward();
       note(in.grad());
       note(w.weight.grad());
-    } else if (call == 10) {
-      results[0] += 1;  // it may be the caller's own tensor
+    }
+    if ((recorded && call != 9 && p.seed % 2 == 1) || call == 10) {  // each may be the caller's own tensor, or a view of another
+      const autograd::Scope paused(false, std::nullopt);
+      for (Tensor& r : results)
+        if (r.defined()) r += 1;
+      for (const Tensor& r : results) note(r);
     }
     note(x), note(y), note(view);
     note_world();

@@ -151,11 +151,46 @@ TEST(EliminateCommon, RandomNumbersAndStatesAreNotShared) {
   b = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, p=0.5, state_size=3}
   c = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, state_size=3}
   d = RNN(x, w, h) {mode=rnn_tanh, num_layers=2, state_size=3}
-  return a[0], b[0], c[0], d[0]
+  s = elemwise_add(a[0], b[0])
+  t = elemwise_add(c[0], d[0])
+  return s, t
 }
 )g";
   const std::string result = after(eliminate_common, rnn, true);
-  EXPECT_NE(result.find("return a[0], b[0], c[0], c[0]"), std::string::npos) << result;
+  EXPECT_NE(result.find("s = elemwise_add(a[0], b[0])"), std::string::npos) << result;
+  EXPECT_NE(result.find("t = elemwise_add(c[0], c[0])"), std::string::npos) << result;
+}
+
+TEST(EliminateCommon, TwoResultsStayTwo) {
+  const std::string two = R"g(graph(x) {
+  a = exp(x)
+  b = exp(x)
+  c = Reshape(b) {shape="(12,)"}
+  return a, c
+}
+)g";
+  EXPECT_EQ(after(eliminate_common, two), two);
+  const std::string result = after(eliminate_common, R"g(graph(x: float32 (3, 4)) {
+  a = exp(x)
+  b = exp(x)
+  c = elemwise_add(a, x)
+  return b, c
+}
+)g");
+  EXPECT_NE(result.find("return a, c"), std::string::npos) << result;
+}
+
+TEST(Simplify, ACopyThatIsAResultStaysOne) {
+  const std::string copies = R"g(graph(x) {
+  h = exp(x)
+  r = Reshape(h) {shape="(12,)"}
+  a = _copy(h)
+  b = _copy(x)
+  c = Reshape(b) {shape="(12,)"}
+  return r, a, c
+}
+)g";
+  EXPECT_EQ(after(simplify, copies), copies);
 }
 
 TEST(RaiseShapeReads, TakesAShapeFromAsFarUpAsItGoes) {

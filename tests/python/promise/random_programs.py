@@ -276,7 +276,7 @@ class _Writer:
         if self.is_pure:
             return f"{a} + x * 0.5 - y * 0.25"  # both stay inputs of the exported graph
         structures = [a, f"({a}, [{b}, 2.5])", f"{{'a': {a}, 'b': ({b}, None)}}", f"[{a}, {a}.shape, 'text']", f"Pair({a}, {b})", f"({a}, x)", f"({a}, {b}[0:2])",
-                      f"{a} if {b}.sum() > 0 else [{a}, {b}]", f"[{a}] * int({b}.max().asscalar() > 1) + [{b}]", f"({a}, argument)", f"({a}, self.state)"]
+                      f"({a} * 2, {a} * 2)", f"[{a}, {a} + 0, {a}.reshape((-1,)), {b} * 1, {a} + 0]", f"{a} if {b}.sum() > 0 else [{a}, {b}]", f"[{a}] * int({b}.max().asscalar() > 1) + [{b}]", f"({a}, argument)", f"({a}, self.state)"]
         return self.choose.choice(structures)
 
 
@@ -436,7 +436,8 @@ class Program:
         mx.random.seed(step["seed"])
         if step["mode"] == "predict":
             with self.callers:
-                seen.append(_observed(net(*arguments, **({} if self.is_pure else more))))
+                out = net(*arguments, **({} if self.is_pure else more))
+            seen.append(_observed(out))
         else:
             source = nd.array(arrays.normal(size=x.shape).astype("float32"))
             source.attach_grad()
@@ -456,6 +457,11 @@ class Program:
                 seen.append(_observed(source.grad))
                 seen.append([_observed(p.grad()) for p in net.collect_params().values() if p.grad_req != "null" and p._data is not None])
         seen.append([_observed(x), _observed(y), _observed(base)])
+        if step["seed"] % 3 == 0:  # a result is perhaps something else, too
+            with autograd.pause():
+                for k, array in enumerate(_arrays_in(out)):
+                    array[:] = array * 0.5 + k
+            seen.append([_observed(v) for v in (out, x, y, base, net.state, net.hidden, net.last, net.history)])
 
 
 def _arrays_in(value):
