@@ -68,15 +68,19 @@ class HeldRun {
     std::vector<bool> flows = has_gradient;  // to which sources more than zeros flow
     if (is_partial || !cut_.empty() || !hidden_.empty() || std::ranges::find(has_gradient, false) != has_gradient.end())
       passes_by = find_reached(call, flows);
-    const bool reads_what_changed = check_reads(call, is_partial);
     const bool is_spent = !run_;
     Tensors heads = heads_of_all(call.heads);
+    std::vector<bool> given = owner_->is_on_tape;
+    for (size_t i = 0, next_given = 0; i < given.size(); ++i) given[i] = given[i] && call.given[next_given++];
+    const std::vector<bool> left_out = owner_->runner->left_out(given);
+    const auto is_needed = [&](int part) { return part < 0 || left_out.empty() || !left_out[part]; };
+    check_reads(is_needed);
     // From what nobody asked about zeros would flow, and a gradient of somebody's own may make something of them.
     const bool goes_round = is_spent || ((is_partial || passes_by) && gives_own_gradient() && is_given_unchanged());
     if (mode().recording || goes_round || !call.wanted_results.empty()) {
       // What nobody asked about is not gone through: what lies behind it may have been released.
-      for (size_t i = 0, next = 0; i < heads.size(); ++i)
-        if (owner_->is_on_tape[i] && !call.given[next++]) heads[i] = Tensor();
+      for (size_t i = 0; i < heads.size(); ++i)
+        if (!given[i]) heads[i] = Tensor();
       Tensors gradients = differentiable_backward(heads, call, flows);
       if (!mode().recording)
         for (Tensors* list : {&gradients, &call.of_results})
@@ -100,9 +104,9 @@ class HeldRun {
       ready = [&](size_t i) {
         if (call.awaited[sources[i]] && flows[sources[i]]) call.ready(sources[i]);
       };
+    const int first_output = owner_->graph.num_outputs;
     const Tensors gradients =
-        run_->backward(heads, static_cast<int>(variables_.size()), owner_->graph.num_outputs, call.retain, destinations, ready);
-    if (reads_what_changed && std::ranges::any_of(gradients, has_nan)) check_reads(call, false);
+        run_->backward(heads, given, static_cast<int>(variables_.size()), first_output, call.retain, destinations, ready);
     // Some results can still be differentiated, but may never be: what the run holds is given back, and the call would be made again.
     if (!call.retain && std::ranges::find(call.unvisited, true) != call.unvisited.end()) {
       run_.reset();
@@ -112,7 +116,8 @@ class HeldRun {
     size_t next = 0;
     for (size_t i = 0; i < has_gradient.size(); ++i) {
       for (const std::string& mode : row_modes[i]) {
-        if (flows[i]) call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
+        if (flows[i] && is_needed(owner_->runner->part_of_output(first_output + next + 1)))
+          call.rows[i].push_back({gradients[next], gradients[next + 1], mode});
         next += 2;
       }
       const bool is_dense = has_gradient[i] && row_modes[i].empty();
@@ -123,25 +128,11 @@ class HeldRun {
   }
 
  private:
-  // Raises when something that backward reads was changed. From heads that were not given zeros flow: what only they need may have any
-  // value, as long as zero times it is zero. True: there is such a thing.
-  bool check_reads(const autograd::BackwardCall& call, bool is_partial) const {
-    std::optional<std::set<std::string>> needed;
-    bool reads_what_changed = false;
-    for (const PlanRunner::Run::Read& r : read_later_) {
-      if (impl_of(r.tensor).storage->writes() == r.writes) continue;
-      const Graph::Node& node = owner_->graph.after.nodes[r.node];
-      if (is_partial && !node.op) {
-        if (!needed) needed = find_needed(call);
-        reads_what_changed = true;
-        if (!needed->contains(node.name)) continue;
-      }
-      autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + node.name + "'");
-    }
-    return reads_what_changed;
-  }
-  static bool has_nan(const Tensor& t) {
-    return t.defined() && is_floating(t.dtype()) && std::isnan(t.detach().sum().astype(DType::float64).item<double>());
+  // Raises when something was changed that the parts of the backward pass that are needed read.
+  void check_reads(const auto& is_needed) const {
+    for (const PlanRunner::Run::Read& r : read_later_)
+      if (impl_of(r.tensor).storage->writes() != r.writes && std::ranges::any_of(r.parts, is_needed))
+        autograd::check_unchanged(r.tensor, r.writes, "a hybridized call: '" + owner_->graph.after.nodes[r.node].name + "'");
   }
   // Outputs that are not on the tape have none, and nothing asks for it.
   Tensors heads_of_all(const Tensors& given) const {
@@ -157,23 +148,6 @@ class HeldRun {
     for (size_t i = 0; i < heads.size(); ++i)
       if (const OutputInfo& info = g.info(g.outputs[i]); !heads[i].defined())
         heads[i] = zeros(*info.shape, {*info.dtype, current_device()});
-  }
-  // Inputs and captured tensors that are read to go back from the heads that were given.
-  std::set<std::string> find_needed(const autograd::BackwardCall& call) const {
-    Graph g = owner_->graph.before;
-    std::vector<ValueId> outputs;
-    for (size_t i = 0, next = 0; i < g.outputs.size(); ++i)
-      if (owner_->is_on_tape[i] && call.given[next++]) outputs.push_back(g.outputs[i]);
-    g.outputs = outputs;
-    const Graph joint = differentiate(std::move(g), source_nodes()).graph;
-    std::set<std::string> needed;
-    bool is_backward = false;
-    for (const Graph::Node& node : joint.nodes) {
-      is_backward |= node.is_head;
-      for (ValueId v : node.inputs)
-        if (is_backward && !joint.nodes[v.node].op) needed.insert(joint.nodes[v.node].name);
-    }
-    return needed;
   }
   // Which sources the heads that were given depend on, to which of them gradients flow, and which results stay on the tape. True: calls
   // that give a gradient of their own are passed by.

@@ -59,19 +59,25 @@ PlanRunner::PlanRunner(Plan plan, bool keep_arena)
   }
   for (size_t i = 0; i < plan_.slots.size(); ++i)
     if (plan_.slots[i].kind == Slot::Kind::constant && !views_[i].empty()) viewed_constants_.push_back(static_cast<int>(i));
-  std::vector<bool> is_read(plan_.slots.size(), false);
-  for (size_t k = plan_.forward_steps; k < plan_.steps.size(); ++k)
-    for (size_t i = 0; i < plan_.steps[k].inputs.size(); ++i)
-      if (const Step& step = plan_.steps[k]; !step.op->input_spec(step.attrs, i).shape_only)
-        is_read[plan_.slots[step.inputs[i]].root] = true;
+  std::vector<std::vector<int>> readers(plan_.slots.size());  // parts, by root
+  std::vector<int> makers(plan_.slots.size(), -1);            // the same of whoever wrote last
+  for (size_t k = plan_.forward_steps; k < plan_.steps.size(); ++k) {
+    const Step& step = plan_.steps[k];
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (std::vector<int>& parts = readers[plan_.slots[step.inputs[i]].root];
+          !step.op->input_spec(step.attrs, i).shape_only && std::ranges::find(parts, step.part) == parts.end())
+        parts.push_back(step.part);
+    for (int o : step.outputs) makers[plan_.slots[o].root] = step.part;
+  }
+  for (int o : plan_.outputs) output_parts_.push_back(makers[plan_.slots[o].root]);
   for (const Step& step : plan_.steps)
     for (size_t i = 0; step.op->has_states && i < step.inputs.size(); ++i)
-      if (step.op->is_state_input(step.attrs, i)) is_read[plan_.slots[step.inputs[i]].root] = false;
+      if (step.op->is_state_input(step.attrs, i)) readers[plan_.slots[step.inputs[i]].root].clear();
   for (size_t i = 0; i < plan_.slots.size(); ++i) {
     const Slot& slot = plan_.slots[i];
     const bool is_made_by_forward = slot.kind != Slot::Kind::output || slot.first_step < plan_.forward_steps;
-    if (is_read[i] && slot.kind != Slot::Kind::arena && slot.kind != Slot::Kind::derived && is_made_by_forward)
-      backward_reads_.push_back(static_cast<int>(i));
+    if (!readers[i].empty() && slot.kind != Slot::Kind::arena && slot.kind != Slot::Kind::derived && is_made_by_forward)
+      backward_reads_.emplace_back(static_cast<int>(i), std::move(readers[i]));
   }
   for (const Derived& d : plan_.derived) derived_.push_back(find_derived_value(d.key));
 }
@@ -147,9 +153,9 @@ PlanRunner::Run::Run(PlanRunner& runner) : runner_(runner) {
 
 std::vector<PlanRunner::Run::Read> PlanRunner::Run::read_by_backward() const {
   std::vector<Read> reads;
-  for (int slot : runner_.backward_reads_)
+  for (const auto& [slot, parts] : runner_.backward_reads_)
     if (const Tensor& t = state_->tensors[slot]; t.defined())
-      reads.push_back({t, impl_of(t).storage->writes(), runner_.plan_.slots[slot].node});
+      reads.push_back({t, impl_of(t).storage->writes(), runner_.plan_.slots[slot].node, parts});
   return reads;
 }
 
@@ -184,8 +190,21 @@ void PlanRunner::fetch_ahead(const Run::State& state, int step, int last) const 
       if (t.defined()) prefetch_values(t);
 }
 
-// `times`: where to put what each step took, or null.
-void PlanRunner::run_steps(Run::State& state, int first, int last, std::vector<double>* times) const {
+std::vector<bool> PlanRunner::left_out(const std::vector<bool>& given_heads) const {
+  if (std::ranges::find(given_heads, false) == given_heads.end()) return {};
+  std::vector<bool> is_left_out;
+  for (const std::vector<int>& heads : plan_.parts)
+    is_left_out.push_back(!heads.empty() && std::ranges::none_of(heads, [&](int h) { return given_heads[h]; }));
+  return is_left_out;
+}
+
+static void fill_zeros(Tensor& t) {
+  std::memset(bytes_of(t), 0, t.nbytes());
+  impl_of(t).storage->note_write();
+}
+
+// left_out: by part; what such a step gives is zeros. `times`: where to put what each step took, or null.
+void PlanRunner::run_steps(Run::State& state, int first, int last, const std::vector<bool>& left_out, std::vector<double>* times) const {
   using Clock = std::chrono::steady_clock;
   constexpr size_t kManySteps = 256;
   const bool is_long = calls_.size() >= kManySteps;
@@ -193,6 +212,10 @@ void PlanRunner::run_steps(Run::State& state, int first, int last, std::vector<d
     if (is_long) fetch_ahead(state, k, last);
     const Call& call = calls_[k];
     Tensor* arguments = state.arguments.data() + call.first;
+    if (const int part = plan_.steps[k].part; part >= 0 && !left_out.empty() && left_out[part]) {
+      for (Tensor& t : std::span(arguments + call.inputs, call.outputs)) fill_zeros(t);
+      continue;
+    }
     const Clock::time_point start = times ? Clock::now() : Clock::time_point();
     run_prepared(call.prepared, {arguments, call.inputs}, {arguments + call.inputs, call.outputs});
     if (times) (*times)[k] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -244,18 +267,18 @@ Tensors PlanRunner::Run::forward(std::span<const Tensor> variables, int num_outp
   constexpr int kTimedRuns = 2;  // the first one touches new memory, the second is like the others
   if (runner_.runs_.load(std::memory_order_relaxed) < kTimedRuns && runner_.runs_.fetch_add(1, std::memory_order_relaxed) < kTimedRuns) {
     std::vector<double> times(plan.steps.size(), 0.0);
-    runner_.run_steps(s, 0, plan.forward_steps, &times);
+    runner_.run_steps(s, 0, plan.forward_steps, {}, &times);
     const std::lock_guard lock(runner_.mutex_);
     runner_.step_microseconds_ = std::move(times);
   } else {
-    runner_.run_steps(s, 0, plan.forward_steps, nullptr);
+    runner_.run_steps(s, 0, plan.forward_steps, {}, nullptr);
   }
   Tensors out;
   for (int i = 0; i < num_outputs; ++i) out.push_back(s.tensors[plan.outputs[i]]);
   return out;
 }
 
-Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int first_output, bool retain,
+Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, const std::vector<bool>& given, int first, int first_output, bool retain,
                                   std::span<const Tensor> destinations, const std::function<void(size_t)>& ready) {
   const Plan& plan = runner_.plan_;
   State& s = *state_;
@@ -280,13 +303,14 @@ Tensors PlanRunner::Run::backward(std::span<const Tensor> heads, int first, int 
   }
   std::stable_sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   bind_outputs(runner_.results_, runner_.device_, binder, plan.forward_steps, steps);
+  const std::vector<bool> left_out = runner_.left_out(given);
   int next = plan.forward_steps;
   for (const auto& [last_step, output] : told) {
-    runner_.run_steps(s, next, last_step + 1, nullptr);
+    runner_.run_steps(s, next, last_step + 1, left_out, nullptr);
     next = std::max(next, last_step + 1);
     ready(output);
   }
-  runner_.run_steps(s, next, steps, nullptr);
+  runner_.run_steps(s, next, steps, left_out, nullptr);
   Tensors out;
   for (size_t i = static_cast<size_t>(first_output); i < plan.outputs.size(); ++i) out.push_back(s.tensors[plan.outputs[i]]);
   if (retain && plan.arena_bytes > 0) std::memcpy(s.arena, s.saved.data(), s.saved.size());

@@ -23,16 +23,18 @@ class PlanRunner {
     // Variables in the plan's order; null where they are given later (head gradients). destinations: tensors whose memory the
     // outputs may have, whatever their own shapes are; null where fresh memory is wanted.
     Tensors forward(std::span<const Tensor> variables, int num_outputs, std::span<const Tensor> destinations = {});
-    // Head gradients are the variables from position `first` on. `retain`: backward may be asked again.
+    // Head gradients are the variables from position `first` on; what needs only those that are not `given`, which are zeros, is left out.
+    // `retain`: backward may be asked again.
     // destinations: memory for each output from `first_output` on, null where fresh memory is wanted. `ready`, where given, is called with
     // the number of such an output when its destination holds it and no later step reads or writes it.
-    Tensors backward(std::span<const Tensor> heads, int first, int first_output, bool retain, std::span<const Tensor> destinations,
-                     const std::function<void(size_t)>& ready = nullptr);
+    Tensors backward(std::span<const Tensor> heads, const std::vector<bool>& given, int first, int first_output, bool retain,
+                     std::span<const Tensor> destinations, const std::function<void(size_t)>& ready = nullptr);
     // Memory outside the arena that backward will read, with how often it had been written when forward was over.
     struct Read {
       Tensor tensor;
       uint64_t writes;
-      int node;  // of the graph that was planned
+      int node;                // of the graph that was planned
+      std::vector<int> parts;  // of the plan, that read it
     };
     std::vector<Read> read_by_backward() const;
 
@@ -44,6 +46,10 @@ class PlanRunner {
   };
 
   const Plan& plan() const { return plan_; }
+  // By part of the backward pass whether it is left out; empty: none is.
+  std::vector<bool> left_out(const std::vector<bool>& given_heads) const;
+  // The part that gives an output of the backward pass; -1: it is a head itself, or known before.
+  int part_of_output(size_t output) const { return output_parts_[output]; }
   // What each step took when the first runs were timed; empty before, 0 for steps that have not run.
   std::vector<double> step_microseconds() const;
 
@@ -56,7 +62,7 @@ class PlanRunner {
     uint32_t inputs, outputs;
   };
   void fetch_ahead(const Run::State& state, int step, int last) const;
-  void run_steps(Run::State& state, int first, int last, std::vector<double>* times) const;
+  void run_steps(Run::State& state, int first, int last, const std::vector<bool>& left_out, std::vector<double>* times) const;
   Plan plan_;
   const Device device_ = current_device();
   std::vector<Call> calls_;                             // beside plan_.steps
@@ -67,8 +73,10 @@ class PlanRunner {
   std::vector<int> last_use_;            // per root: the last step that reads or writes its memory
   std::vector<std::vector<int>> views_;  // per root: the other slots on its memory
   std::vector<int> viewed_constants_;    // roots that have views
-  std::vector<int> backward_reads_;      // roots outside the arena that backward reads
-  std::vector<int> callers_, results_;   // slots: what belongs to the caller after a run, and the roots of it that get fresh memory
+  // Roots outside the arena that backward reads, and by which parts of it.
+  std::vector<std::pair<int, std::vector<int>>> backward_reads_;
+  std::vector<int> output_parts_;       // per output
+  std::vector<int> callers_, results_;  // slots: what belongs to the caller after a run, and the roots of it that get fresh memory
   std::atomic<int> runs_{0};
   std::vector<double> step_microseconds_;  // under the mutex
   mutable NoForkMutex mutex_;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "kernels/elementwise/elementwise.h"
+#include "passes/head_sets.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
@@ -16,8 +17,7 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 
 class Fusion {
  public:
-  explicit Fusion(Graph& graph)
-      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
+  explicit Fusion(Graph& graph) : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), heads_(graph) {
     for (const Graph::Node& n : graph.nodes) types_.push_back(scalar_type(graph, n));
   }
 
@@ -85,7 +85,7 @@ class Fusion {
   // Its own instructions, and one that a result may need to be of the right dtype.
   int size_of(int n, ComputeType type) const { return program_of(graph_.node(n), type).size() + 1; }
   bool belongs(int n, int last) const {
-    if ((n < backward_begins_) != (last < backward_begins_) || updates_.forbid_moving(n, last)) return false;
+    if (heads_.part(n) != heads_.part(last) || updates_.forbid_moving(n, last)) return false;
     if (!(*graph_.node(n).outputs[0].shape == *graph_.node(last).outputs[0].shape)) return false;
     const auto& readers = readers_.of(n);
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[r] == last; });
@@ -148,7 +148,7 @@ class Fusion {
   std::vector<int> group_;                         // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;
   const Readers readers_;
-  int backward_begins_;  // a group lies in one of the two passes
+  const HeadSets heads_;  // a group lies in one part
 };
 
 }  // namespace

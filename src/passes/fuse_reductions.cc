@@ -4,6 +4,7 @@
 #include <map>
 
 #include "dispatch/compiler_rules.h"
+#include "passes/head_sets.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "program/program_text.h"
@@ -24,7 +25,7 @@ struct Taking {
 
 class ReductionFusion {
  public:
-  explicit ReductionFusion(Graph& graph) : graph_(graph), readers_(graph), backward_begins_(graph.count_forward_nodes()) {}
+  explicit ReductionFusion(Graph& graph) : graph_(graph), readers_(graph), heads_(graph) {}
 
   Graph run() {
     std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);
@@ -51,7 +52,7 @@ class ReductionFusion {
     const ValueId from = r.inputs[0];
     if (graph_.info(from).dtype != r.outputs[0].dtype || r.outputs[0].dtype == DType::boolean) return std::nullopt;
     if (is_read_by_others(from, n)) return std::nullopt;  // must be written down anyway, and is soon read back: nothing is gained
-    if (taken_.contains(from.node) || (from.node < backward_begins_) != (n < backward_begins_)) return std::nullopt;
+    if (taken_.contains(from.node) || heads_.part(from.node) != heads_.part(n)) return std::nullopt;
     std::vector<Shape> shapes;
     for (ValueId v : r.inputs) shapes.push_back(graph_.shape(v));
     Reduction how = reduction(r.attrs.get(), shapes);
@@ -94,7 +95,7 @@ class ReductionFusion {
 
   Graph& graph_;  // as it was until the end
   const Readers readers_;
-  const int backward_begins_;
+  const HeadSets heads_;
   std::map<int, Taking> taken_;  // by the node that is taken over
 };
 

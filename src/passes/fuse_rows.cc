@@ -6,6 +6,7 @@
 #include "dispatch/compiler_rules.h"
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
+#include "passes/head_sets.h"
 #include "passes/readers.h"
 #include "passes/scalar_program.h"
 #include "passes/state_updates.h"
@@ -53,8 +54,7 @@ struct Rows {
 
 class RowFusion {
  public:
-  explicit RowFusion(Graph& graph)
-      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
+  explicit RowFusion(Graph& graph) : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), heads_(graph) {
     for (const Graph::Node& n : graph.nodes) members_.push_back(classify(n));
   }
 
@@ -160,7 +160,7 @@ class RowFusion {
   bool fits(int n, const Group& group) const {
     const Member& m = member(n);
     if (m.kind == Member::Kind::none || m.type != group.type) return false;
-    if ((n < backward_begins_) != (group.nodes[0] < backward_begins_)) return false;
+    if (heads_.part(n) != heads_.part(group.nodes[0])) return false;
     const Shape& out = *graph_.node(n).outputs[0].shape;
     if (m.kind == Member::Kind::map) return out == group.rows.whole || out == group.rows.narrow;
     if (m.reduction)
@@ -356,7 +356,7 @@ class RowFusion {
   std::vector<int> group_;  // the last node of the group that a node is in
   std::map<int, Group> groups_;
   const Readers readers_;
-  int backward_begins_;  // a group lies in one of the two passes
+  const HeadSets heads_;  // a group lies in one part
 };
 
 }  // namespace

@@ -141,8 +141,8 @@ GLUINO_OP(mp_lamb_update_phase2, LambPhase2Attrs) {
   define_phase2(op.doc("A LAMB step on a float32 copy of the weight."))
       .state("weight32")
       .dtype([](const LambPhase2Attrs&, std::span<const DType> in, DType) {
-        if ((in[0] == DType::float64) != (in[4] == DType::float64))
-          raise<DTypeError>("the weight is {}, but weight32 is {}; float64 goes with float64 alone", in[0], in[4]);
+        if ((in[0] == DType::float64 || in[1] == DType::float64) != (in[4] == DType::float64))
+          raise<DTypeError>("the weight is {} and g {}, but weight32 is {}; float64 goes with float64 alone", in[0], in[1], in[4]);
         return in[0];
       })
       .sample({{3, 4}, {3, 4}, uniform_sample({1}, 1, 2), uniform_sample({1}, 1, 2), {3, 4}}, {.lr = 0.1});
