@@ -6,7 +6,7 @@
 
 #include "dispatch/compiler_rules.h"
 #include "passes/eliminate_dead.h"
-#include "passes/state_updates.h"
+#include "passes/facts/state_updates.h"
 
 namespace gluino {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "dispatch/compiler_rules.h"
-#include "passes/readers.h"
-#include "passes/scalar_program.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/scalar_program.h"
 #include "program/match.h"
 
 namespace gluino {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "dispatch/own_gradient.h"
-#include "passes/result_memory.h"
+#include "passes/facts/result_memory.h"
 
 namespace gluino {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "dispatch/compiler_rules.h"
 #include "graph/trace.h"
-#include "passes/readers.h"
+#include "passes/facts/readers.h"
 
 namespace gluino {
 namespace {

@@ -1,7 +1,7 @@
 #include "passes/fold_constants.h"
 
 #include "base/format.h"
-#include "passes/result_memory.h"
+#include "passes/facts/result_memory.h"
 
 namespace gluino {
 

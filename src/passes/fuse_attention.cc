@@ -4,9 +4,9 @@
 
 #include "dispatch/compiler_rules.h"
 #include "passes/eliminate_dead.h"
-#include "passes/readers.h"
-#include "passes/scalar_program.h"
-#include "passes/state_updates.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/scalar_program.h"
+#include "passes/facts/state_updates.h"
 #include "program/match.h"
 #include "program/program_text.h"
 

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "kernels/elementwise/elementwise.h"
-#include "passes/head_sets.h"
-#include "passes/readers.h"
-#include "passes/scalar_program.h"
-#include "passes/state_updates.h"
+#include "passes/facts/head_sets.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/scalar_program.h"
+#include "passes/facts/state_updates.h"
 #include "program/program_text.h"
 
 namespace gluino {

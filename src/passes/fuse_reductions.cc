@@ -4,9 +4,9 @@
 #include <map>
 
 #include "dispatch/compiler_rules.h"
-#include "passes/head_sets.h"
-#include "passes/readers.h"
-#include "passes/scalar_program.h"
+#include "passes/facts/head_sets.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/scalar_program.h"
 #include "program/program_text.h"
 
 namespace gluino {

@@ -6,10 +6,10 @@
 #include "dispatch/compiler_rules.h"
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
-#include "passes/head_sets.h"
-#include "passes/readers.h"
-#include "passes/scalar_program.h"
-#include "passes/state_updates.h"
+#include "passes/facts/head_sets.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/scalar_program.h"
+#include "passes/facts/state_updates.h"
 #include "program/row_program.h"
 
 namespace gluino {

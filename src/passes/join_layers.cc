@@ -4,8 +4,8 @@
 #include <map>
 
 #include "dispatch/compiler_rules.h"
-#include "passes/readers.h"
-#include "passes/state_updates.h"
+#include "passes/facts/readers.h"
+#include "passes/facts/state_updates.h"
 
 namespace gluino {
 namespace {

@@ -1,6 +1,6 @@
 #include "passes/simplify.h"
 
-#include "passes/result_memory.h"
+#include "passes/facts/result_memory.h"
 
 namespace gluino {
 namespace {

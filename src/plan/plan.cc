@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/format.h"
-#include "passes/head_sets.h"
+#include "passes/facts/head_sets.h"
 #include "passes/pass.h"
 #include "plan/occupied_memory.h"
 #include "tensor/pool.h"

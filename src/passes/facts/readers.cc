@@ -1,4 +1,4 @@
-#include "passes/readers.h"
+#include "passes/facts/readers.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "passes/scalar_program.h"
+#include "passes/facts/scalar_program.h"
 
 #include <algorithm>
 #include <cmath>

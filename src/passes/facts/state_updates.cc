@@ -1,4 +1,4 @@
-#include "passes/state_updates.h"
+#include "passes/facts/state_updates.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "passes/result_memory.h"
+#include "passes/facts/result_memory.h"
 
 namespace gluino {
 

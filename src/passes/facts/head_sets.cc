@@ -1,4 +1,4 @@
-#include "passes/head_sets.h"
+#include "passes/facts/head_sets.h"
 
 #include <algorithm>
 #include <map>
