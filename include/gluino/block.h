@@ -284,6 +284,7 @@ class SymbolBlock : public HybridBlock {
   const std::vector<std::string>& inputs() const { return inputs_; }
   const Symbol& outputs() const { return symbol_; }  // the graph it was made of
   std::string describe() const override;
+  void cast(DType dtype) override;  // as the layers of which it was exported would be
 
  private:
   void add_parameters(const NamedTensors& parameters, bool take);

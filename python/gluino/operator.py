@@ -1,4 +1,8 @@
 """Operators written in Python: CustomOp computes, CustomOpProp describes, register names them for mx.nd.Custom and mx.sym.Custom."""
+import functools
+import itertools
+import weakref
+
 from . import _core
 from .base import MXNetError, as_dtype, dtype_name
 from .context import current_context
@@ -230,31 +234,38 @@ def _arrays(given):
     return [array.as_np_ndarray() for array in given] if is_np_array() else given
 
 
+class _Run:
+    """One run of forward: who may go back from it has this."""
+    __slots__ = ("op", "__weakref__")
+    _numbers, _alive = itertools.count(1), weakref.WeakValueDictionary()
+
+    def __init__(self, op):
+        self.op = op
+
+
 class Call:
     """One node of a graph, or one call on arrays: the engine asks it for rules and runs.
 
-    A CustomOp may keep values between forward and backward, so a run that backward may follow has one of its own.
-    It is used again when backward has run.
+    An operator may keep values between forward and backward, so every run has one of its own, and a CustomOpProp that knows its shapes.
     """
 
-    MOST_PENDING = 64  # runs without a backward are forgotten after so many others
-
     def __init__(self, op_type, attrs):
-        self._prop = _make_prop(op_type, attrs)
+        self._make_prop = functools.partial(_make_prop, op_type, attrs)
+        self._prop, self._inferred = self._make_prop(), None
         self.arguments, self.outputs = list(self._prop.list_arguments()), list(self._prop.list_outputs())
         self.states = list(self._prop.list_auxiliary_states())
-        self._idle, self._pending, self._last_run = [], {}, 0
 
     def infer_shape(self, shapes):
         """(shapes of arguments and states, shapes of outputs); those of unknown arguments come as None."""
-        found = self._prop.infer_shape([[] if shape is None else list(shape) for shape in shapes])
+        self._inferred = [() if shape is None else tuple(shape) for shape in shapes]
+        found = self._describing().infer_shape([list(shape) for shape in self._inferred])
         states = found[2] if len(found) > 2 else []
         self._check("shapes", len(found[0]), len(found[1]), len(states))
         return [tuple(shape) for shape in [*found[0], *states]], [tuple(shape) for shape in found[1]]
 
     def infer_type(self, types):
         """Types of the outputs."""
-        found = self._prop.infer_type([as_dtype(name) for name in types])
+        found = self._describing().infer_type([as_dtype(name) for name in types])
         self._check("types", len(found[0]), len(found[1]), len(found[2]) if len(found) > 2 else 0)
         return [dtype_name(type_) for type_ in found[1]]
 
@@ -263,38 +274,35 @@ class Call:
         if counts != expected:
             raise ValueError(f"{counts} {what} of arguments, outputs and auxiliary states, but {expected} were listed")
 
+    def _describing(self):
+        if self._prop is None:  # a run has taken it
+            self._prop = self._make_prop()
+        return self._prop
+
+    def _prop_of_run(self, shapes, types):
+        prop, self._prop = self._prop, None
+        if prop is None or self._inferred != shapes:
+            prop = self._make_prop()
+            prop.infer_shape([list(shape) for shape in shapes])
+            prop.infer_type(list(types))
+        return prop
+
     def forward(self, is_train, in_data, out_data, aux):
-        """Runs forward; gives the number of the run."""
-        inputs = [array.shape for array in in_data], [array.dtype for array in in_data]
-        op = next((op for known, _, op in self._idle if known == inputs), None)
-        if op is None:
-            op = self._prop.create_operator(current_context(), *inputs)
-        self._idle = [entry for entry in self._idle if entry[2] is not op]
-        op.forward(is_train=is_train, req=["write"] * len(out_data), in_data=_arrays(in_data), out_data=_arrays(out_data), aux=_arrays(aux))
-        self._last_run += 1
-        run = self._last_run
-        if not is_train:
-            self._idle.append((inputs, run, op))
-            return run
-        self._pending[run] = inputs, op
-        if len(self._pending) > self.MOST_PENDING:
-            oldest = next(iter(self._pending))
-            self._rest(oldest)
-        return run
+        """Runs forward; gives the number of the run, and what is to be kept as long as backward may follow."""
+        shapes, types = [array.shape for array in in_data], [array.dtype for array in in_data]
+        run = _Run(self._prop_of_run(shapes, types).create_operator(current_context(), shapes, types))
+        run.op.forward(is_train=is_train, req=["write"] * len(out_data), in_data=_arrays(in_data), out_data=_arrays(out_data), aux=_arrays(aux))
+        number = next(_Run._numbers)
+        _Run._alive[number] = run
+        return number, run
 
     def backward(self, run, req, out_grad, in_data, out_data, in_grad, aux):
         """Runs the backward that belongs to a run of forward."""
-        if run in self._pending:
-            self._rest(run)
-        op = next((op for _, number, op in self._idle if number == run), None)
-        if op is None:
-            raise MXNetError("Custom: forward has run again since, and what it kept for this backward is gone")
-        op.backward(req=req, out_grad=_arrays(out_grad), in_data=_arrays(in_data), out_data=_arrays(out_data), in_grad=_arrays(in_grad),
-                    aux=_arrays(aux))
-
-    def _rest(self, run):
-        inputs, op = self._pending.pop(run)
-        self._idle = [*self._idle[-self.MOST_PENDING:], (inputs, run, op)]
+        found = _Run._alive.get(run)
+        if found is None:
+            raise MXNetError("Custom: what forward kept for this backward is gone")
+        found.op.backward(req=req, out_grad=_arrays(out_grad), in_data=_arrays(in_data), out_data=_arrays(out_data), in_grad=_arrays(in_grad),
+                          aux=_arrays(aux))
 
 
 def custom_function(operator, symbolic):
@@ -318,6 +326,8 @@ def custom_function(operator, symbolic):
                 raise TypeError(f"Custom: input '{expected}' of '{op_type}' is missing")
         if named:
             raise TypeError(f"Custom: '{op_type}' has no input named '{next(iter(named))}'")
+        if _core.is_tracing_body() and _core.is_recording():
+            _core.refuse_trace(f"a loop or branch calls the Custom operator '{op_type}', which it would run again to go back")
         if not make_variables:
             return operator(*inputs, op_type=op_type, name=name, **attrs, **special)
         with NameManager():  # the name is complete

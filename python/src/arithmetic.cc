@@ -244,8 +244,9 @@ int truth(PyObject* a) {
       return -1;
     }
     const Tensor t = unwrap(a);
-    if (impl_of(t).shape.elements() == 0) return 0;
-    if (impl_of(t).shape.elements() != 1) {
+    const int64_t size = t.size();  // which makes a program one for these extents
+    if (size == 0) return 0;
+    if (size != 1) {
       PyErr_SetString(PyExc_ValueError, "The truth value of an NDArray with multiple elements is ambiguous.");
       return -1;
     }
@@ -259,7 +260,7 @@ int truth(PyObject* a) {
 Tensor only_element(PyObject* a, const char* what) {
   if (is_graph_symbol(a)) throw py::type_error(std::string(what) + ": the value of a Symbol is not known before its graph runs");
   const Tensor t = unwrap(a);
-  if (impl_of(t).shape.elements() != 1) throw py::type_error("only size-1 arrays can be converted to Python scalars");
+  if (t.size() != 1) throw py::type_error("only size-1 arrays can be converted to Python scalars");
   return t;
 }
 PyObject* to_float(PyObject* a) {

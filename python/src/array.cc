@@ -104,6 +104,22 @@ Symbol output_named(const Symbol& s, const std::string& name) {
   return s[name];
 }
 
+// mx.nd has no arrays without axes, and a program's graph, which may be exported, has none either: of the last number that picks a single
+// element a slice is made. False: the index picks no single element.
+bool keep_an_axis(std::vector<Index>& index, const Shape& shape) {
+  std::vector<Index*> numbers;
+  for (Index& part : index)
+    if (std::holds_alternative<int64_t>(part.value()))
+      numbers.push_back(&part);
+    else if (!std::holds_alternative<Ellipsis>(part.value()))
+      return false;
+  if (numbers.empty() || static_cast<int>(numbers.size()) != shape.ndim()) return false;
+  const int64_t last = std::get<int64_t>(numbers.back()->value()), extent = shape[shape.ndim() - 1];
+  if (last < -extent || last >= extent) return false;  // which is said elsewhere
+  *numbers.back() = Index(Slice(last, last == -1 ? std::optional<int64_t>() : last + 1));
+  return true;
+}
+
 PyObject* get_item(PyObject* o, PyObject* key) {
   return guarded([&]() -> PyObject* {
     if (is_graph_symbol(o)) {  // [] of a symbol picks outputs
@@ -122,7 +138,10 @@ PyObject* get_item(PyObject* o, PyObject* key) {
     const Tensor t = unwrap(o);
     if (!PyTuple_Check(key) && PyIndex_Check(key) && !PyBool_Check(key) && !is_array(key) && !is_symbol(key) && t.ndim() == 0)
       throw py::index_error("an array without axes cannot be indexed by a number");
-    return wrap(t.index(to_index(key)), flavour_of(o));
+    std::vector<Index> index = to_index(key);
+    if (flavour_of(o) == kLegacy && mode().tracing && keep_an_axis(index, impl_of(t).shape))
+      return wrap(t.index(index).reshape({1}), kLegacy);  // there must be one, whatever the extents are
+    return wrap(t.index(index), flavour_of(o));
   });
 }
 

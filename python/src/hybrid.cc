@@ -462,6 +462,13 @@ void add_hybrid(py::module_& m) {
       "trace is given up.");
   m.def(
       "refuse_trace", [](const std::string& why) { throw Untraceable(why); }, "Makes the call that is being traced run as it is.");
+  m.def(
+      "is_tracing_body",
+      [] {
+        Tracer* tracer = Tracer::current();
+        return tracer && tracer != &tracer->outermost();
+      },
+      "Whether it is a loop or branch that is traced, inside of a program.");
   m.attr("hybrid_options") = hybrid_option_names();
   m.def("structure_changed", &note_structure_change);
   m.def("attribute_changed", &note_attribute_change);

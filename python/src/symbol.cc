@@ -151,6 +151,7 @@ void add_symbols(py::module_& m) {
   m.def("sym_become", [](py::handle o, const Symbol& other) { as_symbol(o.ptr())->symbol = other; });
   m.def("sym_infer_shape", &infer_shape);
   m.def("sym_infer_type", &infer_type);
+  m.def("sym_wide_variables", [](const Symbol& s) { return wide_variables(s.graph()); });
 
   py::class_<GraphFunction>(m, "GraphFunction")
       .def(py::init<const Symbol&, std::vector<std::string>>(), py::arg("symbol"), py::arg("inputs") = std::vector<std::string>())

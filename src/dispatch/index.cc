@@ -198,7 +198,10 @@ bool is_view(const Plan& p) {
 // for reshape.
 Tensor to_basic(Tensor region, const Plan& p) {
   if (!p.is_open && !is_empty(p)) return p.basic == p.region ? region : region.reshape(p.basic.empty() ? Shape{} : p.basic);
-  if (!p.dropped.empty()) region = call("squeeze", {region}, {{"axis", p.dropped}});
+  if (!p.dropped.empty() && p.dropped.ndim() == p.region.ndim())  // squeeze would leave an axis
+    region = region.reshape(Shape{});
+  else if (!p.dropped.empty())
+    region = call("squeeze", {region}, {{"axis", p.dropped}});
   for (const int64_t axis : p.added) region = call("expand_dims", {region}, {{"axis", axis}});
   return region;
 }

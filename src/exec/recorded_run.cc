@@ -8,6 +8,7 @@
 #include "dispatch/dependent_outputs.h"
 #include "dispatch/own_gradient.h"
 #include "dispatch/random.h"
+#include "dispatch/run_log.h"
 #include "exec/program.h"
 #include "exec/ways_back.h"
 #include "gluino/autograd.h"
@@ -53,6 +54,7 @@ class HeldRun {
   Tensors forward() {
     const autograd::Scope scope(false, std::nullopt);
     first_stream_ = peek_random_stream(current_device());
+    const RunLog::Scope logged(runs_, RunLog::Scope::Use::write);
     Tensors outputs = run_->forward(variables_, owner_->graph.num_outputs);
     hidden_.assign(outputs.end() - static_cast<std::ptrdiff_t>(owner_->loops.size()), outputs.end());
     outputs.resize(outputs.size() - hidden_.size());
@@ -217,7 +219,10 @@ class HeldRun {
     const std::vector<bool> is_state = find_states(g);
     for (size_t n = 0; n < g.nodes.size(); ++n)
       if (is_state[n] && g.nodes[n].is_constant()) values[n] = g.nodes[n].constant.detach().copy();
-    const Tensors outputs = interpret(g, values);
+    const Tensors outputs = [&] {
+      const RunLog::Scope logged(runs_, RunLog::Scope::Use::read);
+      return interpret(g, values);
+    }();
     Tensors reached, reached_heads;
     for (size_t i = 0; i < outputs.size(); ++i)
       if (on_tape(outputs[i]) && heads[i].defined()) {
@@ -260,6 +265,7 @@ class HeldRun {
   std::vector<CapturedSource> captured_sources_;  // the captured tensors whose gradients are wanted, likewise
   std::vector<uint64_t> writes_;                  // how often the memory of these, and of constants, had been written
   RandomStream first_stream_{};
+  mutable RunLog runs_;
   std::vector<PlanRunner::Run::Read> read_later_;
   Tensors hidden_;         // what the loops have left
   std::vector<bool> cut_;  // per result on the tape: a way back from it leads through what a pass has released; empty: of none

@@ -1,4 +1,7 @@
 // hybridize(verify): every call is made both ways from the same state, and all that a user could see is compared.
+#include <algorithm>
+#include <cmath>
+
 #include "base/format.h"
 #include "dispatch/random.h"
 #include "exec/hybrid_cache.h"
@@ -8,10 +11,33 @@
 namespace gluino {
 namespace {
 
-bool agree(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  return a.dtype() == b.dtype() && all_close(a.detach(), b.detach(), 1e-4, 1e-5, true);
-}
+// How far two ways to compute the same may be apart. Eager code rounds what every operator gives; a program what a layer, or some layers
+// that were joined, give, which tells where numbers are half wide.
+class Tolerance {
+ public:
+  explicit Tolerance(const Graph& graph) {
+    for (const auto& node : graph.nodes)
+      for (const OutputInfo& o : node.outputs) unit_ = std::max(unit_, o.dtype ? unit_of(*o.dtype) : 0);
+  }
+  bool agree(const Tensor& a, const Tensor& b) const {
+    if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+    if (a.dtype() != b.dtype()) return false;
+    if (unit_ == 0 || !is_floating(a.dtype())) return all_close(a.detach(), b.detach(), 1e-4, 1e-5, true);
+    // What is left where larger numbers cancel each other is as rough as they were.
+    return all_close(a.detach(), b.detach(), kUnits * unit_, unit_ + kUnits * unit_ * largest(b), true);
+  }
+
+ private:
+  static constexpr double kUnits = 4;
+  static double unit_of(DType dtype) { return dtype == DType::float16 ? 0x1p-11 : dtype == DType::bfloat16 ? 0x1p-8 : 0; }
+  static double largest(const Tensor& t) {
+    double found = 0;
+    for (const double x : t.detach().to_vector<double>())
+      if (std::isfinite(x)) found = std::max(found, std::abs(x));
+    return found;
+  }
+  double unit_ = 0;  // what rounding the widest step does to 1; 0: nothing is half wide
+};
 
 Tensor value_copy(const Tensor& t) {
   const autograd::Scope scope(false, std::nullopt);
@@ -99,11 +125,11 @@ TensorMap all_values(const Graph& graph, const Tensors& variables) {
   return map;
 }
 // Runs the graph before and after the passes with every node's value kept; passes keep names.
-std::string first_difference(const Compiled& c, const Tensors& variables) {
+std::string first_difference(const Compiled& c, const Tensors& variables, const Tolerance& tolerance) {
   const auto before = all_values(c.graph.before, variables), after = all_values(c.graph.after, variables);
   for (const auto& n : c.graph.before.nodes) {
     const auto a = before.find(n.name), b = after.find(n.name);
-    if (n.op && a != before.end() && b != after.end() && !agree(a->second, b->second))
+    if (n.op && a != before.end() && b != after.end() && !tolerance.agree(a->second, b->second))
       return fmt::format("the first operator that differs is {} ('{}')", n.op->name, n.name);
   }
   return "the graphs before and after the passes agree, so the function itself does something else each time";
@@ -160,19 +186,21 @@ HybridCache::Result HybridCache::Impl::verified(const std::shared_ptr<Compiled>&
     after.restore();
     throw;
   }
+  const Tolerance tolerance(c->graph.before);
   std::string difference;
   if (results.size() != eager_results.size())
     difference = fmt::format("there are {} outputs, but {} in eager mode", results.size(), eager_results.size());
   for (size_t i = 0; difference.empty() && i < results.size(); ++i)
-    if (!agree(results[i], eager_results[i])) {
+    if (!tolerance.agree(results[i], eager_results[i])) {
       before.restore();
       difference = fmt::format("output {} differs between the two modes; {}", i,
-                               draws_random(c->graph.before) ? "random numbers are drawn" : first_difference(*c, variables));
+                               draws_random(c->graph.before) ? "random numbers are drawn" : first_difference(*c, variables, tolerance));
     }
   for (size_t k = 0; difference.empty() && k < tensors.size(); ++k)
-    if (!agree(after.values()[k], eager_tensors[k])) difference = fmt::format("'{}' holds something else after the call", names[k]);
+    if (!tolerance.agree(after.values()[k], eager_tensors[k]))
+      difference = fmt::format("'{}' holds something else after the call", names[k]);
   for (size_t k = 0; difference.empty() && gradients && eager_gradients && k < sources.size(); ++k)
-    if (!agree((*gradients)[k], (*eager_gradients)[k]))
+    if (!tolerance.agree((*gradients)[k], (*eager_gradients)[k]))
       difference = fmt::format("the gradient of '{}' differs between the two modes", source_names[k]);
   if (difference.empty() && eager_last.stream != last.stream)
     difference =

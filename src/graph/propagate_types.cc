@@ -87,4 +87,14 @@ void propagate_types(Graph& graph) {
   }
 }
 
+std::set<std::string> wide_variables(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& node : graph.nodes)
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (const auto& source = graph.node(node.inputs[i]);
+          !source.op && (node.op->input_spec(node.attrs, i).wide_dtype || node.op->is_state_input(node.attrs, i)))
+        names.insert(source.name);
+  return names;
+}
+
 }  // namespace gluino

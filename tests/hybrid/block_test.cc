@@ -23,6 +23,25 @@ struct TemporaryFolder {
   fs::path path;
 };
 
+TEST(SymbolBlocks, AreCastAsTheirLayersAre) {
+  const TemporaryFolder folder;
+  nn::HybridSequential net;
+  net.add(nn::Dense(3, {.in_units = 2}), nn::BatchNorm({.in_channels = 3}));
+  net.initialize();
+  net.hybridize();
+  net(ones({2, 2}));
+  net.export_model(folder / "net");
+  auto imported = SymbolBlock::imports(folder / "net-symbol.json", {"data"}, folder / "net-0000.params");
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float64}) {
+    net.cast(dtype);
+    imported->cast(dtype);
+    std::map<std::string, DType> expected, found;
+    for (const auto& [name, p] : net.collect_params()) expected[name] = p->dtype();
+    for (const auto& [name, p] : imported->collect_params()) found[name.substr(name.find("hybrid"))] = p->dtype();
+    EXPECT_EQ(found, expected) << dtype_name(dtype);
+  }
+}
+
 struct Net : nn::HybridBlock {
   nn::Dense hidden{10}, output{2};
   int forwards = 0;

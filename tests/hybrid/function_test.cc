@@ -8,6 +8,21 @@
 namespace gluino::test {
 namespace {
 
+TEST(HybridFunction, ASingleElementHasNoAxis) {
+  const auto body = [](const Tensors& in) -> Tensors {
+    const Tensor &x = in[0], element = x[0];
+    return {element, element + 1, element * x, Tensor(x[{kNewAxis, -1}]), full({}, element.ndim())};
+  };
+  const auto f = hybrid(body);
+  for (const int64_t extent : {3, 1, 2}) {
+    const Tensors in{random_tensor({extent}, DType::float32, 1)}, found = f(in), expected = body(in);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found[i].shape(), expected[i].shape()) << i;
+      EXPECT_TRUE(same_bits(found[i], expected[i])) << i;
+    }
+  }
+}
+
 TEST(HybridFunction, RunsTheFunctionOncePerSignature) {
   int runs = 0;
   auto f = hybrid([&](const Tensor& a, const Tensor& b) {

@@ -21,6 +21,23 @@ TEST(HybridOptions, VerifyAcceptsWhatAgreesAndNamesWhatDoesNot) {
   GLUINO_EXPECT_ERROR(UserError, "verify: output 0 differs", bad(x));
 }
 
+TEST(HybridOptions, VerifyKnowsHowHalfNumbersAreRounded) {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    auto good = hybrid([](const Tensor& in) { return exp(in) / exp(in).sum(1, true) * sqrt(abs(in) + 1); }, {.verify = true});
+    Tensor x = random_tensor({2, 300}, dtype, 1);
+    x.attach_grad();
+    const auto recording = autograd::record();
+    EXPECT_NO_THROW(good(x)) << dtype_name(dtype);
+    int runs = 0;
+    auto bad = hybrid([&](const Tensor& in) { return in * (1 + 0.05 * ++runs); }, {.verify = true});
+    GLUINO_EXPECT_ERROR(UserError, "verify: output 0 differs", bad(x));
+    // An error in what is small beside the rest is one in the gradient, too.
+    int others = 0;
+    auto worse = hybrid([&](const Tensor& in) { return in + 0.1 * (in.detach() - in) * (++others > 1); }, {.verify = true});
+    GLUINO_EXPECT_ERROR(UserError, "the gradient of", worse(x));
+  }
+}
+
 TEST(HybridOptions, StaticShapeRefusesOthers) {
   auto f = hybrid([](const Tensor& x) { return x * 2; }, {.static_alloc = true, .static_shape = true});
   f(ones({2, 3}));

@@ -176,6 +176,8 @@ class Block:
         params = self._collect_params_with_prefix()
         if not loaded and not params:
             return
+        if not isinstance(loaded, dict) and len(loaded) == len(params) == 1:  # MXNet gives the only parameter of a SymbolBlock an empty name
+            loaded = dict(zip(params, loaded))
         if not isinstance(loaded, dict):
             raise ValueError(f"'{filename}' holds arrays without names")
         if not any("." in name for name in loaded) and not all(name in params for name in loaded):

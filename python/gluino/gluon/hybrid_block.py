@@ -159,7 +159,7 @@ class HybridBlock(Block):
         if symbolic:
             params = {name: p.var() for name, p in self._reg_params.items()}
         else:
-            context = first.context if len(_all_contexts(self._reg_params)) > 1 else None
+            context = first.context if on_several_contexts(self._reg_params) else None
             try:
                 params = {name: p.data(context) for name, p in self._reg_params.items()}
             except DeferredInitializationError:
@@ -362,5 +362,6 @@ def _form_of(args):
         return None
 
 
-def _all_contexts(params):
-    return {array._device_id for p in params.values() for array in p._data or ()}
+def on_several_contexts(params):
+    """Whether these parameters have arrays on more than one device: a call takes those of its arguments' then."""
+    return len({array._device_id for p in params.values() for array in p._data or ()}) > 1

@@ -5,9 +5,9 @@ import os
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
-from ..base import DTYPES_BY_CODE, FileError, MXNetError
+from ..base import DTYPES_BY_CODE, FileError, MXNetError, dtype_name
 from ._structure import is_numpy, values_in
-from .hybrid_block import HybridBlock
+from .hybrid_block import HybridBlock, on_several_contexts
 from .parameter_dict import ParameterDict
 
 __all__ = ["SymbolBlock", "load_block"]
@@ -51,8 +51,9 @@ class SymbolBlock(HybridBlock):
         return {name: dtype for name, dtype in found if dtype is not None}
 
     def _collect_params_with_prefix(self, prefix=""):
-        # The part that all names share belongs to the network that the graph came from.
-        shared = len(os.path.commonprefix(list(self._reg_params)))
+        # The part that all names share belongs to the network that the graph came from, but no name is left empty.
+        shared = os.path.commonprefix(list(self._reg_params))
+        shared = len(shared if shared not in self._reg_params else shared[:shared.rfind("_", 0, -1) + 1])
         return {f"{prefix}.{name[shared:]}" if prefix else name[shared:]: parameter for name, parameter in self._reg_params.items()}
 
     @staticmethod
@@ -95,7 +96,8 @@ class SymbolBlock(HybridBlock):
         if any(p._deferred is not None for p in self._reg_params.values()):
             with _core.pause_tracing(), autograd.pause():
                 self._infer_parameters(self._outputs, self._input_names, values)
-        tensors = {name: p.data() for name, p in self._reg_params.items()}
+        context = values[0].context if on_several_contexts(self._reg_params) else None
+        tensors = {name: p.data(context) for name, p in self._reg_params.items()}
         tensors.update(zip(self._input_names, values))
         return self._function(tensors, is_numpy(values[0]))
 
@@ -106,9 +108,11 @@ class SymbolBlock(HybridBlock):
         return self._input_names
 
     def cast(self, dtype):
+        """Changes the element type of all parameters; those of batch norm are never half, as its layers have it."""
         self._clear_cached_op()
-        for parameter in self._reg_params.values():
-            parameter.cast(dtype)
+        wide = _core.sym_wide_variables(self._outputs) if dtype_name(dtype) in ("float16", "bfloat16") else ()
+        for name, parameter in self._reg_params.items():
+            parameter.cast("float32" if name in wide else dtype)
 
 
 def load_block(filename, ctx=None):

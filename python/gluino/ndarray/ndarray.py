@@ -301,9 +301,7 @@ def array(source_array, ctx=None, dtype=None):
         from .sparse import array as sparse_array
         return sparse_array(source_array, ctx, dtype)
     name = _dtype_for(source_array, dtype)
-    if _core.is_traced(source_array):
-        return source_array.astype(name).copy()
-    if isinstance(source_array, NDArray):
+    if isinstance(source_array, NDArray) or _core.is_traced(source_array):
         return source_array.as_in_context(ctx or source_array.context).astype(name).copy()
     try:
         if isinstance(source_array, (list, tuple)) and source_array and isinstance(source_array[0], NDArray):

@@ -1,10 +1,12 @@
 """NumPy's functions on arrays of mx.np: those of mx.np of the same name, and NumPy's own where it has none."""
 import numpy as _np
 
+from .. import _core
 from .fallback import by_numpy
-from .multiarray import array, ndarray
+from .multiarray import array
 
 _OTHERS = {"linalg", "random", "fft"}  # NumPy's namespaces in which functions are looked for
+_VALUES = (_core.Array, _core.SymbolBase)  # values of a trace are among them, whatever their class says
 
 
 def function(of_numpy):
@@ -21,12 +23,12 @@ def _of_mx(x):
 
 def ufunc(of_numpy, method, inputs, out, options):
     """of_numpy(*inputs, out=out), or one of its methods, which NumPy computes."""
-    if method != "__call__" or any(not isinstance(x, (ndarray, _np.ndarray, _np.generic, int, float, bool, list)) for x in inputs):
-        plain = [x.asnumpy() if isinstance(x, ndarray) else x for x in inputs]
+    if method != "__call__" or any(not isinstance(x, (*_VALUES, _np.ndarray, _np.generic, int, float, bool, list)) for x in inputs):
+        plain = [x.asnumpy() if isinstance(x, _VALUES) else x for x in inputs]
         return getattr(of_numpy, method)(*plain, **options)
     made = function(of_numpy)(*[_of_mx(x) for x in inputs], **options)
     if out is None:
         return made
     target = out[0]
-    target[...] = made if isinstance(target, ndarray) else made.asnumpy()
+    target[...] = made if isinstance(target, _VALUES) else made.asnumpy()
     return target

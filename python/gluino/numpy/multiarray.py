@@ -69,6 +69,16 @@ class _Methods:
         """All elements along one axis."""
         return self._call("Reshape", shape=(-1,))
 
+    def __array_function__(self, function, types, args, kwargs):
+        """numpy.concatenate([mx array]) and its like run the function of mx.np with the same name."""
+        from . import dispatch
+        return dispatch.function(function)(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        """numpy.add(mx array, ...) and its like: the function of mx.np with the same name."""
+        from . import dispatch
+        return dispatch.ufunc(ufunc, method, inputs, out, kwargs)
+
 
 def _method(name):
     def method(self, *args, **kwargs):
@@ -108,16 +118,6 @@ class ndarray(_Methods, NDArray):
 
     def __format__(self, spec):
         return format(self.asnumpy().item() if self.ndim == 0 else self.asnumpy(), spec)
-
-    def __array_function__(self, function, types, args, kwargs):
-        """numpy.concatenate([mx array]) and its like run the function of mx.np with the same name."""
-        from . import dispatch
-        return dispatch.function(function)(*args, **kwargs)
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        """numpy.add(mx array, ...) and its like: the function of mx.np with the same name."""
-        from . import dispatch
-        return dispatch.ufunc(ufunc, method, inputs, out, kwargs)
 
     def __floordiv__(self, other):
         return (self / other).floor().astype(self.dtype)
@@ -200,13 +200,30 @@ for _name in _NUMPY_METHODS:
 del _name
 
 
+def _traced_operator(name):
+    of_arrays = getattr(ndarray, name)
+
+    def operator(self, *args):
+        if not _core.is_traced(self) and not args:
+            raise TypeError(f"a Symbol has no {name}")
+        return of_arrays(self, *args) if _core.is_traced(self) else NotImplemented
+    operator.__name__ = name
+    return operator
+
+
+for _name in ("__floordiv__", "__invert__", "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__"):
+    setattr(_Symbol, _name, _traced_operator(_name))
+del _name
+
+
 # ---- making arrays
 
 def array(object, dtype=None, ctx=None, device=None):
     """A new array; float32 unless `object` is an array with another dtype, or `dtype` says otherwise."""
     ctx = ctx or device
     if _core.is_traced(object):
-        return object.as_np_ndarray() if dtype is None else object.as_np_ndarray().astype(dtype)
+        made = object.as_in_context(ctx or object.context).as_np_ndarray()
+        return made if dtype is None else made.astype(dtype)
     if isinstance(object, NDArray):
         made = object.as_in_context(ctx or object.context).as_np_ndarray()
         return made.copy() if dtype is None else made.astype(dtype)

@@ -4,6 +4,7 @@ import threading
 from .. import _core, _register
 from ..attribute import current as _attr_scope
 from ..base import NotImplementedForSymbol, as_dtype, dtype_name
+from ..context import engine_device
 from ..executor import Executor
 from ..ndarray.ndarray import _STORAGE_TYPE_STR_TO_ID, Readable
 from ..util import is_np_shape
@@ -77,6 +78,12 @@ class Symbol(Readable, _core.SymbolBase):
         if name == "__class__" and _core.is_traced(self) and not shown.as_symbols:
             return _core.array_class(self)
         return object.__getattribute__(self, name)
+
+    def __getattr__(self, name):
+        is_special = name.startswith("__") and not name.startswith("__dlpack")
+        if not is_special and is_shown_as_array(self) and hasattr(_core.array_class(self), name):
+            _core.refuse_trace(f"it asks an array for {name}")
+        raise _missing(self, name)
 
     def __repr__(self):
         if is_shown_as_array(self):
@@ -272,6 +279,8 @@ class Symbol(Readable, _core.SymbolBase):
 
     def as_in_context(self, context=None):
         """This value: a graph runs where its inputs are."""
+        if _core.is_traced(self) and context is not None and engine_device(context) != self._device_id:
+            _core.refuse_trace("it moves an array to another device")
         return self
 
     def expand_dims(self, axis, inplace=False, **kwargs):

@@ -12,6 +12,7 @@
 #include "gluon/block/absent_label.h"
 #include "gluon/block/parameter_names.h"
 #include "graph/interpret.h"
+#include "graph/propagate_types.h"
 #include "graph/trace.h"
 #include "io/zip.h"
 
@@ -249,6 +250,14 @@ Tensors SymbolBlock::forward(const Tensors& inputs) {
   }
   add_absent_labels(graph, inputs, tensors);
   return interpret(graph, bind_variables(graph, tensors, "SymbolBlock"));
+}
+
+void SymbolBlock::cast(DType dtype) {
+  HybridBlock::cast(dtype);
+  if (dtype != DType::float16 && dtype != DType::bfloat16) return;
+  const std::set<std::string> wide = wide_variables(*graph_);
+  for (const auto& [name, p] : own_parameters())
+    if (wide.contains(name)) p->cast(DType::float32);
 }
 
 std::string SymbolBlock::describe() const { return fmt::format("{} : {} operators", fmt::join(inputs_, ", "), graph_->nodes.size()); }

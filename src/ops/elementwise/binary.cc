@@ -127,8 +127,9 @@ GLUINO_OP(_grad_add, NoAttrs) {
 
 // The dtype is the tensor's, as in MXNet: the number is rounded towards 0 beside whole numbers. C++'s operators and mx.np convert the
 // tensor first.
+static bool is_same_number(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 #define S a.scalar
-// neutral: the number with which nothing changes; NaN for none. 0 is not neutral for +, which turns -0 into 0.
+// neutral: the number with which nothing changes; NaN for none. x + 0 and x - -0 turn -0 into 0.
 #define SCALAR(name, alias1, text, neutral, expression, uses, gradient_expression, low, high)                                     \
   GLUINO_OP(name, ScalarAttrs) {                                                                                                  \
     op.doc(text)                                                                                                                  \
@@ -137,7 +138,7 @@ GLUINO_OP(_grad_add, NoAttrs) {
         .dtypes(DTypeSet::any)                                                                                                    \
         .same_shape()                                                                                                             \
         .scalar([](const ScalarAttrs& a, Expr x) { return expression; })                                                          \
-        .identity_if([](const ScalarAttrs& a, bool) { return a.scalar == neutral; })                                              \
+        .identity_if([](const ScalarAttrs& a, bool) { return is_same_number(a.scalar, neutral); })                                \
         .gradient(uses, [](const ScalarAttrs& a, const Gradient& g) -> Tensors { return (void)a, Tensors{gradient_expression}; }) \
         .sample({uniform_sample({3, 4}, low, high)}, {.scalar = 1.7})                                                             \
         .sample({uniform_sample({5}, low, high)}, {.scalar = 3});                                                                 \

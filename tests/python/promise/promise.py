@@ -4,8 +4,10 @@ import dataclasses
 import enum
 import warnings
 
+import numpy as np
+
 import gluino as mx
-from gluino import gluon, nd
+from gluino import autograd, gluon, nd
 
 Pair = collections.namedtuple("Pair", "a b")
 Other = collections.namedtuple("Other", "a b")
@@ -40,6 +42,51 @@ def same(function, *calls):
     for _ in range(2):
         for args in calls:
             assert plain(compiled(*args)) == plain(function(*args)), args
+    return compiled
+
+
+def seen(value):
+    """Everything that tells two values apart, the sign of 0 too."""
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [seen(v) for v in value]
+    if isinstance(value, (mx.nd.NDArray, np.ndarray)):
+        values = value if isinstance(value, np.ndarray) else value.asnumpy()
+        return type(value).__name__, str(value.dtype), value.shape, str(values.tolist())
+    return type(value).__name__, str(value)
+
+
+def answer(f, *args):
+    """What a call gives, or its error."""
+    try:
+        return seen(f(*args))
+    except Exception as error:
+        return type(error).__name__, str(error).partition(" [")[0]
+
+
+def gradients(f, x):
+    """That of x, where the result has one."""
+    x = x.copy()
+    x.attach_grad()
+    with autograd.record():
+        y = f(x)
+        if not isinstance(y, mx.nd.NDArray) or y.dtype not in (np.float32, np.float64):
+            return None
+        y = (y * y).sum()
+    y.backward()
+    return x.grad.asnumpy().tolist()
+
+
+def exactly_same(f, *inputs):
+    """f gives the same for each of these arrays eagerly and compiled, bit by bit, with the same errors and gradients."""
+    compiled = mx.hybrid(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            for x in inputs:
+                assert answer(compiled, x) == answer(f, x)
+        for x in inputs:
+            if x.dtype == np.float32:
+                assert answer(gradients, compiled, x) == answer(gradients, f, x)
     return compiled
 
 

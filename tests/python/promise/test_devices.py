@@ -88,6 +88,28 @@ def moving_inside(hybridized):
         yield [(str(y.context), y.asnumpy().tolist()) for y in f(nd.ones((3,), ctx=ctx))]
 
 
+MOVES = {"as_in_context": lambda x, ctx: x.as_in_context(ctx), "as_in_ctx": lambda x, ctx: x.as_in_ctx(ctx), "copyto": lambda x, ctx: x.copyto(ctx),
+         "to_device": lambda x, ctx: x.to_device(ctx), "nd.array": lambda x, ctx: nd.array(x, ctx=ctx), "np.array": lambda x, ctx: mx.np.array(x, ctx=ctx)}
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("target", [SECOND, mx.cpu(0), "elsewhere"], ids=str)
+def test_a_value_is_moved_or_stays(move, target):
+    def forward(x):
+        return MOVES[move](x * 2, target)
+    compiled = mx.hybrid(forward)
+    for make in (nd.array, mx.np.array):
+        for _ in range(2):
+            seen = []
+            for f in (forward, compiled):
+                try:
+                    y = f(make([1, 2]))
+                    seen.append((str(y.context), type(y), y.asnumpy().tolist()))
+                except Exception as error:
+                    seen.append(type(error))
+            assert seen[1] == seen[0]
+
+
 @program
 def several_devices_among_the_arguments(hybridized):
     def forward(x, y):
