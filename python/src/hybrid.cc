@@ -395,9 +395,11 @@ PythonCache& checked_cache(py::handle o) {
   return cache_of(o.ptr());
 }
 
-// with pause_tracing(): operators run for real. The trace around it still learns of parameters that are initialised.
+// with pause_tracing(): operators run for real, and what is made is the network's. The trace around it still learns of parameters that are
+// initialised.
 struct PauseContext {
   std::optional<PauseTracing> pause;
+  std::optional<MakesForOthers> makes_for_the_network;
   Tracer* paused = nullptr;
   PauseContext* outer = nullptr;
   static inline thread_local PauseContext* current = nullptr;
@@ -406,8 +408,10 @@ struct PauseContext {
     paused = Tracer::current() ? Tracer::current() : current ? current->paused : nullptr;
     outer = std::exchange(current, this);
     pause.emplace();
+    makes_for_the_network.emplace();
   }
   void exit() {
+    makes_for_the_network.reset();
     pause.reset();
     current = outer;
   }

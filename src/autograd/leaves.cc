@@ -45,7 +45,7 @@ void Tensor::attach_grad(GradReq req) {
   entry->req = req;
   if (is_symbolic())
     trace_hook().on_attach_grad(*this);
-  else if (mode().tracing && !impl_->is_made_in_trace)
+  else if (mode().tracing && !impl_->is_made_in_trace())
     throw NotInATrace("attach_grad: a tensor from outside is given a gradient while the function is being traced; do that before the call");
   if (req != GradReq::null) entry->leaf_grad = is_symbolic() ? zeros_like(*this) : first_gradient(*this);
   if (TapeEntry* before = leaf_of(*this)) before->is_replaced = true;
@@ -65,11 +65,11 @@ void autograd::note_gradient_place(TapeEntry& leaf) { detail::note_setting_read(
 static TapeEntry* leaf_that_is_asked(const Tensor& t) {
   TapeEntry* leaf = leaf_of(t);
   if (!t.defined() || !mode().tracing) return leaf;
-  if (t.is_symbolic() && (!leaf || !(leaf->leaf_grad.is_symbolic() || impl_of(leaf->leaf_grad).is_made_in_trace)))
+  if (t.is_symbolic() && (!leaf || !(leaf->leaf_grad.is_symbolic() || impl_of(leaf->leaf_grad).is_made_in_trace())))
     throw Untraceable("it asks for the gradient of an argument");
-  if (!leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace)
+  if (!leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace())
     throw Untraceable("it asks for the gradient of a tensor that has none");  // and may get one
-  if (leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace) autograd::note_gradient_place(*leaf);
+  if (leaf && !t.is_symbolic() && !impl_of(t).is_made_in_trace()) autograd::note_gradient_place(*leaf);
   return leaf;
 }
 Tensor Tensor::grad() const {

@@ -9,7 +9,7 @@ namespace {
 
 // Something flows on from here, to calls that are no part of the program.
 bool is_from_outside(const Tensor& t) { return is_on_tape(t) && !entry_of(t)->is_leaf(); }
-bool is_made_inside(const TapeEntry& leaf) { return leaf.leaf_grad.is_symbolic() || impl_of(leaf.leaf_grad).is_made_in_trace; }
+bool is_made_inside(const TapeEntry& leaf) { return leaf.leaf_grad.is_symbolic() || impl_of(leaf.leaf_grad).is_made_in_trace(); }
 
 }  // namespace
 

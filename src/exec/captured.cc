@@ -20,7 +20,10 @@ Table& table() {
 }  // namespace
 
 CapturedTensor::CapturedTensor(const Tensor& live)
-    : live_(live), shadow_(make_view(live, impl_of(live).shape, 0)), times_overwritten_(impl_of(live).times_overwritten.load()) {
+    : live_(live),
+      shadow_(make_view(live, impl_of(live).shape, 0)),
+      has_owner_(!impl_of(live).is_made_in_trace()),
+      times_overwritten_(impl_of(live).times_overwritten.load()) {
   impl_of(live_).is_captured.store(true, std::memory_order_relaxed);
 }
 

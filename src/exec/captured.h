@@ -28,7 +28,7 @@ class CapturedTensor {
   // that traced code made itself has no other owner from the beginning.
   bool is_let_go() const {
     const detail::TensorImpl& t = impl_of(live_);
-    return !t.is_made_in_trace && (t.use_count() == 1 || t.times_overwritten.load(std::memory_order_relaxed) != times_overwritten_);
+    return has_owner_ && (t.use_count() == 1 || t.times_overwritten.load(std::memory_order_relaxed) != times_overwritten_);
   }
   // Follows a tensor that got other memory, as one on the tape does when it or its base is updated in place.
   void follow();
@@ -36,6 +36,7 @@ class CapturedTensor {
  private:
   explicit CapturedTensor(const Tensor& live);
   Tensor live_, shadow_;
+  const bool has_owner_;
   const uint32_t times_overwritten_;
 };
 using CapturedTensors = std::vector<std::shared_ptr<CapturedTensor>>;

@@ -283,7 +283,7 @@ static void put_value(const Tensor& symbolic, const Tensor& value) {
   to.storage = from.storage;
   to.data = from.data;
   to.autograd = from.autograd;
-  to.is_made_in_trace = false;  // it has an owner
+  to.trace_it_was_made_in = 0;  // it has an owner
   to.next_version();
 }
 

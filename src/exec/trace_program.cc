@@ -220,7 +220,10 @@ class ProgramTracer final : public Tracer {
     {
       const PauseTracing pause;  // views among them follow their bases in memory
       for (const auto& [tensor, value] : captured()) {
-        t.captured.push_back(CapturedTensor::of(tensor));
+        // What user code made and keeps it may change; the next call would have made another.
+        const bool is_kept =
+            impl_of(tensor).is_made_in_trace() && (tensor.impl()->use_count() > 2 || impl_of(tensor).storage->use_count() > 1);
+        t.captured.push_back(CapturedTensor::of(is_kept ? autograd::in_memory_of_its_own(tensor) : tensor));
         t.captured.back()->follow();
         t.captured_names.push_back(value.node->name);
       }
@@ -254,6 +257,7 @@ class ProgramTracer final : public Tracer {
   using Key = const detail::TensorImpl*;  // of a tensor that somebody here holds
   static Key key(const Tensor& t) { return t.impl().get(); }
 
+  bool owns_what_is_made() const override { return true; }
   // A tensor from outside whose value user code looks at decides as an input's does.
   void read_concrete(const Tensor& t) override {
     for (; indexed_results_ < memo_.size(); ++indexed_results_)
@@ -282,7 +286,7 @@ class ProgramTracer final : public Tracer {
       const auto found = given.find(key(e));
       const int own = 1 + (found == given.end() ? 0 : found->second);
       if (e.is_symbolic() && e.impl()->use_count() > own) {
-        const bool is_made = impl_of(e).is_made_in_trace;
+        const bool is_made = impl_of(e).is_made_in_trace();
         t.ending.escaped.push_back({is_made ? e : Tensor(), is_made ? nullptr : CapturedTensor::of(e), locate(value_of(e))});
       }
     }

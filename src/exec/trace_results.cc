@@ -81,7 +81,7 @@ void TraceResults::put(Tensors results, Ending& ending) {
 }
 
 void TraceResults::add(const Tensor& t) {
-  if (t.defined() && !t.is_symbolic() && !impl_of(t).is_made_in_trace) tracer_.capture(t);
+  if (t.defined() && !t.is_symbolic() && !impl_of(t).is_made_in_trace()) tracer_.capture(t);
   results_.push_back(t);
   origins_.push_back(t.defined() ? origin_of(t) : std::nullopt);
 }
@@ -117,7 +117,7 @@ void TraceResults::add_what_was_passed_on() {
 std::optional<Ending::Alias> TraceResults::alias_of(const Origin& o, const Owners& owners, size_t number) const {
   const auto input = owners.inputs.find(key(o.root));
   if (input != owners.inputs.end()) return Ending::Alias{Ending::Alias::Of::input, static_cast<int>(input->second), o.views};
-  if (impl_of(o.root).is_made_in_trace) {  // a value of the trace: perhaps it is another result
+  if (impl_of(o.root).is_made_in_trace()) {  // a value of the trace: perhaps it is another result
     const auto result = owners.results.find(key(o.root));
     if (result == owners.results.end() || result->second == number) return {};
     return Ending::Alias{Ending::Alias::Of::result, static_cast<int>(result->second), o.views};

@@ -261,14 +261,15 @@ Tracer::Tracer() : previous_(current_tracer), mode_at_start_(mode()), previous_w
   current_tracer = this;
   mode().tracing = true;
   trace_watch = this;
-  ++traces_under_way;
+  static std::atomic<uint64_t> traces{0};
+  if (traces_under_way++ == 0) outermost_trace = ++traces;
 }
 Tracer::~Tracer() {
   restore_rebound();
   current_tracer = previous_;
   mode().tracing = mode_at_start_.tracing;
   trace_watch = previous_watch_;
-  --traces_under_way;
+  if (--traces_under_way == 0) outermost_trace = 0;
 }
 Tracer* Tracer::current() { return current_tracer; }
 
@@ -302,8 +303,25 @@ void Tracer::on_shape_needed(const Value& value, const Tensor& target) {
   if (op && op->is_same_shape && std::ranges::find(value.node->inputs, before) != value.node->inputs.end()) return;
   shape_reads_.push_back({value, -1, t.shape, before});
 }
+// What was captured of it so far stays what it was.
+void Tracer::keep_captured(const Tensor& made) {
+  const auto known = captured_places_.find(made.impl().get());
+  if (known == captured_places_.end()) return;
+  const detail::TensorImpl& now = impl_of(made);
+  auto impl = make_ref<detail::TensorImpl>(now.shape, now.dtype, now.device);
+  impl->storage = now.storage;
+  impl->data = now.data;
+  if (!released_views_.contains(&now)) impl->autograd = now.autograd;
+  auto& [tensor, value] = captured_[known->second];
+  captured_places_.erase(known);
+  tensor = value.node->constant = Tensor(std::move(impl));
+}
 void Tracer::on_rebind(const Tensor& target) {
   const detail::TensorImpl& t = impl_of(target);
+  if (t.is_made_in_trace() && owns_what_is_made()) {  // it becomes a value of the trace
+    keep_captured(target);
+    return on_symbolic(target);
+  }
   rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});
 }
@@ -321,6 +339,10 @@ std::span<const Tracer::PossibleAlias> Tracer::possible_aliases(const Tensor& re
 }
 void Tracer::on_symbolic_refresh(const Tensor& view) {
   const detail::TensorImpl& t = impl_of(view);
+  if (t.is_made_in_trace() && owns_what_is_made()) {
+    keep_captured(view);
+    return on_symbolic(view);
+  }
   refreshed_.push_back({view, t.storage, t.data, t.autograd});
 }
 void Tracer::on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) {

@@ -163,6 +163,9 @@ class Tracer : private TraceWatch {
   void on_symbolic_refresh(const Tensor& view) override;
   void on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) override;
   virtual void read_concrete(const Tensor&) {}
+  // Whether tensors that are made while this tracer works are its function's: a body may find those of the function around it.
+  virtual bool owns_what_is_made() const { return false; }
+  void keep_captured(const Tensor& made);
   bool follows_rebound_base(const Tensor& t) const;
 
   Mode mode_at_start_;

@@ -84,13 +84,26 @@ class TraceWatch {
   virtual void on_symbolic_rebind(const detail::TensorImpl& t, const SymbolicValue& value) = 0;  // t takes another value of the trace
 };
 inline thread_local TraceWatch* trace_watch = nullptr;
-inline thread_local int traces_under_way = 0;  // on this thread, also where one is paused
+inline thread_local int traces_under_way = 0;      // on this thread, also where one is paused
+inline thread_local uint64_t outermost_trace = 0;  // the number of the first of them; 0: there is none
+
+// Tensors that are made meanwhile are not the traced function's.
+class [[nodiscard]] MakesForOthers {
+ public:
+  MakesForOthers();
+  ~MakesForOthers();
+  MakesForOthers(const MakesForOthers&) = delete;
+  MakesForOthers& operator=(const MakesForOthers&) = delete;
+
+ private:
+  uint64_t trace_;
+};
 
 namespace detail {
 
 class TensorImpl final : public RefCounted {
  public:
-  TensorImpl(const Shape& s, DType t, Device d) : shape(s), dtype(t), device(d), is_made_in_trace(traces_under_way > 0) {}
+  TensorImpl(const Shape& s, DType t, Device d) : shape(s), dtype(t), device(d), trace_it_was_made_in(outermost_trace) {}
   Ref<Storage> storage;  // null for symbolic and shape-only tensors
   char* data = nullptr;  // the first element
   Shape shape;
@@ -102,7 +115,9 @@ class TensorImpl final : public RefCounted {
   Ref<TensorAnchor> anchor;                          // of those who watch it
   std::atomic<uint64_t>* version_of_heir = nullptr;  // where those look who watched the tensor whose place this one took
   uint64_t version = 0;                              // how often the tensor took another value by rebinding
-  bool is_made_in_trace;                             // by user code while it was traced: nobody else has it
+  uint64_t trace_it_was_made_in;                     // by the code that was traced; 0: in none
+  // By the code that is being traced now: nobody else has it.
+  bool is_made_in_trace() const { return trace_it_was_made_in != 0 && trace_it_was_made_in == outermost_trace; }
   // A program reads it. Since then variables that were this tensor have been made another so many times, while nothing was traced: one of
   // them may be what the program's function reads.
   std::atomic<bool> is_captured{false};

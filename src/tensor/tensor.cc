@@ -10,6 +10,9 @@
 
 namespace gluino {
 
+MakesForOthers::MakesForOthers() : trace_(std::exchange(outermost_trace, 0)) {}
+MakesForOthers::~MakesForOthers() { outermost_trace = trace_; }
+
 void detail::retain_ref(TensorImpl* impl) { impl->retain(); }
 void detail::overwritten_ref(TensorImpl* impl) {
   if (impl->is_captured.load(std::memory_order_relaxed) && traces_under_way == 0)
@@ -84,7 +87,7 @@ void TensorAnchor::let_go(detail::TensorImpl& from) {
     impl->view = from.view;
     if (has_changed && is_followed) impl->autograd = from.autograd;  // else it would keep all that was recorded for nobody
     impl->version = from.version;
-    impl->is_made_in_trace = from.is_made_in_trace;
+    impl->trace_it_was_made_in = from.trace_it_was_made_in;
     impl->version_of_heir = &version;
     heir = Tensor(std::move(impl));
   }
@@ -181,21 +184,21 @@ Device Tensor::device() const { return checked(*this).device; }
 
 void Tensor::note_write() {
   if (!impl_ || !impl_->storage) return;
-  if (trace_watch && !impl_->is_made_in_trace) trace_watch->on_memory_write(*this);
+  if (trace_watch && !impl_->is_made_in_trace()) trace_watch->on_memory_write(*this);
   impl_->storage->note_write();
 }
 
 void* Tensor::raw_data(DType expected) const {
   const detail::TensorImpl& i = checked(*this);
   if (i.dtype != expected) raise<DTypeError>("data<{}>() was asked of a {} tensor; call astype({}) first", expected, i.dtype, expected);
-  if (trace_watch && i.storage && !i.is_made_in_trace) trace_watch->on_value_read(*this);
+  if (trace_watch && i.storage && !i.is_made_in_trace()) trace_watch->on_value_read(*this);
   return bytes_of(*this);
 }
 
 // The concrete tensor behind a handle: a symbolic one is computed now.
 static Tensor concrete(const Tensor& t) {
   if (checked(t).symbolic) return impl_of(t).symbolic->read_value();
-  if (trace_watch && impl_of(t).storage && !impl_of(t).is_made_in_trace) trace_watch->on_value_read(t);
+  if (trace_watch && impl_of(t).storage && !impl_of(t).is_made_in_trace()) trace_watch->on_value_read(t);
   return t;
 }
 

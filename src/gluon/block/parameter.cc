@@ -100,6 +100,7 @@ void Parameter::create(const Shape& shape) {
     });
   // Runs for real even inside a trace, and off the tape.
   const PauseTracing pause;
+  const MakesForOthers for_the_network;
   const autograd::Scope scope(false, std::nullopt);
   Tensor value = empty(shape, {options_.dtype, devices_[0]});
   fill(value);
