@@ -221,9 +221,9 @@ class ProgramTracer final : public Tracer {
       const PauseTracing pause;  // views among them follow their bases in memory
       for (const auto& [tensor, value] : captured()) {
         // What user code made and keeps it may change; the next call would have made another.
-        const bool is_kept =
-            impl_of(tensor).is_made_in_trace() && (tensor.impl()->use_count() > 2 || impl_of(tensor).storage->use_count() > 1);
-        t.captured.push_back(CapturedTensor::of(is_kept ? autograd::in_memory_of_its_own(tensor) : tensor));
+        const bool may_be_kept = !t.ending.escaped.empty() || tensor.impl()->use_count() > 2 || impl_of(tensor).storage->use_count() > 1;
+        const bool is_copied = impl_of(tensor).is_made_in_trace() && may_be_kept;
+        t.captured.push_back(CapturedTensor::of(is_copied ? autograd::in_memory_of_its_own(tensor) : tensor));
         t.captured.back()->follow();
         t.captured_names.push_back(value.node->name);
       }

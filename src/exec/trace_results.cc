@@ -70,7 +70,10 @@ void TraceResults::put(Tensors results, Ending& ending) {
     if (const Tensor& t = results_[i]; t.defined()) {
       r.alias = origins_[i] ? alias_of(*origins_[i], owners, i) : std::nullopt;
       if (r.alias) note_shape_read(*origins_[i]);
-      r.in_graph = locate_(t.is_symbolic() ? value_of(t) : tracer_.capture(t));
+      // A view of a constant that the function made itself: the next call would have made another.
+      const bool is_of_constant = !r.alias && origins_[i] && !origins_[i]->views.empty() && !origins_[i]->root.is_symbolic();
+      const Tensor own = is_of_constant ? call("_copy", {t}) : t;
+      r.in_graph = locate_(own.is_symbolic() ? value_of(own) : tracer_.capture(own));
       if (!r.alias || (origins_[i]->is_detached && flows_back(t))) r.value = r.in_graph;
       if (!r.alias)
         for (const Tracer::PossibleAlias& a : tracer_.possible_aliases(t))

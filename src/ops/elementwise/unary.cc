@@ -7,7 +7,7 @@
 namespace gluino::ops {
 namespace {
 
-static Tensor zero(const Gradient& g) { return call("zeros_like", {g.like(0)}); }
+static Tensor nothing(const Gradient&) { return {}; }  // flows back
 
 // name, doc, expression in x, what the gradient reads, gradient in g, domain of the sample
 #define UNARY(name, text, expression, uses, grad, low, high)                 \
@@ -61,12 +61,12 @@ UNARY(erfinv, "Inverse of the error function.", erfinv(x), OUT, H * (std::sqrt(k
 UNARY(gamma, "Gamma function.", gamma(x), (Uses{{0}, {0}}), H * Y * f("digamma", X), 0.5, 3)
 UNARY(gammaln, "Logarithm of the absolute value of the gamma function.", gammaln(x), IN, H * f("digamma", X), 0.5, 3)
 UNARY(silu, "x * sigmoid(x), also called swish.", x / (1 + exp(-x)), IN, H * f("sigmoid", X) * (1 + X * (1 - f("sigmoid", X))), -3, 3)
-UNARY(round, "Nearest whole number, halves away from zero.", round(x), NONE, zero(g), -3, 3)
-UNARY(rint, "Nearest whole number, halves down.", rint(x), NONE, zero(g), -3, 3)
-UNARY(ceil, "Smallest whole number not below x.", ceil(x), NONE, zero(g), -3, 3)
-UNARY(floor, "Largest whole number not above x.", floor(x), NONE, zero(g), -3, 3)
-UNARY(trunc, "Whole part, towards zero.", trunc(x), NONE, zero(g), -3, 3)
-UNARY(fix, "Whole part, towards zero.", trunc(x), NONE, zero(g), -3, 3)
+UNARY(round, "Nearest whole number, halves away from zero.", round(x), NONE, nothing(g), -3, 3)
+UNARY(rint, "Nearest whole number, halves down.", rint(x), NONE, nothing(g), -3, 3)
+UNARY(ceil, "Smallest whole number not below x.", ceil(x), NONE, nothing(g), -3, 3)
+UNARY(floor, "Largest whole number not above x.", floor(x), NONE, nothing(g), -3, 3)
+UNARY(trunc, "Whole part, towards zero.", trunc(x), NONE, nothing(g), -3, 3)
+UNARY(fix, "Whole part, towards zero.", trunc(x), NONE, nothing(g), -3, 3)
 
 // clang-format on
 
@@ -118,7 +118,7 @@ GLUINO_OP(_trigamma, NoAttrs) {
   }
 // clang-format off
 NUMERIC_UNARY(abs, "Absolute value.", abs(x), IN, H * f("sign", X))
-NUMERIC_UNARY(sign, "-1, 0 or 1.", sign(x), NONE, zero(g))
+NUMERIC_UNARY(sign, "-1, 0 or 1.", sign(x), NONE, nothing(g))
 NUMERIC_UNARY(square, "x * x.", x * x, IN, H * 2 * X)
 NUMERIC_UNARY(relu, "max(x, 0).", maximum(x, 0.0), OUT, slope_product("relu", H, Y))
 

@@ -108,14 +108,18 @@ class Net(gluon.HybridBlock):
         self.change(v, x)
         if self.end == "kept":
             self.kept = v
+        if self.end == "kept, seen otherwise":
+            self.kept = v.reshape((1, 3))
         if self.end == "both":
             return first, x * v, v, v
         if self.end == "view":
             return first, v[0:2], v
+        if self.end == "seen otherwise":
+            return first, v.reshape((3, 1))
         return first + v * x
 
 
-@pytest.mark.parametrize("end", ["used", "both", "view", "kept"])
+@pytest.mark.parametrize("end", ["used", "both", "view", "seen otherwise", "kept", "kept, seen otherwise"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("made", MADE)
 def test_each_call_has_new_ones(made, change, end):
@@ -135,12 +139,13 @@ def test_each_call_has_new_ones(made, change, end):
             if call % 2 or call > 3:
                 results[0].backward()
                 seen.append(x.grad * 1)
-            for r in [*results, *([net.kept] if end == "kept" else [])]:
+            if end.startswith("kept"):
+                results = (*results, net.kept)
+                seen.append(net.kept * 1)
+            for r in results:
                 with autograd.pause():
                     r[:] = 50  # what a later call has is not this one
             seen += [r * 1 for r in results]
-            if end == "kept":
-                seen.append(net.kept * 1)
         return seen
     both(lambda: Net(MADE[made], change, end), drive)
 
