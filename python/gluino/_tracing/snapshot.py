@@ -1,6 +1,7 @@
 """What code may change besides arrays: remembered before it is traced, compared, and put back."""
 import array
 import collections
+import contextvars
 import types
 
 import numpy as np
@@ -91,6 +92,12 @@ def _find(value, found, slots, depth):
     elif isinstance(value, np.ndarray):
         found[id(value)] = value, value.copy()
         return
+    elif isinstance(value, contextvars.ContextVar):
+        content = value.get(_ABSENT)
+        if content is _ABSENT:
+            return
+        found[id(value)] = value, content
+        items = (content,)
     elif isinstance(value, types.BuiltinFunctionType):
         items = () if isinstance(value.__self__, types.ModuleType) else (value.__self__,)
     elif not isinstance(value, (type, types.ModuleType)) and not hasattr(type(value), "_unwatched"):
@@ -131,5 +138,7 @@ def _fill(container, content):
     elif isinstance(container, set):
         container.clear()
         container.update(content)
+    elif isinstance(container, contextvars.ContextVar):
+        container.set(content)
     elif container.flags.writeable:
         container[...] = content

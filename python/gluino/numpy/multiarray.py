@@ -8,7 +8,7 @@ from .. import _core, _register
 from ..base import as_dtype, dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
-from ..symbol.symbol import Symbol, is_shown_as_array
+from ..symbol.symbol import Symbol, is_shown_as_array, of_symbols_alone
 
 __all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
            "full_like", "empty_like", "asarray", "copy", "logspace", "hanning", "hamming", "blackman", "indices", "unravel_index"]
@@ -214,6 +214,9 @@ def _traced_operator(name):
 for _name in ("__floordiv__", "__invert__", "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__"):
     setattr(_Symbol, _name, _traced_operator(_name))
 del _name
+
+
+of_symbols_alone.update(name for name in dir(_Symbol) if not name.startswith("_") and not hasattr(ndarray, name))
 
 
 # ---- making arrays
