@@ -41,7 +41,7 @@ def _parts(content):
 
 
 def snapshot(places, values):
-    """Remembers variables and everything changeable in them; the function that it gives puts them back."""
+    """Remembers variables and everything changeable in them; the function that it gives puts them back, and has their numbers as `found`."""
     variables = [(owner, name, _value(owner, name)) for owner, name in places if not isinstance(owner, type)]
     # Of a class what stands there: a method is bound when it is asked for.
     members = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name in places if isinstance(owner, type)]
@@ -68,6 +68,7 @@ def snapshot(places, values):
                 setattr(owner, name, value)
         for owner, name, value in slots:
             setattr(owner, name, value)
+    put_back.found = found
     return put_back
 
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from promise import Forward, both, plain
+from promise import Forward, Options, both, plain
 from promise_programs import calls, expect_same, rows
 
 import gluino as mx
@@ -407,3 +407,26 @@ def test_what_depends_on_nothing_recorded_is_off_the_tape_whatever_else_the_loop
                     seen.append("not recorded")
         return seen
     assert outcome(True) == outcome(False) and outcome(True).count("not recorded") == 4
+
+
+OUTSIDE = {"dict": lambda: {"a": 1}, "list": lambda: [nd.ones((1,)), 2], "in a tuple": lambda: ([1],), "set": lambda: {1}, "bytearray": lambda: bytearray(b"a"),
+           "numpy array": lambda: np.zeros(2), "dataclass": lambda: Options(1.0), "deep": lambda: {"a": [{"b": 1}]}}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_what_is_found_outside_and_returned_is_that_object(kind):
+    def innermost(value):
+        if kind == "deep":
+            return value["a"][0]
+        return value[0] if isinstance(value, tuple) else value
+    for flags in (None, {}, {"verify": True}):
+        net, variable = Forward(lambda self, x: (x * 2, self.held, variable), held=OUTSIDE[kind]()), OUTSIDE[kind]()
+        if flags is not None:
+            net.hybridize(**flags)
+        for _ in range(3):
+            _, held, found = net(nd.ones((1,)))
+            assert innermost(held) is innermost(net.held) and innermost(found) is innermost(variable)
+        net.held = variable
+        _, held, found = net(nd.ones((1,)))
+        assert innermost(held) is innermost(found) is innermost(variable)
