@@ -231,7 +231,7 @@ def array(object, dtype=None, ctx=None, device=None):
         made = object.as_in_context(ctx or object.context).as_np_ndarray()
         return made.copy() if dtype is None else made.astype(dtype)
     if isinstance(object, (list, tuple)) and object and isinstance(object[0], NDArray):
-        object = [item.asnumpy() for item in object]
+        object = [item.asnumpy() if isinstance(item, NDArray) else item for item in object]
     values = _np.asarray(object)
     if dtype is None:
         dtype = values.dtype if isinstance(object, (_np.ndarray, _np.generic)) and values.dtype != _np.float64 else \
