@@ -303,6 +303,7 @@ void Tracer::on_shape_needed(const Value& value, const Tensor& target) {
   shape_reads_.push_back({value, -1, t.shape, before});
 }
 void Tracer::on_rebind(const Tensor& target) {
+  if (is_program()) capture(target);  // a result may be it, though nothing reads what it was
   const detail::TensorImpl& t = impl_of(target);
   rebound_places_.try_emplace(&t, rebound_.size());
   rebound_.push_back({target, t.storage, t.data, t.autograd});

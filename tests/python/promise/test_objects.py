@@ -430,3 +430,34 @@ def test_what_is_found_outside_and_returned_is_that_object(kind):
         net.held = variable
         _, held, found = net(nd.ones((1,)))
         assert innermost(held) is innermost(found) is innermost(variable)
+
+
+UPDATES = {"all of it": lambda x, held: held.__setitem__(slice(None), x * 2), "a part": lambda x, held: held.__setitem__(0, x[1]), "added": lambda x, held: held.__iadd__(x),
+           "out": lambda x, held: nd.relu(x, out=held), "constant": lambda x, held: held.__setitem__(slice(None), nd.ones((2,))), "twice": lambda x, held: (held.__iadd__(x), held.__imul__(2))}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_array_from_outside_that_is_updated_and_returned_is_that_array(update, is_recorded):
+    def outcome(hybridized):
+        held = nd.zeros((2,))
+
+        def forward(x):
+            UPDATES[update](x, held)
+            return x * 3, held, held.reshape((1, -1))
+        f, seen = mx.hybrid(forward) if hybridized else forward, []
+        for k in range(3):
+            x = nd.array([k + 1, 2])
+            x.attach_grad()
+            with autograd.record(is_recorded):
+                _, result, view = f(x)
+                total = (result * 2).sum()
+            if is_recorded and update != "constant":
+                total.backward()
+            seen.append((result is held, plain(result), plain(x.grad)))
+            held = held.detach()
+            with autograd.pause():
+                held[:] = k
+            seen.append((plain(result), plain(view)))
+        return seen
+    assert outcome(True) == outcome(False)
