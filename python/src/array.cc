@@ -174,6 +174,18 @@ Py_ssize_t length(PyObject* o) {
 
 PyMappingMethods mapping{length, get_item, set_item};
 
+// By these NumPy knows what it may put together from a list of arrays; Python itself asks for the mapping's.
+PyObject* item(PyObject* o, Py_ssize_t i) {
+  const auto number = py::reinterpret_steal<py::object>(PyLong_FromSsize_t(i));
+  return number ? get_item(o, number.ptr()) : nullptr;
+}
+PySequenceMethods sequence = [] {
+  PySequenceMethods s{};
+  s.sq_length = length;
+  s.sq_item = item;
+  return s;
+}();
+
 // Arrays are keys by identity. What stands for one in a trace is another object than that which the code would see.
 Py_hash_t hash(PyObject* o) {
   const bool refused = is_symbol(o) && as_symbol(o)->traced.defined() && is_tracing() && !guarded([]() -> PyObject* {
@@ -194,6 +206,7 @@ PyTypeObject make_type(const char* name, size_t size, destructor dealloc, newfun
   t.tp_getset = properties;
   t.tp_as_number = number_methods();
   t.tp_as_mapping = &mapping;
+  t.tp_as_sequence = &sequence;
   t.tp_richcompare = compare;
   t.tp_hash = hash;
   return t;

@@ -28,7 +28,7 @@ AttrValue list_attr(PyObject* o, std::string_view attr) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
     none |= item == Py_None;
-    all_ints &= item == Py_None || (PyIndex_Check(item) && !is_array(item));
+    all_ints &= item == Py_None || (PyIndex_Check(item) && !is_array(item) && !is_symbol(item));
     if (item != Py_None && !PyNumber_Check(item))
       throw py::type_error("attribute '" + std::string(attr) + "' is a sequence that holds a " + Py_TYPE(item)->tp_name + ", not numbers");
   }
@@ -77,7 +77,7 @@ AttrValue to_attr(PyObject* o, std::string_view attr) {
 }
 
 Shape to_shape(py::handle o) {
-  if (PyIndex_Check(o.ptr()) && !PySequence_Check(o.ptr())) return {to_int(o.ptr())};
+  if (PyIndex_Check(o.ptr()) && (!PySequence_Check(o.ptr()) || is_array(o.ptr()))) return {to_int(o.ptr())};
   Shape s;
   for (py::handle item : o) s.push_back(to_int(item.ptr()));
   return s;

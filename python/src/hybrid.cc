@@ -190,6 +190,7 @@ class PythonCache {
     for (const py::object& value : at_start.values)
       if (value) changeable.append(value);
     const py::object put_back = snapshot_(watch_.unseen(), changeable);
+    same.found = put_back.attr("found");
     const std::string before = key_of_what_may_change(watched);
     TracedWrites writes(watch_);
     HybridCache::Result out;

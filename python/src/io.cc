@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "dispatch/untraceable.h"
 #include "gluino/data.h"
 #include "gluino/image.h"
 #include "gluino/recordio.h"
@@ -17,6 +18,11 @@
 
 namespace gluino::python {
 namespace {
+
+// A program would do it once.
+void refuse_in_trace(const std::string& what) {
+  if (is_tracing()) throw Untraceable("it " + what + " a file");
+}
 
 // From Python: a list of (name, array, parts), where parts is None or (data, [indices ...]) of a sparse array.
 NamedTensors named(const py::list& items, SparseArrays& sparse) {
@@ -49,6 +55,7 @@ py::list listed(const NamedTensors& tensors, const SparseArrays& sparse, Flavour
 // Files that appear whole or not at all, for what Python writes.
 void add_files(py::module_& m) {
   m.def("write_files", [](const std::vector<std::pair<std::string, py::bytes>>& items) {
+    refuse_in_trace("writes");
     std::vector<FileContent> files;
     for (const auto& [path, bytes] : items) files.push_back({path, std::string_view(bytes)});
     const ReleaseLock release;
@@ -75,6 +82,7 @@ void add_records(py::module_& m) {
       .def(py::init<std::string>())
       .def("read",
            [](Reader& r) -> py::object {
+             refuse_in_trace("reads");
              const std::optional<std::string> record = r.read();
              return record ? py::object(py::bytes(*record)) : py::none();
            })
@@ -116,6 +124,7 @@ void add_io(py::module_& m) {
   m.def(
       "load_tensors",
       [](const std::string& path, bool numpy) {
+        refuse_in_trace("reads");
         SparseArrays sparse;
         const NamedTensors tensors = load_tensors(path, &sparse);
         return listed(tensors, sparse, numpy ? kNumpy : kLegacy);
@@ -127,6 +136,7 @@ void add_io(py::module_& m) {
     return listed(tensors, sparse);
   });
   m.def("save_tensors", [](const std::string& path, const py::list& items) {
+    refuse_in_trace("writes");
     SparseArrays sparse;
     const NamedTensors tensors = named(items, sparse);
     const ReleaseLock release;
@@ -147,13 +157,18 @@ void add_io(py::module_& m) {
   m.def("encode_image",
         [](const Tensor& t, const std::string& format, int quality) { return py::bytes(image::imencode(t, format, quality)); });
   m.def("write_zip", [](const std::string& path, const std::vector<std::pair<std::string, py::bytes>>& entries) {
+    refuse_in_trace("writes");
     io::ZipEntries all;
     for (const auto& [name, content] : entries) all.emplace_back(name, std::string(std::string_view(content)));
     const ReleaseLock release;
     write_file(path, io::write_zip(all));
   });
-  m.def("read_file", [](const std::string& path) { return py::bytes(read_file(path)); });
+  m.def("read_file", [](const std::string& path) {
+    refuse_in_trace("reads");
+    return py::bytes(read_file(path));
+  });
   m.def("read_zip", [](const std::string& path) {
+    refuse_in_trace("reads");
     py::dict d;
     for (const auto& [name, content] : io::read_zip(read_file(path), path)) d[name.c_str()] = py::bytes(content);
     return d;

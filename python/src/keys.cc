@@ -238,9 +238,11 @@ bool KeyWriter::add_numpy(PyObject* o) {
   if (!is_scalar && !py::isinstance<py::array>(py::handle(o))) return false;
   saw_mutable_ |= !is_scalar;
   const py::object type = py::handle(o).attr("dtype");
-  if (py::cast<bool>(type.attr("hasobject"))) {  // what it refers to is seen no further
+  if (py::cast<bool>(type.attr("hasobject"))) {
     tag('f');
-    return identity(o), true;
+    identity(o);
+    if (!is_scalar) add_apart(py::object(py::handle(o).attr("tolist")()).ptr());
+    return true;
   }
   tag(is_scalar ? 'g' : 'A');
   type_of(o);

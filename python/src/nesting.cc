@@ -45,26 +45,28 @@ bool is_constant(PyObject* o) {
   return false;
 }
 
-void collect(PyObject* o, Tensors& tensors, int depth) {
+void collect(PyObject* o, Tensors& tensors, const SameObjects& same, int depth) {
   if (depth > 200) throw Unrepeatable{"it returns something nested deeper than 200 levels, or that contains itself"};
   const auto all = [&](py::handle items) {
-    for (py::handle item : items) collect(item.ptr(), tensors, depth + 1);
+    for (py::handle item : items) collect(item.ptr(), tensors, same, depth + 1);
   };
   if (is_sparse(o)) throw Unrepeatable{"it returns or keeps a sparse array"};
   if (is_array(o) || is_symbol(o)) return tensors.push_back(unwrap(o));
   if (is_traced_number(o)) throw Unrepeatable{"it returns or keeps a number that it was given"};
+  // Who is given it may change it.
+  if (same.is_from_outside(o)) throw Unrepeatable{std::string("it returns or keeps what it finds outside, a ") + Py_TYPE(o)->tp_name};
   if (PyTuple_Check(o) || PyList_Check(o)) return all(o);
   if (PyDict_Check(o)) {
     for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(o)) {
       if (!is_constant(name.ptr()) && !PyTuple_Check(name.ptr()))
         throw Unrepeatable{"it returns a dictionary with keys that are no values"};
-      collect(value.ptr(), tensors, depth + 1);
+      collect(value.ptr(), tensors, same, depth + 1);
     }
     return;
   }
   if (is_dataclass(o)) {
     for (const auto& field : py::dict(py::handle(o).attr("__dataclass_fields__")))
-      collect(py::object(py::getattr(py::handle(o), field.first, py::none())).ptr(), tensors, depth + 1);
+      collect(py::object(py::getattr(py::handle(o), field.first, py::none())).ptr(), tensors, same, depth + 1);
     return;
   }
   if (PyAnySet_Check(o)) {
@@ -143,6 +145,12 @@ void list_objects(PyObject* o, std::vector<PyObject*>& all) {
   }
 }
 
+bool SameObjects::is_from_outside(PyObject* o) const {
+  if (found.empty() || made.contains(o) || is_constant(o)) return false;
+  const auto number = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(o));
+  return found.contains(number);
+}
+
 void know_arguments(const std::vector<PyObject*>& given, SameObjects& same) {
   for (size_t i = 0; i < given.size(); ++i)
     if (!same.made.contains(given[i])) same.made.emplace(given[i], the_callers(given[i], {.tensors = 0, .argument = i, .outside = {}}));
@@ -164,7 +172,7 @@ py::object restore(PyObject* like, const Tensors& tensors, size_t& at, SameObjec
 
 Nesting::Nesting(PyObject* result, Tensors& tensors, SameObjects& same) {
   const size_t first = tensors.size();
-  collect(result, tensors, 0);
+  collect(result, tensors, same, 0);
   std::vector<PyObject*> inside;
   list_objects(result, inside);
   for (PyObject* o : inside)

@@ -18,6 +18,8 @@ struct SameObjects {
   std::unordered_map<PyObject*, Made> made;  // for each object that was met, what stands for it
   std::vector<PyObject*> given;              // arguments of the call, as list_objects() gives them
   bool matters = false;                      // one was met twice, or is the caller's
+  py::dict found;                            // by id(): what was there before a trace, in variables and attributes
+  bool is_from_outside(PyObject* o) const;   // and is no argument
 };
 
 // The same nesting with the tensors put where arrays stood, in the order in which KeyWriter meets them. What could be changed is new.

@@ -23,7 +23,7 @@ bool holds_only_plain_values(PyObject* dict) {
     std::string ignored;
     KeyWriter writer(ignored);
     writer.add(value);
-    if (writer.saw_mutable()) return false;
+    if (writer.saw_mutable() || !writer.saw_consumable().empty()) return false;
   }
   return true;
 }
@@ -108,8 +108,24 @@ void Watch::collect() {
   asks_types_ = py::cast<bool>(found[6]);
   classes_.clear();
   for (py::handle type : found[7]) classes_.push_back({py::reinterpret_borrow<py::object>(type), version_of_class(type.ptr())});
+  functions_.clear();
+  for (py::handle function : found[8]) {
+    const Function& f = functions_.emplace_back(py::reinterpret_borrow<py::object>(function));
+    for (const py::object& part : {f.code, f.defaults}) {
+      const uint64_t number = part ? identity_of(part.ptr()) : 0;
+      blocks_.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+  }
   structure_seen_ = now;
   attributes_seen_ = 0;
+}
+
+Watch::Function::Function(py::object f)
+    : function(std::move(f)),
+      code(py::reinterpret_borrow<py::object>(PyFunction_GET_CODE(function.ptr()))),
+      defaults(py::reinterpret_borrow<py::object>(PyFunction_GET_DEFAULTS(function.ptr()))) {}
+bool Watch::Function::is_as_it_was() const {
+  return PyFunction_GET_CODE(function.ptr()) == code.ptr() && PyFunction_GET_DEFAULTS(function.ptr()) == defaults.ptr();
 }
 
 // Attributes with plain values need no more looks until the counter moves.
@@ -147,12 +163,13 @@ bool Watch::leads_elsewhere() const {
                      [](const Unseen& u) { return followed_object(u.place.get().ptr()) != u.followed; });
 }
 
-bool Watch::has_changed_classes() const {
-  return std::any_of(classes_.begin(), classes_.end(), [](const Class& c) { return version_of_class(c.type.ptr()) != c.version; });
+bool Watch::has_changed_code() const {
+  return std::any_of(classes_.begin(), classes_.end(), [](const Class& c) { return version_of_class(c.type.ptr()) != c.version; }) ||
+         !std::all_of(functions_.begin(), functions_.end(), [](const Function& f) { return f.is_as_it_was(); });
 }
 
 void Watch::refresh() {
-  if (structure_seen_ != structure_counter || leads_elsewhere() || has_changed_classes()) collect();
+  if (structure_seen_ != structure_counter || leads_elsewhere() || has_changed_code()) collect();
   if (attributes_seen_ != attribute_counter) sort_attributes();
 }
 
@@ -194,6 +211,8 @@ int Watch::traverse(visitproc visit, void* arg) const {
   Py_VISIT(collect_.ptr());
   for (const Place& p : attributes_) Py_VISIT(p.owner.ptr());
   for (const Class& c : classes_) Py_VISIT(c.type.ptr());
+  for (const Function& f : functions_)
+    for (const py::object* part : {&f.function, &f.code, &f.defaults}) Py_VISIT(part->ptr());
   for (const WatchedState& s : all_states_) Py_VISIT(s.place.owner.ptr());
   for (const auto* places : {&variables_, &mutable_attributes_})
     for (const Unseen& u : *places) Py_VISIT(u.place.owner.ptr());

@@ -24,7 +24,7 @@ struct WatchedState {
 class Watch {
  public:
   // collect() looks through the code: (blocks, attributes, variables, states, has_hooks, why, asks_types,
-  // classes). `blocks`: with the methods that are called. `attributes` are entries of
+  // classes, functions). `blocks`: with the methods that are called. `attributes` are entries of
   // blocks' dictionaries, which only change together with a counter (Block.__setattr__ bumps it); `variables` may change unseen; `states`
   // are attributes that the code writes, each with whether it reads it too; `has_hooks`: of blocks below, which must run at each call;
   // `why` is empty, or says why the code cannot be repeated by a program; `asks_types`: it calls type(), and sees more than what a number
@@ -56,7 +56,7 @@ class Watch {
   void write(const Unseen& u, std::string& key) const;
   void collect();
   bool leads_elsewhere() const;  // a variable names another function or block than the one that collect() followed
-  bool has_changed_classes() const;
+  bool has_changed_code() const;
   void sort_attributes();
 
   py::object collect_;
@@ -74,6 +74,13 @@ class Watch {
     unsigned version;  // Python gives a class another number when it is changed
   };
   std::vector<Class> classes_;
+  // Who edits a file while it runs may put the new code into the old function.
+  struct Function {
+    py::object function, code, defaults;
+    explicit Function(py::object f);
+    bool is_as_it_was() const;
+  };
+  std::vector<Function> functions_;
   std::unordered_map<std::string, uint32_t> variants_;  // of all that changes only together with the counter
   uint32_t variant_ = 0;
 };

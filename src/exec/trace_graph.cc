@@ -19,7 +19,8 @@ std::vector<std::string> input_names(const Tensors& inputs) {
 TraceGraph to_graph(Trace& t, const Tensors& inputs) {
   TraceGraph out;
   Graph& g = out.graph;
-  std::vector<int> input_nodes, call_nodes;
+  std::vector<int> input_nodes;
+  std::vector<ValueId> call_values;  // the first of each call
   out.captured_nodes.assign(t.captured.size(), -1);
   const std::vector<std::string> names = input_names(inputs);
   auto leaf = [&](const std::string& name, const Tensor& like, const Tensor& constant) {
@@ -41,13 +42,18 @@ TraceGraph to_graph(Trace& t, const Tensors& inputs) {
       }
       case TracedValue::Kind::call: break;
     }
-    return {call_nodes[v.index], v.output};
+    return {call_values[v.index].node, call_values[v.index].index + v.output};
   };
   g.nodes.reserve(inputs.size() + t.captured.size() + t.calls.size());
   for (TracedCall& c : t.calls) {
+    // A write that is one under pause() only because nothing is recorded: whoever records the graph later writes the new value.
+    if (!t.records && autograd::is_overwrite(c.op) && !c.mode.is_paused) {
+      call_values.push_back(id(c.inputs[1]));
+      continue;
+    }
     Graph::Node node = renamed<ValueId>(std::move(c), id);
     node.mode.is_paused &= t.records;  // paused is what is so among calls that are recorded
-    call_nodes.push_back(g.add(std::move(node)));
+    call_values.push_back({g.add(std::move(node)), 0});
   }
   t.calls = {};
   for (const TracedValue& v : t.ending.values()) g.outputs.push_back(id(v));

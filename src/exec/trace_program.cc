@@ -297,7 +297,8 @@ class ProgramTracer final : public Tracer {
 
   void add_calls(Trace& t) {
     for (const Value& c : calls()) {
-      t.records |= !c.node->mode.is_paused;
+      // A write under pause() is one whatever its caller records.
+      t.records |= !c.node->mode.is_paused && (mode_at_start().recording || !autograd::is_overwrite(c.node->op));
       t.calls.push_back(renamed<TracedValue>(*c.node, [this](const Value& v) { return locate(v); }));
     }
   }

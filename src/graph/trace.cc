@@ -317,6 +317,7 @@ void Tracer::keep_captured(const Tensor& made) {
   tensor = value.node->constant = Tensor(std::move(impl));
 }
 void Tracer::on_rebind(const Tensor& target) {
+  if (is_program()) capture(target);  // a result may be it, though nothing reads what it was
   const detail::TensorImpl& t = impl_of(target);
   if (t.is_made_in_trace() && owns_what_is_made()) {  // it becomes a value of the trace
     keep_captured(target);

@@ -1,6 +1,7 @@
 """What code may change besides arrays: remembered before it is traced, compared, and put back."""
 import array
 import collections
+import contextvars
 import types
 
 import numpy as np
@@ -40,7 +41,7 @@ def _parts(content):
 
 
 def snapshot(places, values):
-    """Remembers variables and everything changeable in them; the function that it gives puts them back."""
+    """Remembers variables and everything changeable in them; the function that it gives puts them back, and has their numbers as `found`."""
     variables = [(owner, name, _value(owner, name)) for owner, name in places if not isinstance(owner, type)]
     # Of a class what stands there: a method is bound when it is asked for.
     members = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name in places if isinstance(owner, type)]
@@ -67,6 +68,7 @@ def snapshot(places, values):
                 setattr(owner, name, value)
         for owner, name, value in slots:
             setattr(owner, name, value)
+    put_back.found = found
     return put_back
 
 
@@ -91,6 +93,12 @@ def _find(value, found, slots, depth):
     elif isinstance(value, np.ndarray):
         found[id(value)] = value, value.copy()
         return
+    elif isinstance(value, contextvars.ContextVar):
+        content = value.get(_ABSENT)
+        if content is _ABSENT:
+            return
+        found[id(value)] = value, content
+        items = (content,)
     elif isinstance(value, types.BuiltinFunctionType):
         items = () if isinstance(value.__self__, types.ModuleType) else (value.__self__,)
     elif not isinstance(value, (type, types.ModuleType)) and not hasattr(type(value), "_unwatched"):
@@ -131,5 +139,7 @@ def _fill(container, content):
     elif isinstance(container, set):
         container.clear()
         container.update(content)
+    elif isinstance(container, contextvars.ContextVar):
+        container.set(content)
     elif container.flags.writeable:
         container[...] = content

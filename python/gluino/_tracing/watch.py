@@ -23,9 +23,12 @@ json json.encoder json.decoder inspect posixpath unicodedata html base64 binasci
 importlib pickle _pickle""".split())
 _STARTERS = {"Thread", "Timer", "ThreadPoolExecutor", "ProcessPoolExecutor", "Process", "Pool", "Popen"}  # classes of Python's: others then run the code
 _SEEN = {"getenv"}  # functions of other modules that read what is watched
-_READERS = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "memmap"}  # of NumPy and of this package: they read files
+# Functions of NumPy and of this package that read and write files.
+_FILES = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "memmap", "save", "savez", "savez_compressed", "savetxt"}
+# Methods of paths, and of NumPy's arrays, that do.
+_FILE_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "is_file", "is_dir", "exists", "iterdir", "unlink", "tofile"}
 # Functions whose results, or effects, nothing in the code tells.
-_UNSEEN = {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "__import__"}
+_UNSEEN = {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "__import__", "id"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _STORED = {"STORE_ATTR", "DELETE_ATTR"}
 _NAMESPACES = (types.SimpleNamespace, collections.UserDict, collections.UserList, collections.ChainMap)
@@ -93,7 +96,7 @@ def _is_unforeseeable(value):
     module = value.__module__ or getattr(owner, "__name__", "")
     top = module.partition(".")[0]
     if top in ("gluino", "mxnet", "numpy"):
-        return value.__name__ in _READERS
+        return value.__name__ in _FILES
     return isinstance(owner, (types.ModuleType, type(None))) and top in sys.stdlib_module_names and module not in _PURE and value.__name__ not in _SEEN
 
 
@@ -103,7 +106,7 @@ def _is_changeable(value):
 
 
 class Collector:
-    """Called, it gives (blocks, attributes, variables, states, has_hooks, why, asks_types, classes): see Watch in src/watch.h."""
+    """Called, it gives (blocks, attributes, variables, states, has_hooks, why, asks_types, classes, functions): see Watch in src/watch.h."""
 
     def __init__(self, roots):
         self._roots = roots  # a function: callables and blocks from which the code is reached
@@ -241,6 +244,8 @@ class _Search:
             self._reach_module(name, names)
         for name in names.attributes & {"__dict__", "__setattr__"}:
             self._why = self._why or f"its code goes round attributes with {name}"
+        for name in names.attributes & _FILE_METHODS:
+            self._why = self._why or f"its code calls {name}(), which looks at a file or writes one"
         for name in names.globals:
             if name in known:
                 self._add(known, name, known[name])
@@ -248,6 +253,8 @@ class _Search:
                 self._why = self._why or f"its code calls {name}()"
             elif name not in vars(builtins):
                 self._variables[id(known), name] = known, name  # it may be there later
+        if function.__kwdefaults__:  # others are in it when somebody puts them there
+            self._variables[id(function), "__kwdefaults__"] = function, "__kwdefaults__"
         for place, defaults in (("__defaults__", function.__defaults__ or ()), ("__kwdefaults__", (function.__kwdefaults__ or {}).values())):
             for default in defaults:
                 self._reach(default)
@@ -269,6 +276,8 @@ class _Search:
                 module = importlib.import_module(part)
             except ImportError:
                 return
+            if not _is_own(part):
+                self._variables[id(sys.modules), part] = sys.modules, part
             for attribute in names.attributes | names.taken:
                 if hasattr(module, attribute):
                     self._add_part(module, attribute)
@@ -326,7 +335,10 @@ class _Search:
         for cls in self._classes:
             self._add_class_attributes(cls)
         self._add_parameter_attributes()
-        return (*self._structure(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why, self._asks_types, tuple(c for c in self._classes if not _is_own(c.__module__))
+        classes = tuple(c for c in self._classes if not _is_own(c.__module__))
+        functions = tuple(f for f in self._functions.values() if not _is_own(f.__module__))
+        return ((*self._structure(), *self._methods.values()), attributes, tuple(self._variables.values()), states, has_hooks, self._why,
+                self._asks_types, classes, functions)
 
     def _structure(self):
         """The blocks, each with its children in their order, one that stands there twice too, and with functions put in the place of its own."""
@@ -378,5 +390,7 @@ def _depends_on_more(value, depth=0):
 def _functions_of(member):
     if isinstance(member, (staticmethod, classmethod)):
         member = member.__func__
+    elif isinstance(member, (functools.partialmethod, functools.cached_property, functools.singledispatchmethod)):
+        member = member.func
     members = (member.fget, member.fset) if isinstance(member, property) else (member,)
     return [m for m in members if isinstance(m, types.FunctionType)]

@@ -30,6 +30,12 @@ def shape_is_known(shape):
     return shape is not None and all(extent > 0 for extent in shape)
 
 
+def _refuse_in_trace(what):
+    """A program reads and updates the arrays of parameters, but does not make others."""
+    if _core.is_tracing():
+        _core.refuse_trace(f"it {what} a parameter")
+
+
 class Parameter:
     """A named array that a block learns. Extents of 0 follow from the first call."""
 
@@ -110,6 +116,7 @@ class Parameter:
             req = "null"
         if req == self._grad_req:
             return
+        _refuse_in_trace("changes the grad_req of")
         self._grad_req = req
         self._attach_grads()
 
@@ -125,6 +132,8 @@ class Parameter:
         if self._data is not None and not force_reinit:
             warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.", stacklevel=2)
             return
+        if self._data is not None:
+            _refuse_in_trace("initialises again")
         ctx = ctx or device or current_context()
         contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
         for context in contexts:
@@ -328,6 +337,7 @@ class Parameter:
 
     def reset_ctx(self, ctx):
         """Moves the values to other contexts."""
+        _refuse_in_trace("moves")
         contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
         if self._data is None and self._deferred is None:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
@@ -340,6 +350,7 @@ class Parameter:
 
     def cast(self, dtype):
         """Changes the element type."""
+        _refuse_in_trace("casts")
         self._dtype = as_dtype(dtype_name(dtype))
         self._var = None
         if self._data is not None:
@@ -354,6 +365,7 @@ class Parameter:
 
     def _load(self, data, ctx, cast_dtype=False, dtype_source="current", take=False):
         """Values from a file; with take the array itself becomes the parameter's, where nobody else will change it."""
+        _refuse_in_trace("loads")
         if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, b) for a, b in zip(self._shape, data.shape))):
             raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}")
         self._shape = tuple(data.shape)

@@ -305,7 +305,7 @@ def array(source_array, ctx=None, dtype=None):
         return source_array.as_in_context(ctx or source_array.context).astype(name).copy()
     try:
         if isinstance(source_array, (list, tuple)) and source_array and isinstance(source_array[0], NDArray):
-            source_array = [item.asnumpy() for item in source_array]
+            source_array = [item.asnumpy() if isinstance(item, NDArray) else item for item in source_array]
         values = _np.asarray(source_array, dtype=None if name == "bfloat16" else name)
     except (TypeError, ValueError) as error:
         raise TypeError(f"source_array must be array like object: {error}") from None

@@ -8,7 +8,7 @@ from .. import _core, _register
 from ..base import as_dtype, dtype_name
 from ..context import engine_device, placed
 from ..ndarray.ndarray import NDArray
-from ..symbol.symbol import Symbol, is_shown_as_array
+from ..symbol.symbol import Symbol, is_shown_as_array, of_symbols_alone
 
 __all__ = ["ndarray", "array", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
            "full_like", "empty_like", "asarray", "copy", "logspace", "hanning", "hamming", "blackman", "indices", "unravel_index"]
@@ -216,6 +216,9 @@ for _name in ("__floordiv__", "__invert__", "__and__", "__rand__", "__or__", "__
 del _name
 
 
+of_symbols_alone.update(name for name in dir(_Symbol) if not name.startswith("_") and not hasattr(ndarray, name))
+
+
 # ---- making arrays
 
 def array(object, dtype=None, ctx=None, device=None):
@@ -228,7 +231,7 @@ def array(object, dtype=None, ctx=None, device=None):
         made = object.as_in_context(ctx or object.context).as_np_ndarray()
         return made.copy() if dtype is None else made.astype(dtype)
     if isinstance(object, (list, tuple)) and object and isinstance(object[0], NDArray):
-        object = [item.asnumpy() for item in object]
+        object = [item.asnumpy() if isinstance(item, NDArray) else item for item in object]
     values = _np.asarray(object)
     if dtype is None:
         dtype = values.dtype if isinstance(object, (_np.ndarray, _np.generic)) and values.dtype != _np.float64 else \

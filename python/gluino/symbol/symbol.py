@@ -28,6 +28,9 @@ _OF_VALUES = frozenset({"asnumpy", "asscalar", "item", "tolist", "detach", "cont
                         "_fresh_grad", "grad"})
 
 
+of_symbols_alone = set()  # attributes that arrays do not have; numpy/multiarray.py fills it
+
+
 class _Shown(threading.local):
     """Code that is traced sees arrays, so that isinstance gives what it gives eagerly; code that is given F = mx.sym sees symbols, as in MXNet."""
     as_symbols = False
@@ -77,6 +80,8 @@ class Symbol(Readable, _core.SymbolBase):
             raise _missing(self, name)
         if name == "__class__" and _core.is_traced(self) and not shown.as_symbols:
             return _core.array_class(self)
+        if name in of_symbols_alone and is_shown_as_array(self):
+            raise _missing(self, name)
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name):

@@ -95,3 +95,24 @@ def test_adding_and_subtracting_zero(dtype, zero, tmp_path):
         if flags is not None:
             loaded.hybridize()
         assert seen(loaded(x)) == expected == seen((x - zero) * 1)
+
+
+LISTS = {"one": lambda x: [x], "two": lambda x: (x, x * 2), "nested": lambda x: [[x, x], [x, x]], "elements": lambda x: [x[0], x[1], 2.0], "a number first": lambda x: [2.0, x[1]],
+         "rows": lambda x: list(x.reshape(1, -1))}
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("make", [nd.array, mx.np.array], ids=["nd", "np"])
+def test_lists_of_arrays_are_put_together(make, name):
+    for package in (np.array, np.asarray, make, mx.np.stack, np.stack):
+        exactly_same(lambda x: package(LISTS[name](x)), make([1.5, 2, 3]))
+    if make is nd.array and name in ("elements", "a number first"):
+        return  # elements of mx.nd have an axis, which numbers have not
+    x = make([1.5, 2, 3])
+    assert np.array(LISTS[name](x)).astype("float32").reshape(-1).tolist() == make(LISTS[name](x)).asnumpy().reshape(-1).tolist()
+
+
+def test_arrays_are_no_shapes():
+    for make in (mx.np.zeros, mx.np.ones, lambda shape: nd.zeros(shape), mx.np.random.random):
+        for shape in (mx.np.array([2, 3]), mx.np.array([2, 3], dtype="int32"), mx.np.array([True, False])):
+            exactly_same(lambda x: make(x).shape, shape)

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from promise import Forward, both, plain
+from promise import Forward, Options, both, plain
 from promise_programs import calls, expect_same, rows
 
 import gluino as mx
@@ -407,3 +407,57 @@ def test_what_depends_on_nothing_recorded_is_off_the_tape_whatever_else_the_loop
                     seen.append("not recorded")
         return seen
     assert outcome(True) == outcome(False) and outcome(True).count("not recorded") == 4
+
+
+OUTSIDE = {"dict": lambda: {"a": 1}, "list": lambda: [nd.ones((1,)), 2], "in a tuple": lambda: ([1],), "set": lambda: {1}, "bytearray": lambda: bytearray(b"a"),
+           "numpy array": lambda: np.zeros(2), "dataclass": lambda: Options(1.0), "deep": lambda: {"a": [{"b": 1}]}}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_what_is_found_outside_and_returned_is_that_object(kind):
+    def innermost(value):
+        if kind == "deep":
+            return value["a"][0]
+        return value[0] if isinstance(value, tuple) else value
+    for flags in (None, {}, {"verify": True}):
+        net, variable = Forward(lambda self, x: (x * 2, self.held, variable), held=OUTSIDE[kind]()), OUTSIDE[kind]()
+        if flags is not None:
+            net.hybridize(**flags)
+        for _ in range(3):
+            _, held, found = net(nd.ones((1,)))
+            assert innermost(held) is innermost(net.held) and innermost(found) is innermost(variable)
+        net.held = variable
+        _, held, found = net(nd.ones((1,)))
+        assert innermost(held) is innermost(found) is innermost(variable)
+
+
+UPDATES = {"all of it": lambda x, held: held.__setitem__(slice(None), x * 2), "a part": lambda x, held: held.__setitem__(0, x[1]), "added": lambda x, held: held.__iadd__(x),
+           "out": lambda x, held: nd.relu(x, out=held), "constant": lambda x, held: held.__setitem__(slice(None), nd.ones((2,))), "twice": lambda x, held: (held.__iadd__(x), held.__imul__(2))}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_array_from_outside_that_is_updated_and_returned_is_that_array(update, is_recorded):
+    def outcome(hybridized):
+        held = nd.zeros((2,))
+
+        def forward(x):
+            UPDATES[update](x, held)
+            return x * 3, held, held.reshape((1, -1))
+        f, seen = mx.hybrid(forward) if hybridized else forward, []
+        for k in range(3):
+            x = nd.array([k + 1, 2])
+            x.attach_grad()
+            with autograd.record() if is_recorded else autograd.predict_mode():
+                _, result, view = f(x)
+                total = (result * 2).sum()
+            if is_recorded and update != "constant":
+                total.backward()
+            seen.append((result is held, plain(result), plain(x.grad)))
+            held = held.detach()
+            with autograd.pause():
+                held[:] = k
+            seen.append((plain(result), plain(view)))
+        return seen
+    assert outcome(True) == outcome(False)
