@@ -135,13 +135,19 @@ bool must_convert(const OpDef& op, const Attrs& attrs, std::span<const DType> in
 }
 
 // Loops over extents of which one is 0 would run for the others' sake. What a user's program or a body does may be more than to fill
-// outputs.
-bool has_nothing_to_do(const OpDef& op, std::span<const Tensor> outputs) {
+// outputs, and an index out of range is one also where nothing is taken, as long as those loops are short.
+bool has_nothing_to_do(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   if (op.has_states || op.has_subgraphs() || op.other_attrs_of) return false;
-  return std::all_of(outputs.begin(), outputs.end(), [](const Tensor& t) {
-    const Shape& s = impl_of(t).shape;
-    return std::find(s.begin(), s.end(), 0) != s.end();
-  });
+  const bool is_empty =
+      std::ranges::all_of(outputs, [](const Tensor& t) { return std::ranges::find(impl_of(t).shape, 0) != impl_of(t).shape.end(); });
+  if (!is_empty || !op.refuses_values(attrs)) return is_empty;
+  constexpr double kShort = 1 << 16;
+  const auto is_long = [](const Tensor& t) {
+    double steps = 1;
+    for (int64_t extent : impl_of(t).shape) steps *= static_cast<double>(std::max<int64_t>(extent, 1));
+    return steps > kShort;
+  };
+  return std::ranges::any_of(inputs, is_long) || std::ranges::any_of(outputs, is_long);
 }
 
 // The calls that a composed one stands for. What they have to say of wrong input is about the one that the user made.
@@ -158,7 +164,7 @@ Tensors run_parts(const OpDef& op, const Attrs& attrs, std::span<const Tensor> i
 
 void run_kernel(const PreparedCall& call, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const OpDef& op = *call.op;
-  if (has_nothing_to_do(op, outputs)) return;
+  if (has_nothing_to_do(op, *call.attrs, inputs, outputs)) return;
   note_writes(call, inputs, outputs);
   if (!op.kernel && op.is_elementwise()) return run_expression(op, *call.attrs, inputs, call.promoted, outputs[0]);
   if (op.is_view && !op.kernel) {

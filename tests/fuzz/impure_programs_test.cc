@@ -12,7 +12,7 @@
 namespace gluino::test {
 namespace {
 
-constexpr int kKinds = 60, kCalls = 15;
+constexpr int kKinds = 62, kCalls = 15;
 
 struct Instruction {
   int kind, a, b;
@@ -307,6 +307,21 @@ Tensor run_instruction(World& w, const Instruction& in, Tensor a, const Tensor& 
                                },
                                [&](const Tensors& v) { return Tensors{v[1] * w.state}; }, {a, b});
       return out[0] + w.state;
+    }
+    case 59: {  // made of numbers, and changed
+      Tensor made = tensor({0.5, -1.0, 2.0, in.number, rest.number, 0.25});
+      made += b[0];
+      const Tensor before = made * 2.0;
+      made[Slice(1, 3)] = a[1][Slice(1, 3)];
+      if (rest.is_doubled) made *= 2;
+      return a + made + before;
+    }
+    case 60: {  // made of values that were read, and kept
+      Tensor made = tensor({a[0][0].item<float>(), 1.0f, 0.5f, 0.0f, 2.0f, 1.0f});
+      Tensor view = made.reshape({1, 6});
+      made -= 0.5;
+      w.member = made;
+      return a * view + b;
     }
     default: return clip(a, {.a_min = -1, .a_max = 1}) + in.number;
   }
