@@ -99,10 +99,18 @@ class Program:
                 values = arrays.rand(*shape) > 0.5
             elif "int" in dtype:
                 values = arrays.randint(0 if dtype[0] == "u" else -3, 5, shape)
+                if self.seed % 3 == 0 and values.size:
+                    limits = onp.iinfo(dtype)
+                    flat = values.reshape(-1).astype(dtype)
+                    for k in range(0, flat.size, 2):
+                        flat[k] = arrays.choice([limits.max, limits.min, limits.max - 1, limits.min + 1, limits.max // 2, 0, 100])
+                    values = flat.reshape(shape)
             else:
                 values = onp.asarray(arrays.normal(size=shape)).round(2) * 2
                 if call % 3 == 2 and values.size > 1:
                     values.reshape(-1)[1] = arrays.choice([onp.nan, onp.inf, -0.0, 0.0])
+                if self.seed % 3 == 1 and values.size > 2:
+                    values.reshape(-1)[::3] = arrays.choice([1e30, -1e30, 1e-40, 65504.0, 1e-8, 2.0**31, 2.0**53, -2.0**63, 300.0, -129.0, 1e300], values.reshape(-1)[::3].shape)
             out.append(np.array(values, dtype=dtype))
         return out
 
