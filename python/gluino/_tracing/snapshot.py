@@ -2,6 +2,7 @@
 import array
 import collections
 import contextvars
+import functools
 import types
 
 import numpy as np
@@ -67,7 +68,8 @@ def snapshot(places, values):
             else:
                 setattr(owner, name, value)
         for owner, name, value in slots:
-            setattr(owner, name, value)
+            if getattr(owner, name, _ABSENT) is not value:
+                setattr(owner, name, value)
     put_back.found = found
     return put_back
 
@@ -94,11 +96,16 @@ def _find(value, found, slots, depth):
         found[id(value)] = value, value.copy()
         return
     elif isinstance(value, contextvars.ContextVar):
-        content = value.get(_ABSENT)
-        if content is _ABSENT:
+        try:
+            content = value.get()
+        except LookupError:
             return
         found[id(value)] = value, content
         items = (content,)
+    elif isinstance(value, functools.partial):
+        items = (value.func, value.args, value.keywords)
+    elif isinstance(value, types.MethodType):
+        items = (value.__self__,)
     elif isinstance(value, types.BuiltinFunctionType):
         items = () if isinstance(value.__self__, types.ModuleType) else (value.__self__,)
     elif not isinstance(value, (type, types.ModuleType)) and not hasattr(type(value), "_unwatched"):

@@ -1,6 +1,7 @@
 """What code that is to be traced reads besides its arguments, and what it writes: found by looking through the code."""
 import builtins
 import collections
+import contextvars
 import dis
 import functools
 import importlib
@@ -132,6 +133,8 @@ class _Search:
             self._reach(root)
             if isinstance(root, types.FunctionType):
                 self._variables[id(root), "__dict__"] = root, "__dict__"
+            else:
+                self._hold(root)
         self._follow()
 
     # ---- what is reached
@@ -143,9 +146,11 @@ class _Search:
         elif isinstance(value, types.MethodType):
             self._reach(value.__func__)
             self._reach(value.__self__)
+            self._hold(value.__self__)
         elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._reach(part)
+                self._hold(part)
         elif isinstance(value, types.FunctionType):
             if _is_own(value.__module__):
                 for cell in value.__closure__ or ():  # of a function that Python's own makes around the user's
@@ -167,6 +172,11 @@ class _Search:
                 self._classes[type(value)] = True
             items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
             self._reach_inside(value, (*items[:64], *getattr(value, "__dict__", {}).values()))
+
+    def _hold(self, value):
+        """An object of the user's that no variable leads to: a method or partial function has it."""
+        if not isinstance(value, (*PLAIN, self._block, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)):
+            self._variables[id(value), "held"] = types.CellType(value), "held"
 
     def _reach_inside(self, value, items):
         """What an object holds; each object once."""
@@ -312,6 +322,8 @@ class _Search:
         if _is_unforeseeable(value):
             self._why = self._why or f"its code calls {name}(), whose result may be another at every call"
         self._refuse_starter(value)
+        if isinstance(value, contextvars.ContextVar) and value.get(self) is self:  # has no value, and gets none back
+            self._why = self._why or f"its code uses {name}, a context variable without a value"
         self._reach(value)
         if isinstance(value, types.ModuleType) or isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and _is_own(value.__module__):
             return
