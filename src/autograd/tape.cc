@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_set>
 
 #include "base/format.h"
 #include "dispatch/dependent_outputs.h"
@@ -174,6 +175,23 @@ void TapeNode::drop_saved() {
   gives_own_gradient = nullptr;
 }
 
+// Those that somebody has, each once.
+static std::vector<Ref<TapeEntry>> leaves_behind(const std::vector<Ref<TapeEntry>>& inputs) {
+  std::vector<Ref<TapeEntry>> leaves;
+  std::unordered_set<const void*> seen;
+  std::vector<TapeEntry*> open;
+  for (const Ref<TapeEntry>& e : inputs) open.push_back(e.get());
+  while (!open.empty()) {
+    TapeEntry* e = open.back();
+    open.pop_back();
+    if (!e || !seen.insert(e->is_leaf() ? static_cast<const void*>(e) : e->node.get()).second) continue;
+    if (!e->is_leaf())
+      for (const Ref<TapeEntry>& before : e->node->inputs) open.push_back(before.get());
+    else if (e->use_count() > 1)
+      leaves.emplace_back(e);
+  }
+  return leaves;
+}
 void TapeNode::drop_saved_except(const std::vector<bool>& unvisited, const std::vector<bool>& cut) {
   bool is_any_left = false, is_any_cut = false;
   released_outputs.resize(unvisited.size(), false);
@@ -187,7 +205,9 @@ void TapeNode::drop_saved_except(const std::vector<bool>& unvisited, const std::
   if (!is_any_cut) return;
   released = false;
   is_cut = true;
-  std::ranges::fill(inputs, nullptr);  // a state that is carried on would keep every call before
+  // A state that is carried on would keep every call before: what is left of these are the leaves, to which zeros may still flow.
+  inputs = leaves_behind(inputs);
+  whole = nullptr;
 }
 
 // A long tape is a long chain of nodes: unlinked one by one, so that the stack does not grow with its length.
