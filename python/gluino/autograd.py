@@ -20,6 +20,7 @@ class _Scope:
 
     def __enter__(self):
         recording, training = self._wanted
+        self._asked = _core.ask_modes(None if recording is None else not recording) if _core.is_tracing() else None
         self._previous = (None if recording is None else set_recording(recording), None if training is None else set_training(training))
         self._is_pause = self._previous[0] is True and not recording
         if self._is_pause:
@@ -27,6 +28,8 @@ class _Scope:
 
     def __exit__(self, *exc):
         recording, training = self._previous
+        if self._asked is not None:
+            _core.put_asked_modes(self._asked)
         if self._is_pause:
             _core.count_pause(-1)
         if recording is not None:

@@ -58,6 +58,13 @@ void add_autograd(py::module_& m) {
   m.def("is_training", &autograd::is_training);
   m.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
   m.def("count_pause", [](int change) { pauses_under_way() += change; });
+  // Gives what was asked before; `pause`: None where the scope says nothing of it.
+  m.def("ask_modes", [](std::optional<bool> pause) {
+    const AskedModes before = asked_modes();
+    asked_modes() = {.training = true, .pause = pause.value_or(before.pause)};
+    return std::pair(before.training, before.pause);
+  });
+  m.def("put_asked_modes", [](std::pair<bool, bool> before) { asked_modes() = {.training = before.first, .pause = before.second}; });
   m.def("set_training", [](bool on) { return std::exchange(mode().training, on); });
   m.def("is_tracing", &is_tracing);
   m.def("is_recorded", [](const Tensor& t) { return mode().recording && impl_of(t).autograd; });

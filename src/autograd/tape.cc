@@ -235,13 +235,24 @@ TapeNode::~TapeNode() {
   pending = nullptr;
 }
 
+static thread_local std::vector<std::pair<const Scope*, AskedModes>> asked_before;  // by the scopes that have changed it
+
 Scope::Scope(std::optional<bool> recording, std::optional<bool> training)
     : previous_recording_(mode().recording), previous_training_(mode().training) {
+  if (mode().tracing && training) {
+    asked_before.emplace_back(this, asked_modes());
+    asked_modes().training = true;
+    if (recording) asked_modes().pause = !*recording;
+  }
   if (recording) mode().recording = *recording;
   if (training) mode().training = *training;
   if (previous_recording_ && !mode().recording) ++pauses_under_way();
 }
 Scope::~Scope() {
+  if (!asked_before.empty() && asked_before.back().first == this) {
+    asked_modes() = asked_before.back().second;
+    asked_before.pop_back();
+  }
   if (previous_recording_ && !mode().recording) --pauses_under_way();
   mode().recording = previous_recording_;
   mode().training = previous_training_;

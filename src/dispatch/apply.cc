@@ -329,6 +329,10 @@ int& pauses_under_way() {
   thread_local int count = 0;
   return count;
 }
+AskedModes& asked_modes() {
+  thread_local AskedModes asked;
+  return asked;
+}
 void install_tape_hook(TapeHook* hook) { tape_hook = hook; }
 bool is_recorded(const Tensor& t) { return tape_hook->needs_record({&t, 1}); }
 void install_trace_hook(TraceHook* hook) { installed_trace_hook = hook; }

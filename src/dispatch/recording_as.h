@@ -19,6 +19,14 @@ class RecordingAs {
 // How often pause() is in force inside a record() of this thread.
 int& pauses_under_way();
 
+// What the innermost scope that traced code is in asks for, also where it asks for what holds already: elsewhere, in a file's graph, it may
+// not.
+struct AskedModes {
+  bool training = false;  // or prediction
+  bool pause = false;
+};
+AskedModes& asked_modes();  // of this thread
+
 // A concrete tensor may be rebound to other memory while views of it are in use, so they need a link to it. Only a view of a view of a
 // view and so on has none: a loop that makes one of its last one must not keep them all.
 inline bool may_be_linked(const Tensor& base) {

@@ -45,14 +45,16 @@ TraceGraph to_graph(Trace& t, const Tensors& inputs) {
     return {call_values[v.index].node, call_values[v.index].index + v.output};
   };
   g.nodes.reserve(inputs.size() + t.captured.size() + t.calls.size());
-  for (TracedCall& c : t.calls) {
+  for (int number = 0; TracedCall & c : t.calls) {
+    const bool is_paused = t.records ? c.mode.is_paused : t.paused_inside.contains(number);
+    ++number;
     // A write that is one under pause() only because nothing is recorded: whoever records the graph later writes the new value.
-    if (!t.records && autograd::is_overwrite(c.op) && !c.mode.is_paused) {
+    if (!t.records && autograd::is_overwrite(c.op) && !c.mode.is_paused && !is_paused) {
       call_values.push_back(id(c.inputs[1]));
       continue;
     }
     Graph::Node node = renamed<ValueId>(std::move(c), id);
-    node.mode.is_paused &= t.records;  // paused is what is so among calls that are recorded
+    node.mode.is_paused &= is_paused;  // where nothing is recorded, what would be paused if it were
     call_values.push_back({g.add(std::move(node)), 0});
   }
   t.calls = {};

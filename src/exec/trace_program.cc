@@ -1,5 +1,6 @@
 #include "exec/trace_program.h"
 
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -8,6 +9,7 @@
 #include "dispatch/compiler_rules.h"
 #include "dispatch/mode.h"
 #include "dispatch/random.h"
+#include "dispatch/recording_as.h"
 #include "exec/trace_results.h"
 #include "gluino/autograd.h"
 
@@ -54,6 +56,12 @@ class ProgramTracer final : public Tracer {
   CallMode mode_for_call() const override {
     CallMode m = Tracer::mode_for_call();
     m.is_paused = !mode().recording;
+    if (asked_modes().training) m.training = mode().training;
+    const auto next = static_cast<int>(calls().size());
+    if (asked_modes().pause)
+      paused_inside_.insert(next);
+    else
+      paused_inside_.erase(next);
     return m;
   }
   Tensors inputs_on_tape() const override {
@@ -301,6 +309,7 @@ class ProgramTracer final : public Tracer {
       t.records |= !c.node->mode.is_paused && (mode_at_start().recording || !autograd::is_overwrite(c.node->op));
       t.calls.push_back(renamed<TracedValue>(*c.node, [this](const Value& v) { return locate(v); }));
     }
+    t.paused_inside = paused_inside_;
   }
   TracedValue locate(const Value& v) {
     index_new_calls();
@@ -375,7 +384,16 @@ class ProgramTracer final : public Tracer {
   const Device device_ = current_device();  // of the program; user code may ask for another
   const HybridCache::NameOf& name_of_;
   bool strict_;
-  bool has_failed_ = false;  // a call that user code made, in this trace
+  // What is asked for outside of the function is none of its own.
+  struct ForgetAskedModes {
+    const AskedModes before = std::exchange(asked_modes(), {});
+    ForgetAskedModes() = default;
+    ~ForgetAskedModes() { asked_modes() = before; }
+    ForgetAskedModes(const ForgetAskedModes&) = delete;
+    ForgetAskedModes& operator=(const ForgetAskedModes&) = delete;
+  } forget_asked_modes_;
+  mutable std::set<int> paused_inside_;  // calls
+  bool has_failed_ = false;              // a call that user code made, in this trace
   std::vector<Tensors> memo_;
   Tensors symbolic_;
   std::unordered_map<Key, size_t> first_inputs_;  // of the inputs that are not null: the first that is this tensor

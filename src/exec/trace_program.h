@@ -2,6 +2,7 @@
 #pragma once
 #include <compare>
 #include <functional>
+#include <set>
 
 #include "dispatch/untraceable.h"
 #include "exec/captured.h"
@@ -109,6 +110,7 @@ struct Trace {
   std::vector<Guard> guards;
   Ending ending;
   std::vector<TracedUpdate> updates;      // in their order; the last of each tensor is a write-back of the ending
+  std::set<int> paused_inside;            // calls that were made under a pause() of the function's own
   bool records = false;                   // some calls were made while recording, whatever the mode outside
   bool reads_mode = false;                // user code asked whether it records or trains
   std::optional<TapePlaces> tape_places;  // where it called backward() or grad()

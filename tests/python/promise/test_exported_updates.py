@@ -1,4 +1,4 @@
-"""Networks that update values in place are exported after a call that recorded nothing, and trained from the files."""
+"""Networks that update values in place, or ask for modes, are exported after a call that recorded nothing, and trained from the files."""
 import numpy as np
 import pytest
 from promise import Forward
@@ -87,3 +87,61 @@ def test_a_network_that_updates_in_place_is_tuned_from_its_files(tmp_path):
     found = trained(loaded)
     net.hybridize(False)
     np.testing.assert_allclose(found, trained(net), rtol=1e-5)
+
+
+def _asking(scope, compute=lambda x: x * 3):
+    def forward(self, x):
+        with scope():
+            part = compute(x)
+        return part * x
+    return forward
+
+
+def _written(self, x):
+    y = x * 1
+    with autograd.pause():
+        y += 1
+    return y * x
+
+
+def _dropped(x):
+    return nd.Dropout(x, p=0.5)
+
+
+@autograd.pause()
+def _decorated(x):
+    return x * 5
+
+
+MODES = {"pause": _asking(autograd.pause), "train_mode": _asking(autograd.train_mode, _dropped), "predict_mode": _asking(autograd.predict_mode, _dropped),
+         "pause in training": _asking(lambda: autograd.pause(train_mode=True), _dropped),
+         "decorated": lambda self, x: _decorated(x) * x, "nothing": lambda self, x: _dropped(x) * x, "written": _written}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_of_what_was_exported(mode, tmp_path):
+    def outcome(f):
+        seen = []
+        for flags in ({"train_mode": True}, {"train_mode": False}):
+            x = nd.array(np.arange(1.0, 9.0))
+            x.attach_grad()
+            mx.random.seed(7)
+            with autograd.record(**flags):
+                y = f(x)
+            y.backward()
+            seen += [y.asnumpy().tolist(), x.grad.asnumpy().tolist()]
+        mx.random.seed(7)
+        return [*seen, f(x).asnumpy().tolist()]
+    net = Forward(MODES[mode])
+    expected = outcome(net)
+    net.hybridize()
+    assert outcome(net) == expected
+    net.hybridize()
+    net(nd.array(np.arange(8)))
+    net.export(str(tmp_path / "net"))
+    for flags in (None, {}, {"verify": True}):
+        loaded = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+        if flags is not None:
+            loaded.hybridize(**flags)
+        assert outcome(loaded) == expected
