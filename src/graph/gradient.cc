@@ -11,10 +11,15 @@ namespace {
 
 class Backward {
  public:
-  Backward(const GradientRequest& request, DeadEnds* ends) : request_(request), ends_(ends), places_(request.nodes.size()) {
+  Backward(const GradientRequest& request, GradientNotes* notes)
+      : request_(request),
+        ends_(notes ? &notes->ends : nullptr),
+        parts_(notes && request.heads.size() > 1 ? &notes->parts : nullptr),
+        places_(request.nodes.size()) {
     for (size_t i = 0; i < request.nodes.size(); ++i) {
       numbers_[request.nodes[i]] = i;
       places_[i].heads.resize(std::max<size_t>(1, request.nodes[i]->outputs.size()));
+      places_[i].parts.resize(places_[i].heads.size(), HeadSets::kNone);
     }
     for (size_t i = 0; i < request.wanted.size(); ++i) {
       const auto it = numbers_.find(request.wanted[i].node.get());
@@ -28,7 +33,8 @@ class Backward {
 
   std::vector<SymbolicGradient> run() {
     for (size_t i = 0; i < request_.heads.size(); ++i)
-      if (!is_hidden(request_.heads[i])) accumulate(request_.heads[i], request_.head_grads[i]);
+      if (!is_hidden(request_.heads[i]))
+        accumulate(request_.heads[i], request_.head_grads[i], parts_ ? parts_->of({static_cast<int>(i)}) : 0);
     for (size_t i = request_.nodes.size(); i-- > 0;) step(*request_.nodes[i], places_[i]);
     std::vector<SymbolicGradient> gradients;
     for (const Value& v : request_.wanted) {
@@ -48,10 +54,12 @@ class Backward {
 
  private:
   struct Place {
-    Tensors heads;            // what has flowed into each output
-    std::vector<int> wanted;  // outputs whose gradients were asked for
-    bool reaches = false;     // whether a wanted value lies behind it
-    bool is_blocked = false;  // zeros flow in, from an operator without a gradient
+    Tensors heads;                       // what has flowed into each output
+    std::vector<int> parts;              // from which heads
+    int blocked_part = HeadSets::kNone;  // from which heads zeros have
+    std::vector<int> wanted;             // outputs whose gradients were asked for
+    bool reaches = false;                // whether a wanted value lies behind it
+    bool is_blocked = false;             // zeros flow in, from an operator without a gradient
     bool keeps_rows = false;
     std::vector<PickedRows> rows;  // that have flowed into it as such
   };
@@ -64,29 +72,45 @@ class Backward {
     const Place& p = places_[numbers_.at(v.node.get())];
     return (p.reaches && !v.node->mode.is_paused) || std::find(p.wanted.begin(), p.wanted.end(), v.index) != p.wanted.end();
   }
-  void accumulate(const Value& v, const Tensor& g) {
-    Tensor& slot = places_[numbers_.at(v.node.get())].heads[v.index];
+  int joined(int a, int b) const { return parts_ ? parts_->join(a, b) : HeadSets::kNone; }
+  int part_of_nodes(int part) const { return parts_ ? part : -1; }
+  void accumulate(const Value& v, const Tensor& g, int part) {
+    Place& place = places_[numbers_.at(v.node.get())];
+    Tensor& slot = place.heads[v.index];
+    int& whole = place.parts[v.index];
+    whole = joined(whole, part);
+    const MakesNodesOfPart in_part(part_of_nodes(whole));
     slot = slot.defined() ? call("elemwise_add", {slot, g}) : g;
   }
 
   // Zeros flow into a value: they end the way, but for operators that give a gradient of their own.
-  void block(const Value& v) { places_[numbers_.at(v.node.get())].is_blocked = true; }
-  void end(const GraphNode& node, size_t input) {
-    block(node.inputs[input]);
+  void block(const Value& v, int part) {
+    Place& place = places_[numbers_.at(v.node.get())];
+    place.is_blocked = true;
+    place.blocked_part = joined(place.blocked_part, part);
+  }
+  void end(const GraphNode& node, size_t input, int part) {
+    block(node.inputs[input], part);
     if (ends_ && is_reached(node.inputs[input])) ends_->add(node, input);
   }
 
   void step(GraphNode& node, Place& place) {
     const bool any = std::any_of(place.heads.begin(), place.heads.end(), [](const Tensor& t) { return t.defined(); });
     if (!node.op || !place.reaches || node.mode.is_paused || !(any || place.is_blocked)) return;
+    int part = HeadSets::kNone;
+    for (size_t k = 0; k < place.parts.size(); ++k) part = joined(part, place.parts[k]);
+    if (has_own_gradient(*node.op) || !any) part = joined(part, place.blocked_part);
     if (!any && !has_own_gradient(*node.op)) {
-      for (const Value& v : node.inputs) block(v);
+      for (const Value& v : node.inputs) block(v, part);
       return;
     }
+    if (place.is_blocked && !has_own_gradient(*node.op))
+      for (const Value& v : node.inputs) block(v, place.blocked_part);
     if (!node.op->gradient) {
-      for (size_t i = 0; i < node.inputs.size(); ++i) end(node, i);
+      for (size_t i = 0; i < node.inputs.size(); ++i) end(node, i, part);
       return;
     }
+    const MakesNodesOfPart in_part(part_of_nodes(part));
     const Ref<GraphNode> self(&node);
     const Uses& uses = node.op->uses;
     Tensors ins(node.inputs.size()), outs(node.outputs.size()), likes, heads = place.heads;
@@ -108,17 +132,17 @@ class Backward {
         if (auto picked = rule->rows(node.attrs.get(), gradient)) {
           table.rows.push_back(std::move(*picked));
           for (size_t i = 0; i < node.inputs.size(); ++i)
-            if (i != static_cast<size_t>(rule->table)) end(node, i);
+            if (i != static_cast<size_t>(rule->table)) end(node, i, part);
           return;
         }
     const Tensors gradients = node.op->gradient(node.attrs.get(), gradient);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) {
-        end(node, i);
+        end(node, i, part);
       } else if (wanted[i]) {
         check_shape(*node.op, i, gradients[i], *node.inputs[i].node->outputs[node.inputs[i].index].shape);
         const DType dtype = *node.inputs[i].node->outputs[node.inputs[i].index].dtype;
-        accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype));
+        accumulate(node.inputs[i], gradients[i].dtype() == dtype ? gradients[i] : gradients[i].astype(dtype), part);
       }
   }
 
@@ -133,6 +157,7 @@ class Backward {
 
   const GradientRequest& request_;
   DeadEnds* ends_;
+  HeadSets* parts_;  // null where nobody asks, or one head is all
   std::unordered_map<const GraphNode*, size_t> numbers_;
   std::vector<Place> places_;
 };
@@ -155,8 +180,8 @@ bool DeadEnds::is_end(const Graph::Node& call, size_t input) const {
   return known != of_calls_.end() && input < known->second.size() && known->second[input];
 }
 
-std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, DeadEnds* ends) {
-  return Backward(request, ends).run();
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, GradientNotes* notes) {
+  return Backward(request, notes).run();
 }
 Tensors symbolic_gradients(const GradientRequest& request) {
   Tensors gradients;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "dispatch/row_gradient.h"
+#include "graph/head_sets.h"
 #include "graph/trace.h"
 
 namespace gluino {
@@ -28,8 +29,13 @@ class DeadEnds {
  private:
   std::unordered_map<std::string, std::vector<bool>> of_calls_;  // by name; none for calls without
 };
-// One per wanted value. `ends`: where to put what was found on the way, or null.
-std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, DeadEnds* ends = nullptr);
+// What is found on the way. With it the nodes of the backward pass say for which heads they are needed, where there are several.
+struct GradientNotes {
+  DeadEnds ends;
+  HeadSets parts;
+};
+// One per wanted value.
+std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest& request, GradientNotes* notes = nullptr);
 // The same where no rows are asked for.
 Tensors symbolic_gradients(const GradientRequest& request);
 

@@ -28,6 +28,7 @@ struct NodeOf {
   bool is_folded = false;           // a constant that no later run can change
   CallMode mode;
   bool is_head = false;  // a variable that backward is given: the first one is where the forward pass ends
+  int part = -1;         // of a backward pass: which of Graph::parts; -1: it is run in any case
 
   bool is_variable() const { return !op && !constant.defined(); }
   bool is_constant() const { return !op && constant.defined(); }
@@ -56,7 +57,8 @@ NodeOf<To> renamed(const NodeOf<From>& n, Place place) {
                   .origin = n.origin,
                   .is_folded = n.is_folded,
                   .mode = n.mode,
-                  .is_head = n.is_head};
+                  .is_head = n.is_head,
+                  .part = n.part};
   node.inputs.reserve(n.inputs.size());
   for (const From& v : n.inputs) node.inputs.push_back(place(v));
   return node;
@@ -72,7 +74,8 @@ NodeOf<To> renamed(NodeOf<From>&& n, Place place) {
                   .origin = std::move(n.origin),
                   .is_folded = n.is_folded,
                   .mode = n.mode,
-                  .is_head = n.is_head};
+                  .is_head = n.is_head,
+                  .part = n.part};
   node.outputs.resize(node.output_count());
   node.inputs.reserve(n.inputs.size());
   for (const From& v : n.inputs) node.inputs.push_back(place(v));
@@ -99,6 +102,7 @@ struct Graph {
   using Node = NodeOf<ValueId>;
   std::vector<Node> nodes;  // every input comes before its users
   std::vector<ValueId> outputs;
+  std::vector<std::vector<int>> parts;  // the numbers of heads that each needs one of; there are none where one head is all
 
   const Node& node(int number) const { return nodes[number]; }
   const Node& node(ValueId v) const { return nodes[v.node]; }  // the one that gives it
@@ -108,6 +112,9 @@ struct Graph {
   int add(Node node);                                             // returns its number
 
   int count_forward_nodes() const;  // those before the first head
+  // Whether two nodes are of one pass and one part, so that one call can do what both do. `forward`: how many nodes are of the forward
+  // pass.
+  bool run_together(int a, int b, int forward) const { return (a < forward) == (b < forward) && node(a).part == node(b).part; }
 
   std::string str() const;  // the text form
   static Graph parse(const std::string& text);

@@ -63,6 +63,8 @@ std::vector<Shape> shapes_of_composition(const OpDef& op, const void* attrs, std
   return shapes;
 }
 
+thread_local int part_of_nodes = -1;
+
 class GraphRecorder final : public TraceHook {
  public:
   GraphRecorder() {
@@ -77,6 +79,7 @@ class GraphRecorder final : public TraceHook {
                                                : unique_name(op.name);
     auto node = make_ref<GraphNode>(NodeOf<Value>{.op = &op, .name = std::move(name), .attrs = attrs, .user_attrs = current_attr_scope()});
     if (current_tracer) node->mode = current_tracer->mode_for_call();
+    node->part = part_of_nodes;
     bool has_shapes = true;
     for (const Tensor& t : inputs) {
       const detail::TensorImpl& impl = impl_of(t);
@@ -245,6 +248,9 @@ Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device dev
   symbolic->has_shape = symbolic->has_dtype = true;
   return wrap(std::move(symbolic));
 }
+
+MakesNodesOfPart::MakesNodesOfPart(int part) : before_(std::exchange(part_of_nodes, part)) {}
+MakesNodesOfPart::~MakesNodesOfPart() { part_of_nodes = before_; }
 
 PauseTracing::PauseTracing() : tracer_(current_tracer), tracing_(mode().tracing), watch_(trace_watch) {
   current_tracer = nullptr;

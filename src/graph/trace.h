@@ -18,6 +18,18 @@ Tensor tensor_of(const Value& value, const Shape& shape, DType dtype, Device dev
 // The next call that this thread records gets this name: for front ends that name operators by rules of their own.
 void name_next_call(std::string name);
 
+// Symbolic calls made meanwhile are of this part of a backward pass.
+class [[nodiscard]] MakesNodesOfPart {
+ public:
+  explicit MakesNodesOfPart(int part);
+  ~MakesNodesOfPart();
+  MakesNodesOfPart(const MakesNodesOfPart&) = delete;
+  MakesNodesOfPart& operator=(const MakesNodesOfPart&) = delete;
+
+ private:
+  int before_;
+};
+
 // Operators run for real while it lives, even inside a trace.
 class [[nodiscard]] PauseTracing {
  public:

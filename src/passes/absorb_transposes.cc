@@ -75,19 +75,26 @@ class Absorber {
       Shape turned = factor.order;
       for (int64_t& axis : turned) axis = shape[static_cast<int>(axis)];
       shape = turned;
-      from = add(transpose_, transpose.name + "_rows", {"axes", factor.order}, from, shape);
+      from = add(transpose_, transpose, "_rows", {"axes", factor.order}, from, shape);
     }
-    if (!(shape == factor.shape)) from = add(reshape_, transpose.name + "_matrices", {"shape", factor.shape}, from, factor.shape);
+    if (!(shape == factor.shape)) from = add(reshape_, transpose, "_matrices", {"shape", factor.shape}, from, factor.shape);
     const MatrixProduct how = rules_of(made.op).matrix_product(made.attrs.get());
     const std::pair<std::string_view, AttrValue> attrs[] = {{"transpose_a", how.transpose_a}, {"transpose_b", true}};
     made.attrs = made.op->make_attrs(attrs);
     made.inputs = {rewriter_.mapped(made.inputs[0]), from};
     return made;
   }
-  ValueId add(const OpDef& op, const std::string& name, std::pair<std::string_view, AttrValue> attr, ValueId from, const Shape& shape) {
+  ValueId add(const OpDef& op, const Graph::Node& for_node, std::string_view end, std::pair<std::string_view, AttrValue> attr, ValueId from,
+              const Shape& shape) {
     OutputInfo info = rewriter_.info(from);
     info.shape = shape;
-    return {rewriter_.add({.op = &op, .name = name, .attrs = op.make_attrs({&attr, 1}), .inputs = {from}, .outputs = {info}}), 0};
+    return {rewriter_.add({.op = &op,
+                           .name = for_node.name + std::string(end),
+                           .attrs = op.make_attrs({&attr, 1}),
+                           .inputs = {from},
+                           .outputs = {info},
+                           .part = for_node.part}),
+            0};
   }
 
   const OpDef &reshape_ = OpRegistry::global().get("Reshape"), &transpose_ = OpRegistry::global().get("transpose");

@@ -51,7 +51,8 @@ Differentiated differentiate(Graph graph, const std::vector<int>& wanted, const 
     request.as_rows.push_back(!as_rows.empty() && as_rows[i]);
   }
   Differentiated result;
-  const std::vector<SymbolicGradient> gradients = symbolic_gradients_and_rows(request, &result.dead_ends);
+  GradientNotes notes;
+  const std::vector<SymbolicGradient> gradients = symbolic_gradients_and_rows(request, &notes);
   size_t next = 0;
   for (int n : wanted) {
     const SymbolicGradient g = n < 0 ? SymbolicGradient() : gradients[next++];
@@ -64,7 +65,9 @@ Differentiated differentiate(Graph graph, const std::vector<int>& wanted, const 
       modes.push_back(piece.mode);
     }
   }
+  result.dead_ends = std::move(notes.ends);
   result.graph = with_gradients(std::move(graph), nodes, outputs, heads);
+  if (heads.size() > 1) result.graph.parts = notes.parts.all();
   return result;
 }
 

@@ -63,6 +63,7 @@ Graph eliminate_common(Graph graph, const PassContext& context) {
       continue;
     }
     if (memory.is_given(n)) memory.give(known);
+    if (graph.node(known).part != node.part) graph.nodes[known].part = -1;
     for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) rewriter.replace({n, i}, rewriter.mapped({known, i}));
   }
   return rewriter.finish();

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "kernels/elementwise/elementwise.h"
-#include "passes/facts/head_sets.h"
 #include "passes/facts/readers.h"
 #include "passes/facts/scalar_program.h"
 #include "passes/facts/state_updates.h"
@@ -17,7 +16,8 @@ constexpr size_t kMostInputs = kernels::CompiledLoops::kMostInputs, kMostResults
 
 class Fusion {
  public:
-  explicit Fusion(Graph& graph) : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), heads_(graph) {
+  explicit Fusion(Graph& graph)
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) types_.push_back(scalar_type(graph, n));
   }
 
@@ -85,7 +85,7 @@ class Fusion {
   // Its own instructions, and one that a result may need to be of the right dtype.
   int size_of(int n, ComputeType type) const { return program_of(graph_.node(n), type).size() + 1; }
   bool belongs(int n, int last) const {
-    if (heads_.part(n) != heads_.part(last) || updates_.forbid_moving(n, last)) return false;
+    if (!graph_.run_together(n, last, backward_begins_) || updates_.forbid_moving(n, last)) return false;
     if (!(*graph_.node(n).outputs[0].shape == *graph_.node(last).outputs[0].shape)) return false;
     const auto& readers = readers_.of(n);
     return std::all_of(readers.begin(), readers.end(), [&](int r) { return r > last || group_[r] == last; });
@@ -127,7 +127,7 @@ class Fusion {
       values.emplace(ValueId{m, 0}, rounded(node.op->expression(node.attrs.get(), arguments), *node.outputs[0].dtype));
     }
     const std::vector<int> results = results_of(members, last);
-    Graph::Node made{.op = &OpRegistry::global().get("_fused"), .name = graph_.node(last).name};
+    Graph::Node made{.op = &OpRegistry::global().get("_fused"), .name = graph_.node(last).name, .part = graph_.node(last).part};
     for (size_t r = 0; r < results.size(); ++r) {
       const OutputInfo& info = graph_.node(results[r]).outputs[0];
       const Expr value = values.at({results[r], 0});
@@ -148,7 +148,7 @@ class Fusion {
   std::vector<int> group_;                         // the last node of the group that a node is in
   std::map<int, std::vector<int>> members_;
   const Readers readers_;
-  const HeadSets heads_;  // a group lies in one part
+  const int backward_begins_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "dispatch/compiler_rules.h"
-#include "passes/facts/head_sets.h"
 #include "passes/facts/readers.h"
 #include "passes/facts/scalar_program.h"
 #include "program/program_text.h"
@@ -25,7 +24,7 @@ struct Taking {
 
 class ReductionFusion {
  public:
-  explicit ReductionFusion(Graph& graph) : graph_(graph), readers_(graph), heads_(graph) {}
+  explicit ReductionFusion(Graph& graph) : graph_(graph), readers_(graph), backward_begins_(graph.count_forward_nodes()) {}
 
   Graph run() {
     std::vector<bool> is_reduction_taken(graph_.nodes.size(), false);
@@ -52,7 +51,7 @@ class ReductionFusion {
     const ValueId from = r.inputs[0];
     if (graph_.info(from).dtype != r.outputs[0].dtype || r.outputs[0].dtype == DType::boolean) return std::nullopt;
     if (is_read_by_others(from, n)) return std::nullopt;  // must be written down anyway, and is soon read back: nothing is gained
-    if (taken_.contains(from.node) || heads_.part(from.node) != heads_.part(n)) return std::nullopt;
+    if (taken_.contains(from.node) || !graph_.run_together(from.node, n, backward_begins_)) return std::nullopt;
     std::vector<Shape> shapes;
     for (ValueId v : r.inputs) shapes.push_back(graph_.shape(v));
     Reduction how = reduction(r.attrs.get(), shapes);
@@ -83,7 +82,7 @@ class ReductionFusion {
                          {"finish", std::string(name(how.finish))},
                          {"axis", how.axes},
                          {"shape", *r.outputs[0].shape}};
-    Graph::Node made{.op = &fused, .name = r.name, .attrs = fused.make_attrs(attrs), .outputs = r.outputs};
+    Graph::Node made{.op = &fused, .name = r.name, .attrs = fused.make_attrs(attrs), .outputs = r.outputs, .part = r.part};
     for (ValueId v : from.inputs) made.inputs.push_back(rewriter.mapped(v));
     for (int i : taking.others) made.outputs.push_back(from.outputs[i]);
     const int number = rewriter.add(std::move(made));
@@ -95,7 +94,7 @@ class ReductionFusion {
 
   Graph& graph_;  // as it was until the end
   const Readers readers_;
-  const HeadSets heads_;
+  const int backward_begins_;
   std::map<int, Taking> taken_;  // by the node that is taken over
 };
 

@@ -6,7 +6,6 @@
 #include "dispatch/compiler_rules.h"
 #include "dispatch/infer.h"
 #include "kernels/isa/primitives.h"
-#include "passes/facts/head_sets.h"
 #include "passes/facts/readers.h"
 #include "passes/facts/scalar_program.h"
 #include "passes/facts/state_updates.h"
@@ -54,7 +53,8 @@ struct Rows {
 
 class RowFusion {
  public:
-  explicit RowFusion(Graph& graph) : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), heads_(graph) {
+  explicit RowFusion(Graph& graph)
+      : graph_(graph), updates_(graph), group_(graph.nodes.size(), -1), readers_(graph), backward_begins_(graph.count_forward_nodes()) {
     for (const Graph::Node& n : graph.nodes) members_.push_back(classify(n));
   }
 
@@ -160,7 +160,7 @@ class RowFusion {
   bool fits(int n, const Group& group) const {
     const Member& m = member(n);
     if (m.kind == Member::Kind::none || m.type != group.type) return false;
-    if (heads_.part(n) != heads_.part(group.nodes[0])) return false;
+    if (!graph_.run_together(n, group.nodes[0], backward_begins_)) return false;
     const Shape& out = *graph_.node(n).outputs[0].shape;
     if (m.kind == Member::Kind::map) return out == group.rows.whole || out == group.rows.narrow;
     if (m.reduction)
@@ -330,7 +330,7 @@ class RowFusion {
       }
     }
     const int last = group.nodes.back();
-    Graph::Node made{.op = &OpRegistry::global().get("_fused_rows"), .name = graph_.node(last).name};
+    Graph::Node made{.op = &OpRegistry::global().get("_fused_rows"), .name = graph_.node(last).name, .part = graph_.node(last).part};
     Shape flat;
     for (ValueId v : results) {
       if (graph_.shape(v) == group.rows.flat && !is_sum(v)) flat.push_back(static_cast<int64_t>(program.results.size()));
@@ -356,7 +356,7 @@ class RowFusion {
   std::vector<int> group_;  // the last node of the group that a node is in
   std::map<int, Group> groups_;
   const Readers readers_;
-  const HeadSets heads_;  // a group lies in one part
+  const int backward_begins_;
 };
 
 }  // namespace

@@ -83,6 +83,7 @@ class Rewriter {
       to.nodes.push_back(std::move(kept));
     }
     for (ValueId v : from_.outputs) to.outputs.push_back(mapped(v));
+    to.parts = std::move(from_.parts);
     return to;
   }
 

@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "base/format.h"
-#include "passes/facts/head_sets.h"
 #include "passes/pass.h"
 #include "plan/occupied_memory.h"
 #include "tensor/pool.h"
@@ -76,8 +75,7 @@ class Planner {
 
   // A view needs no step: it is the same memory under another shape.
   void make_steps(int forward_nodes) {
-    const HeadSets heads(graph_);
-    plan_.parts = heads.heads();
+    plan_.parts = graph_.parts;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const auto& node = graph_.nodes[n];
       if (!node.op) continue;
@@ -88,7 +86,7 @@ class Planner {
         if (static_cast<int>(n) < forward_nodes) plan_.forward_steps = static_cast<int>(plan_.steps.size());
         continue;
       }
-      Step step{node.op, node.attrs, node.name, {}, {}, node.mode.training, heads.part(static_cast<int>(n))};
+      Step step{node.op, node.attrs, node.name, {}, {}, node.mode.training, node.part};
       for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(slot_of(node.inputs[i]));
       for (size_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back(first + static_cast<int>(i));
       if (is_derived_[n]) {

@@ -29,7 +29,7 @@ struct Step {
   std::string name;
   std::vector<int> inputs, outputs;  // slots
   std::optional<bool> training;      // where it is not the mode of the run
-  int part = -1;                     // of the backward pass: in Plan::parts
+  int part = -1;                     // the node's
 };
 
 // A value that runs read and that follows from constants alone.
@@ -44,14 +44,13 @@ struct Derived {
 struct Plan {
   std::vector<Slot> slots;
   std::vector<Step> steps;
-  std::vector<Step> hoisted;     // what computes derived values; not run by every run
-  std::vector<Derived> derived;  // those that steps read
-  int forward_steps = 0;         // the rest is the backward pass, run later
-  // By part of the backward pass the numbers of heads that it needs one of; of none: it is always run.
-  std::vector<std::vector<int>> parts;
-  std::vector<int> variables;  // slots of the graph's variables, in the order of its nodes
-  std::vector<int> outputs;    // slots of the graph's outputs
-  Tensors constants;           // by slot, null elsewhere
+  std::vector<Step> hoisted;            // what computes derived values; not run by every run
+  std::vector<Derived> derived;         // those that steps read
+  int forward_steps = 0;                // the rest is the backward pass, run later
+  std::vector<std::vector<int>> parts;  // the graph's
+  std::vector<int> variables;           // slots of the graph's variables, in the order of its nodes
+  std::vector<int> outputs;             // slots of the graph's outputs
+  Tensors constants;                    // by slot, null elsewhere
   int64_t arena_bytes = 0;
   int64_t unplanned_bytes = 0;  // the sum of all intermediate values, had each its own memory
   // The memory plan as a table, with what each step took where that is known.
