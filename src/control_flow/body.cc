@@ -243,7 +243,7 @@ class BodyTracer final : public Tracer {
     const Tensors held = escaped();
     for (const Tensor& t : held)
       if (impl_of(t).view && impl_of(t).view->kept_base()) ++known[impl_of(t).view->kept_base()];
-    return std::ranges::any_of(held, [&](const Tensor& t) { return t.impl()->use_count() > 1 + known[t.impl().get()]; });
+    return std::ranges::any_of(held, [&](const Tensor& t) { return t.impl()->use_count() > 1 + static_cast<int>(known[t.impl().get()]); });
   }
 
   void copy(const Value& call, RecordedBody& r) {
