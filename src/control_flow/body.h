@@ -74,7 +74,7 @@ struct RecordedBody {
   std::vector<int64_t> free_places;  // where they stand
   Tensors outputs;                   // symbolic, for their shapes and dtypes
   std::vector<std::vector<Tracer::PossibleAlias>> passed_on;  // what each output may be of what is outside, of any run of the body
-  OptionalInts given_outputs;  // per output: which of the given inputs it is
+  OptionalInts given_outputs;                                 // per output: which of the given inputs it is
 };
 // An input that looks like `like`, or like one position of its first axis.
 struct BodyInput {
