@@ -1,0 +1,48 @@
+"""Members without a place in MXNet's documents that libraries over it read and set."""
+import hashlib
+import subprocess
+import sys
+
+import pytest
+
+import gluino as mx
+from gluino import gluon, nd
+
+
+def test_hashes_of_networks_that_a_library_enters(tmp_path, monkeypatch):
+    from gluino.gluon.model_zoo import model_store
+    monkeypatch.setattr(model_store, "_model_sha1", dict(model_store._model_sha1))
+    content = b"weights"
+    model_store._model_sha1.update({"my_net": hashlib.sha1(content).hexdigest(), "damaged": "0" * 40, "absent": "1" * 40})
+    assert model_store.short_hash("my_net") == hashlib.sha1(content).hexdigest()[:8] and model_store.short_hash("absent") == "1" * 8
+    for name in ("my_net", "damaged", "other"):
+        hashed = model_store._model_sha1.get(name, "12345678")[:8]
+        (tmp_path / f"{name}-{hashed}.params").write_bytes(content)
+    assert model_store.get_model_file("my_net", str(tmp_path)).endswith(f"my_net-{hashlib.sha1(content).hexdigest()[:8]}.params")
+    assert model_store.get_model_file("other", str(tmp_path)).endswith("other-12345678.params")
+    with pytest.raises(mx.base.FileError, match="damaged"):
+        model_store.get_model_file("damaged", str(tmp_path))
+    with pytest.raises(mx.base.FileError, match="not downloaded"):
+        model_store.get_model_file("absent", str(tmp_path))
+    (tmp_path / "absent.params").write_bytes(content)
+    assert model_store.get_model_file("absent", str(tmp_path)).endswith("absent.params")
+    model_store.purge(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+AMP = """
+from gluino.contrib.amp import amp
+from gluino import gluon
+assert amp._amp_initialized is False and amp._amp_loss_scale_initialized is False and amp._loss_scaler is None
+amp.init("bfloat16")
+assert amp._amp_initialized is True and amp._amp_loss_scale_initialized is False
+net = gluon.nn.Dense(1, in_units=1)
+trainers = [gluon.Trainer(net.collect_params(), "sgd") for _ in range(2)]
+for trainer in trainers:
+    amp.init_trainer(trainer)
+assert amp._amp_loss_scale_initialized is True and amp._loss_scaler is trainers[0]._amp_loss_scaler
+"""
+
+
+def test_amp_says_whether_it_is_on():
+    subprocess.run([sys.executable, "-c", AMP], check=True)
