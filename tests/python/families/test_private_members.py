@@ -1,4 +1,4 @@
-"""Members without a place in MXNet's documents that libraries over it read and set."""
+"""What libraries over MXNet rely on without a place in its documents: private members, and when things are refused."""
 import hashlib
 import subprocess
 import sys
@@ -92,3 +92,69 @@ def test_steps_of_a_trainer_that_libraries_replace():
     assert seen == [[net.weight.name], "exchanged", "exchanged"] and net.weight.data().asscalar() == 1
     trainer.allreduce_grads()
     assert len(seen) == 4
+
+
+def linear():
+    return mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, name="fc"), mx.sym.var("label"), name="out")
+
+
+def test_what_modules_keep_of_their_arguments():
+    bucketing = mx.mod.BucketingModule(lambda key: (linear(), ("data",), ("label",)), default_bucket_key=1, fixed_param_names=["fc_bias"])
+    assert bucketing._fixed_param_names == ["fc_bias"] and bucketing._state_names == [] and bucketing._params_dirty is False
+    assert bucketing._work_load_list is None and bucketing._group2ctxs is None and bucketing._compression_params is None
+    assert bucketing._call_sym_gen(1)[1:] == (("data",), ("label",))
+    assert mx.mod.BucketingModule(bucketing._sym_gen, default_bucket_key=1)._fixed_param_names == []
+    bucketing.bind([("data", (4, 3))], [("label", (4, 1))])
+    bucketing._reset_bind()
+    assert not bucketing.binded and bucketing._buckets == {} and bucketing._curr_module is None
+    module = mx.mod.Module(linear(), label_names=("label",))
+    assert module._grad_req is None and module._params_dirty is False and module._update_on_kvstore is False and module._group2ctxs is None
+    chain = mx.mod.SequentialModule().add(module, take_labels=True)
+    chain.bind([("data", (4, 3))], [("label", (4, 1))])
+    assert chain._data_shapes == [("data", (4, 3))] and chain._meta_keys == {"take_labels", "auto_wiring"}
+    group = module._exec_group
+    assert group.data_arrays[0][0][1] is group.execs[0].arg_dict["data"] and group.label_arrays[0][0][0] == slice(0, 4)
+
+
+def test_parameters_that_are_put_into_a_module():
+    """Libraries make a module of what they have loaded as MXNet's Module.load does."""
+    module = mx.mod.Module(linear(), label_names=("label",))
+    module._arg_params, module._aux_params, module.params_initialized = {"fc_weight": nd.ones((1, 3)), "fc_bias": nd.ones((1,))}, {}, True
+    module.bind([("data", (2, 3))], [("label", (2, 1))])
+    module.forward(mx.io.DataBatch([nd.ones((2, 3))], [nd.ones((2, 1))]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[4], [4]]
+    module._arg_params = {"fc_weight": nd.zeros((1, 3)), "fc_bias": nd.ones((1,))}
+    assert module._arg_params["fc_weight"].asnumpy().tolist() == [[0, 0, 0]]
+    module._reset_bind()
+    module.bind([("data", (5, 3))], [("label", (5, 1))])
+    module.forward(mx.io.DataBatch([nd.ones((5, 3))], [nd.ones((5, 1))]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[1]] * 5
+
+
+def test_a_loss_module_with_a_gradient_of_its_own():
+    class Loss(mx.mod.PythonLossModule):
+        def _backward_impl(self):
+            self._scores_grad = self._scores - self._labels
+    loss = Loss()
+    loss.bind([("data", (2, 1))], [("softmax_label", (2, 1))])
+    loss.forward(mx.io.DataBatch([nd.ones((2, 1)) * 3], [nd.ones((2, 1))]))
+    loss.backward()
+    assert loss.get_input_grads()[0].asnumpy().tolist() == [[2], [2]]
+
+
+def test_functions_of_layers_are_looked_at_by_the_operator():
+    """Libraries make blocks with names that are never called; calls refuse them, in every mode."""
+    x = nd.ones((1, 2))
+    cells = [gluon.rnn.RNNCell(2, activation="nonsense", input_size=2), gluon.rnn.LSTMCell(2, activation="nonsense", input_size=2),
+             gluon.rnn.LSTMCell(2, recurrent_activation="nonsense", input_size=2)]
+    for block in (gluon.nn.Activation("nonsense"), gluon.nn.Dense(2, activation="nonsense", in_units=2), *cells):
+        repr(block)
+        block.initialize()
+        args = (x,) if block not in cells else (x, [x] * len(block.state_info()))
+        for _ in range(2):
+            with pytest.raises(mx.base.AttrError, match="nonsense"):
+                block(*args)
+            block.hybridize()
+    gluon.contrib.rnn.Conv2DRNNCell((2, 4, 4), 2, 3, 3, activation="nonsense")
+    with pytest.raises(AssertionError, match="nonsense"):
+        gluon.nn.MaxPool2D(layout="nonsense")
