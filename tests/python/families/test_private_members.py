@@ -158,3 +158,34 @@ def test_functions_of_layers_are_looked_at_by_the_operator():
     gluon.contrib.rnn.Conv2DRNNCell((2, 4, 4), 2, 3, 3, activation="nonsense")
     with pytest.raises(AssertionError, match="nonsense"):
         gluon.nn.MaxPool2D(layout="nonsense")
+
+
+class Nested(gluon.HybridBlock):
+    def hybrid_forward(self, F, x, ys):
+        return [x + ys[0], [ys[1] * 2]]
+
+
+def test_how_inputs_and_outputs_are_nested(tmp_path):
+    """gluonts writes it beside an exported network and sets it where the network is loaded."""
+    net, x, y, z = Nested(), nd.ones((3,)), nd.array([1, 2, 3]), nd.ones((3,))
+    assert net._in_format is None and net._out_format is None and net._cached_graph == () and net._cached_op is None
+    net.hybridize()
+    for _ in range(2):
+        net(x, [z, y])
+        assert net._in_format == [0, [0, 0]] and net._out_format == [0, [0]]
+    inputs, graph = net._cached_graph
+    assert [symbol.name for symbol in inputs] == ["data0", "data1", "data2"] and len(graph.list_outputs()) == 2 and net._cached_op is not None
+    net.export(str(tmp_path / "net"))
+    for hybridized in (False, True):
+        loaded = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), [symbol.name for symbol in inputs])
+        loaded.hybridize(hybridized)
+        assert [value.asnumpy().tolist() for value in loaded(x, z, y)] == [[2, 2, 2], [2, 4, 6]]
+        loaded._in_format, loaded._out_format = net._in_format, net._out_format
+        for _ in range(2):
+            first, (second,) = loaded(x, [z, y])
+            assert first.asnumpy().tolist() == [2, 2, 2] and second.asnumpy().tolist() == [2, 4, 6]
+        assert loaded._out_format == [0, [0]] and len(loaded._cached_graph[0]) == 3
+    single = gluon.nn.Dense(2, in_units=3)
+    single.initialize()
+    single.export(str(tmp_path / "single"))
+    assert single._in_format == [0] and single._out_format == 0
