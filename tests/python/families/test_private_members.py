@@ -189,3 +189,74 @@ def test_how_inputs_and_outputs_are_nested(tmp_path):
     single.initialize()
     single.export(str(tmp_path / "single"))
     assert single._in_format == [0] and single._out_format == 0
+
+
+class Dropped(gluon.Parameter):
+    """A parameter that takes over another one's members, as gluon-nlp's WeightDropParameter does."""
+
+    def __init__(self, parameter, rate=0.5):
+        self._deferred_init = parameter._deferred_init
+        super().__init__(name=parameter.name, grad_req=parameter.grad_req, shape=parameter._shape, dtype=parameter.dtype, lr_mult=parameter.lr_mult,
+                         wd_mult=parameter.wd_mult, init=parameter.init, allow_deferred_init=parameter._allow_deferred_init,
+                         differentiable=parameter._differentiable)
+        self._rate = rate
+        for name in ("_var", "_data", "_grad", "_ctx_list", "_ctx_map", "_trainer", "_deferred_init"):
+            setattr(self, name, getattr(parameter, name))
+
+    def data(self, ctx=None):
+        return nd.Dropout(self._check_and_get(self._data, ctx), self._rate)
+
+
+@pytest.mark.parametrize("state", ("nothing", "deferred", "values", "trained"))
+def test_members_of_a_parameter_are_taken_over(state):
+    first = gluon.Parameter("w", shape=(2, 0 if state == "deferred" else 3), allow_deferred_init=True, init=mx.init.One())
+    if state != "nothing":
+        first.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = gluon.Trainer([first], "sgd") if state == "trained" else None
+    second = Dropped(first, 0.0)
+    assert second._trainer is trainer and second._ctx_list == first._ctx_list and second._ctx_map == first._ctx_map
+    if state == "nothing":
+        second.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    if state == "deferred":
+        assert second._deferred_init == first._deferred_init != ()
+        second.shape = (2, 3)
+        second._finish_deferred_init()
+    assert second.list_ctx() == [mx.cpu(0), mx.cpu(1)] and second.data(mx.cpu(1)).asnumpy().tolist() == [[1, 1, 1]] * 2
+    with mx.autograd.record():
+        loss = (second.data(mx.cpu(1)) * 3).sum()
+    loss.backward()
+    assert second.grad(mx.cpu(1)).asnumpy().tolist() == [[3, 3, 3]] * 2
+    if state in ("values", "trained"):
+        assert first.grad(mx.cpu(1)).asnumpy().tolist() == [[3, 3, 3]] * 2 and first.data(mx.cpu(1)) is second._data[1]
+
+
+def test_gradients_that_are_put_into_a_parameter():
+    one, other = (gluon.Parameter(name, shape=(2,), init=mx.init.One()) for name in "ab")
+    one.initialize(), other.initialize()
+    other._grad = one._grad  # one memory for both
+    for parameter, factor in ((one, 2), (other, 5)):
+        with mx.autograd.record():
+            loss = (parameter.data() * factor).sum()
+        loss.backward()
+        assert one.grad().asnumpy().tolist() == other.grad().asnumpy().tolist() == [factor] * 2
+    one._data, one._grad, one._deferred_init = None, None, ()
+    with pytest.raises(RuntimeError, match="not been initialized"):
+        one.data()
+
+
+@pytest.mark.parametrize("hybridized", (False, True))
+def test_layers_whose_weight_drops_parts(hybridized):
+    layer = gluon.nn.Dense(50, in_units=40, use_bias=False, flatten=False)
+    layer.initialize(mx.init.One())
+    layer.hybridize(hybridized)
+    x = nd.ones((1, 40))
+    assert (layer(x).asnumpy() == 40).all()
+    dropped = layer._reg_params["weight"] = layer.params._params[layer.weight.name] = Dropped(layer.weight)
+    object.__setattr__(layer, "weight", dropped)
+    layer.hybridize(hybridized)
+    for _ in range(2):
+        with mx.autograd.record():
+            out = layer(x)
+        out.backward()
+        assert len(set(out.asnumpy().ravel().tolist())) > 3 and {0, 2} == set(layer.weight.grad().asnumpy().ravel().tolist())
+        assert (layer(x).asnumpy() == 40).all()
