@@ -1,4 +1,5 @@
 // Symbol::eval and bind.
+#include "autograd/tape.h"
 #include "base/format.h"
 #include "gluino/autograd.h"
 #include "graph/interpret.h"
@@ -100,7 +101,17 @@ void Executor::backward(const Tensors& head_grads) {
   // forward(false) kept nothing to go back over.
   if (!gradients_.empty() && std::none_of(leaves_.begin(), leaves_.end(), [](const Tensor& t) { return t.defined(); }))
     outputs_ = run_bound(*graph_, arguments_, states_, gradients_, leaves_, true, false);
-  autograd::backward(outputs_, head_grads, {.retain_graph = true});  // it may be asked again, with other gradients of the heads
+  // An output that depends on nothing learnt is no head.
+  Tensors heads, grads;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!autograd::is_on_tape(outputs_[i])) continue;
+    heads.push_back(outputs_[i]);
+    if (head_grads.size() == outputs_.size()) grads.push_back(head_grads[i]);
+  }
+  if (!head_grads.empty() && head_grads.size() != outputs_.size())
+    raise<UserError>("backward: {} gradients were given for {} outputs", head_grads.size(), outputs_.size());
+  // It may be asked again, with other gradients of the heads.
+  if (!heads.empty()) autograd::backward(heads, grads, {.retain_graph = true});
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (!leaves_[i].defined()) continue;
     const std::string& name = graph_->nodes[i].name;

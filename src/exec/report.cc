@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "exec/hybrid_cache.h"
+#include "graph/named_attrs.h"
 #include "page/page.h"
 
 namespace gluino {
@@ -42,7 +43,10 @@ static Symbol symbol_of(const Compiled& c) {
   const TracedProgram& p = *c.program;
   // Captured tensors become variables again: a file names them, and their values are stored beside it.
   Graph g = c.graph.before;
-  for (auto& node : g.nodes) node.constant = Tensor();
+  for (auto& node : g.nodes) {
+    node.constant = Tensor();
+    keep_default_choices(node);
+  }
   g.outputs = p.traced.results;
   for (size_t i = 0; i < g.outputs.size(); ++i)
     if (g.outputs[i].node < 0) raise<UserError>("result {} is a null tensor, which no graph can say", i);

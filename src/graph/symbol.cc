@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "dispatch/infer.h"
 #include "graph/graph.h"
+#include "graph/named_attrs.h"
 #include "graph/trace.h"
 
 namespace gluino {
@@ -219,6 +220,7 @@ Symbol apply(const std::string& op_name, const std::vector<Symbol>& inputs, cons
                                                 .name = name.empty() ? unique_name(op.name) : std::move(name),
                                                 .attrs = op.parse_attrs(own),
                                                 .user_attrs = current_attr_scope()});
+  keep_named_defaults(*node, attrs);
   checked_output_count(op, node->attrs);
   for (const Symbol& s : inputs) node->inputs.insert(node->inputs.end(), s.outputs().begin(), s.outputs().end());
   if (counts) add_counted_variables(*node, own.at("num_args"));

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "dispatch/infer.h"
 #include "graph/graph.h"
+#include "graph/named_attrs.h"
 
 namespace gluino {
 namespace {
@@ -119,6 +120,7 @@ class JsonReader {
       upgrade(own, op);
       try {
         node.attrs = node.op->parse_attrs(own);
+        keep_named_defaults(node, own);
         if (json.contains("subgraphs")) node.attrs = with_bodies(*node.op, node.attrs, array(json, "subgraphs"), node.name);
         node.outputs.resize(checked_output_count(*node.op, node.attrs));
       } catch (const AttrError& e) {
@@ -204,12 +206,26 @@ class JsonReader {
   std::vector<int> numbers_;  // of the file's nodes in graph_
 };
 
-// What MXNet insists on is always written: enumerations (some have no default there) and the number of inputs.
+// Enumerations without a default in MXNet, or with another one.
+constexpr std::pair<std::string_view, std::string_view> kInsistedOn[] = {{"Activation", "act_type"},
+                                                                         {"RNN", "mode"},
+                                                                         {"Pad", "mode"},
+                                                                         {"UpSampling", "sample_type"},
+                                                                         {"GridGenerator", "transform_type"},
+                                                                         {"SpatialTransformer", "transform_type"},
+                                                                         {"_npi_percentile", "interpolation"},
+                                                                         {"SpatialTransformer", "sampler_type"},
+                                                                         {"_contrib_quantize", "out_type"},
+                                                                         {"_contrib_quantize_v2", "out_type"},
+                                                                         {"_contrib_requantize", "out_type"}};
+
+// What MXNet insists on is always written, and so is the number of inputs.
 StringMap attrs_for_file(const Graph::Node& n) {
   StringMap attrs = n.op->print_attrs(n.attrs);
   const void* values = n.attrs ? n.attrs.get() : n.op->default_attrs.get();
   for (const AttrField& field : n.op->fields) {
-    if (!field.choices.empty()) attrs[field.name] = field.print(values);
+    const std::pair<std::string_view, std::string_view> place(n.op->name, field.name);
+    if (std::ranges::find(kInsistedOn, place) != std::end(kInsistedOn)) attrs[field.name] = field.print(values);
     if (n.op->is_variadic && field.name == "num_args") attrs[field.name] = std::to_string(n.inputs.size());
   }
   return attrs;

@@ -1,4 +1,6 @@
 """The symbolic interface of before Gluon: modules of all kinds, mx.rnn, monitors, FeedForward."""
+import json
+
 import numpy as np
 import pytest
 
@@ -278,3 +280,75 @@ def test_functions_of_symbols_without_a_shape(function, shapes):
         found = function(mx.sym.np, *symbols).eval(**{f"x{i}": value.as_nd_ndarray() for i, value in enumerate(values)})[0]
     np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
     assert found.shape == expected.shape
+
+
+HEADS = {"of a label": lambda label, loss: label * 2, "blocked label": lambda label, loss: mx.sym.BlockGrad(label * 2),
+         "blocked weight": lambda label, loss: mx.sym.BlockGrad(loss.get_internals()["fc_weight"]), "an argument": lambda label, loss: label,
+         "indices": lambda label, loss: mx.sym.argmax(loss, axis=1), "a blocked sum": lambda label, loss: mx.sym.BlockGrad(loss) + label}
+
+
+@pytest.mark.parametrize("with_gradients", (False, True))
+@pytest.mark.parametrize("name", HEADS)
+def test_outputs_that_depend_on_nothing_learnt(name, with_gradients):
+    data, label = mx.sym.var("data"), mx.sym.var("label")
+    loss = mx.sym.square(mx.sym.FullyConnected(data, num_hidden=1, name="fc") - label)
+    requests = {"data": "null", "label": "null", "fc_weight": "write", "fc_bias": "add"}
+    seen = []
+    for outputs in (mx.sym.Group([loss]), mx.sym.Group([loss, HEADS[name](label, loss)]), mx.sym.Group([HEADS[name](label, loss), loss])):
+        bound = outputs.simple_bind(mx.cpu(), data=(2, 3), label=(2, 1), grad_req=requests)
+        bound.arg_dict["fc_weight"][:], bound.arg_dict["data"][:] = 1, 1
+        for _ in range(2):
+            bound.forward(is_train=True)
+            bound.backward([mx.nd.ones(out.shape) * 2 for out in bound.outputs] if with_gradients else None)
+        seen.append([bound.grad_dict[key].asnumpy().tolist() for key in ("fc_weight", "fc_bias")])
+    assert seen[0] == seen[1] == seen[2] and seen[0][1][0] != 0
+    with pytest.raises(mx.MXNetError, match="gradients were given"):
+        bound.backward([mx.nd.ones((2, 1))])
+
+
+def test_where_no_output_depends_on_what_is_learnt():
+    bound = mx.sym.BlockGrad(mx.sym.var("a") * 2).bind(mx.cpu(), {"a": mx.nd.ones((2,))}, {"a": mx.nd.ones((2,)) * 5})
+    bound.forward(is_train=True)
+    bound.backward()
+    assert bound.grad_dict["a"].asnumpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("contexts", (1, 2))
+def test_a_module_with_an_output_of_its_label(contexts):
+    label = mx.sym.var("label")
+    module = mx.mod.Module(mx.sym.Group([mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1), label), label * 2]),
+                           label_names=("label",), context=[mx.cpu(i) for i in range(contexts)])
+    module.fit(mx.io.NDArrayIter(mx.nd.ones((4, 3)), mx.nd.ones((4, 1)), 4, label_name="label"), num_epoch=30, eval_metric=mx.metric.Loss(),
+               optimizer_params={"learning_rate": 0.1})
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), 1, atol=0.2)
+    assert module.get_outputs()[1].asnumpy().tolist() == [[2]] * 4
+
+
+def attributes(symbol):
+    return {node["name"]: node.get("attrs", {}) for node in json.loads(symbol.tojson())["nodes"] if node["op"] != "null"}
+
+
+def test_files_say_what_was_given():
+    x = mx.sym.var("x")
+    pool = mx.sym.Pooling(x, kernel=(4, 4), pool_type="sum", name="pool")
+    assert attributes(mx.sym.SoftmaxOutput(pool, name="out")) == {"pool": {"kernel": "(4, 4)", "pool_type": "sum"}, "out": {}}
+    given = mx.sym.Pooling(x, kernel=(2, 2), pool_type="max", pooling_convention="valid", global_pool=False, name="pool")
+    wanted = {"kernel": "(2, 2)", "pool_type": "max", "pooling_convention": "valid", "global_pool": "False"}
+    assert attributes(given)["pool"] == wanted == given.attr_dict()["pool"] and given.attr("pool_type") == "max"
+    assert attributes(mx.sym.load_json(given.tojson()))["pool"] == wanted
+    assert attributes(mx.sym.load_json(mx.sym.Group([given, x]).tojson())[0] * 2)["pool"] == wanted
+    # MXNet has no default for these.
+    assert attributes(mx.sym.Activation(x, act_type="relu", name="a"))["a"] == {"act_type": "relu"}
+    assert attributes(mx.sym.UpSampling(x, scale=2, sample_type="nearest", name="u"))["u"] == {"scale": "2", "sample_type": "nearest", "num_args": "1"}
+
+
+def test_layers_say_how_they_pool(tmp_path):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.MaxPool2D(2), mx.gluon.nn.LeakyReLU(0.1))
+    for hybridized in (False, True):
+        if hybridized:
+            net.hybridize()
+            net(mx.nd.ones((1, 1, 4, 4)))
+        net.export(str(tmp_path / "net"))
+        found = attributes(mx.sym.load(str(tmp_path / "net-symbol.json"))).values()
+        assert {"max", "valid", "leaky"} <= {value for attrs in found for value in attrs.values()}

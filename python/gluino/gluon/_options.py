@@ -1,15 +1,7 @@
-"""Texts among the options of layers: a wrong one is an error of the constructor, not of the first call."""
-from .. import _core
-
-__all__ = ["check_activation", "check_layout"]
+"""Texts among the options of layers that MXNet looks at in the constructor; others are looked at by the operator, at the first call."""
+__all__ = ["check_layout"]
 
 _SPACES = {1: "W", 2: "HW", 3: "DHW"}
-
-
-def check_activation(function):
-    """The function of an Activation; a block or a function of the user's is none of ours."""
-    if isinstance(function, str):
-        _core.check_attributes("Activation", {"act_type": function})
 
 
 def check_layout(layer, layout, axes):

@@ -20,7 +20,7 @@ class Block:
 
     # Attributes that say nothing about what a block computes: compiled programs do not depend on them.
     _unwatched = frozenset({"_empty_prefix", "_prefix", "_params", "_name", "_scope_counts", "_children", "_reg_params", "_forward_hooks",
-                            "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch", "_in_format"})
+                            "_forward_pre_hooks", "_active", "_flags", "_cache", "_cache_epoch", "_in_format", "_out_format"})
 
     def __init__(self, prefix=None, params=None):
         self._empty_prefix = prefix == ""

@@ -42,7 +42,7 @@ class HybridBlock(Block):
         super().__init__(prefix, params)
         self._active, self._flags = False, {}
         self._cache_epoch = 0
-        self._in_format = None  # how the inputs of the first compiled call are nested, as _flatten tells it
+        self._in_format = self._out_format = None  # how what the first compiled call takes and gives is nested, as _flatten tells it
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -134,12 +134,23 @@ class HybridBlock(Block):
             return self._run(*args, **kwargs)
         cache = self._cache
         if cache is None or self._cache_epoch != _parameter.epoch[0]:
-            cache = self._build_cache()
-            self._in_format = _form_of(args)
+            return self._first_call(args, kwargs)
         try:
             return cache(*args, **kwargs)
         except MXNetError as error:
             raise located(error, self)
+
+    def _first_call(self, args, kwargs):
+        cache = self._build_cache()
+        try:
+            result = cache(*args, **kwargs)
+        except MXNetError as error:
+            raise located(error, self)
+        self._note_formats(args, result)
+        return result
+
+    def _note_formats(self, args, result):
+        self._in_format, self._out_format = _form_of(args), _form_of(result)
 
     def _run(self, *args, **kwargs):
         """One call, operator by operator: on arrays, on values of a trace, or on symbols."""
@@ -247,9 +258,24 @@ class HybridBlock(Block):
         if self._cache is not None and _core.cache_stats(self._cache)["calls"]:
             return self._without_attributes(_core.cache_symbol(self._cache))
         try:
-            return self._graph_of([nd.zeros((1,))])[0]
+            args = [nd.zeros((1,))]
+            symbol, _, result = self._graph_of(args)
+            self._note_formats(args, result)
+            return symbol
         except Exception as error:
             raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once before calling export.") from error
+
+    @property
+    def _cached_graph(self):
+        """(variables of the inputs, graph) of the last compiled call, as libraries look at it; () before."""
+        if self._cache is None or not _core.cache_stats(self._cache)["calls"]:
+            return ()
+        symbol = self._symbol()
+        return [sym_module.var(name) for name in self._inputs_of(symbol, self.collect_params())], symbol
+
+    @property
+    def _cached_op(self):
+        return self._cache
 
     def _without_attributes(self, symbol):
         """The program as others run it: what it leaves in attributes of blocks is no result, and what it finds there no input; numbers are

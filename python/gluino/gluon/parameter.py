@@ -222,9 +222,17 @@ class Parameter:
         """What initialization waits with: (init, contexts, default_init, data), or nothing."""
         return self._deferred or ()
 
+    @_deferred_init.setter
+    def _deferred_init(self, waiting):
+        self._deferred = tuple(waiting) or None
+
     @property
     def _ctx_list(self):
-        return None if self._data is None else self.list_ctx()
+        return None if self._data is None else [array.context for array in self._data]
+
+    @_ctx_list.setter
+    def _ctx_list(self, contexts):
+        """The arrays say where they are."""
 
     @property
     def _ctx_map(self):
@@ -235,6 +243,10 @@ class Parameter:
             row.extend([None] * (context.device_id + 1 - len(row)))
             row[context.device_id] = i
         return table
+
+    @_ctx_map.setter
+    def _ctx_map(self, table):
+        """The arrays say where they are."""
 
     def _check_and_get(self, arr_list, ctx):
         """One of arrays by context; all of them for ctx=list."""
@@ -262,12 +274,16 @@ class Parameter:
     def _trainer(self):
         return self._trainer_ref() if self._trainer_ref is not None else None
 
+    @_trainer.setter
+    def _trainer(self, trainer):
+        self._trainer_ref = None if trainer is None else weakref.ref(trainer)
+
     def _set_trainer(self, trainer):
         """The trainer that changes this parameter; a row_sparse one has no more than one."""
         if self._stype != "default" and self._trainer is not None and trainer is not None and self._trainer is not trainer:
             raise RuntimeError(f"Failed to set the trainer for Parameter '{self.name}' because it was already set. More than one trainers for a "
                                "row_sparse Parameter is not supported.")
-        self._trainer_ref = None if trainer is None else weakref.ref(trainer)
+        self._trainer = trainer
 
     def data(self, ctx=None):
         """The array, on one context."""
@@ -298,6 +314,12 @@ class Parameter:
     @property
     def _grad(self):
         return None if self._data is None or self._grad_req == "null" else self.list_grad()
+
+    @_grad.setter
+    def _grad(self, gradients):
+        for array, gradient in zip(self._data or (), gradients or ()):
+            if gradient is not array.grad and self._grad_stype == "default":
+                autograd.mark_variables([array], [gradient], self._grad_req)
 
     def list_ctx(self):
         """The contexts."""

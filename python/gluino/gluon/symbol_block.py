@@ -6,7 +6,7 @@ from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym_module
 from ..base import DTYPES_BY_CODE, FileError, MXNetError, dtype_name
-from ._structure import is_numpy, values_in
+from ._structure import flatten, is_numpy, regroup, values_in
 from .hybrid_block import HybridBlock, on_several_contexts
 from .parameter_dict import ParameterDict
 
@@ -24,6 +24,7 @@ class SymbolBlock(HybridBlock):
         if isinstance(outputs, (list, tuple)):
             outputs = outputs[0] if len(outputs) == 1 else sym_module.Group(outputs)
         inputs = [inputs] if isinstance(inputs, sym_module.Symbol) else list(inputs)
+        self._in_format, self._out_format = [0] * len(inputs), flatten(outputs, "output")[1]
         self._outputs, self._input_names = outputs, [s.name for s in inputs]
         for symbol in inputs:
             if symbol.get_children() is not None:
@@ -99,7 +100,23 @@ class SymbolBlock(HybridBlock):
         context = values[0].context if on_several_contexts(self._reg_params) else None
         tensors = {name: p.data(context) for name, p in self._reg_params.items()}
         tensors.update(zip(self._input_names, values))
-        return self._function(tensors, is_numpy(values[0]))
+        results = self._function(tensors, is_numpy(values[0]))
+        if not isinstance(self._out_format, list):
+            return results
+        return regroup(results if isinstance(results, (list, tuple)) else [results], self._out_format)[0]
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "_out_format":  # libraries set it, where they know how the results were nested
+            self._clear_cached_op()
+            _core.structure_changed()
+
+    def _note_formats(self, args, result):
+        """They are known from the beginning."""
+
+    @property
+    def _cached_graph(self):
+        return [sym_module.var(name) for name in self._input_names], self._outputs
 
     def _symbol(self):
         return self._outputs

@@ -37,6 +37,7 @@ class Trainer:
         for parameter in self._params:
             parameter._set_trainer(self)
         self._compression_params, self._kvstore_type, self._update_on_kvstore = compression_params, kvstore, update_on_kvstore
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore = self._given_store(kvstore)
         self._shared = set()  # numbers of the parameters that have begun with the same values on all ranks
         self._exchange = None  # of gradients with other ranks
@@ -48,6 +49,7 @@ class Trainer:
         if update_on_kvstore and self._kvstore is not None and not self._kvstore.is_capable(KVStoreBase.OPTIMIZER):
             raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._kvstore)}: it runs no optimizer")
         self._shared_start = False  # whether a store of the user's has given all workers the same values
+        self._reset_kvstore()
 
     @staticmethod
     def _given_store(kvstore):
@@ -64,19 +66,38 @@ class Trainer:
     def _contexts(self):
         return self._params[0].list_ctx() if self._params else [current_context()]
 
-    # ---- by the names under which other libraries look: nothing waits for the first step here
+    # ---- by the names under which other libraries look and which they replace
 
-    _kv_initialized = True
+    def _reset_kvstore(self):
+        self._kv_initialized, self._distributed, self._params_to_init = False, None, list(self._params)
 
     def _init_kvstore(self):
-        pass
+        """Before the first step: the store is there already, and updates are made here, not on it."""
+        self._update_on_kvstore, self._distributed = bool(self._update_on_kvstore), self._exchange is not None
+        self._make_updaters(max((len(p._data or ()) for p in self._params), default=1) or 1)
+        self._kv_initialized = True
+
+    def _init_params(self):
+        """Parameters that have got their values no longer wait."""
+        self._params_to_init = [parameter for parameter in self._params_to_init if parameter._data is None]
+
+    def _prepare(self, batch_size):
+        self._check_and_rescale_grad(self._scale / float(batch_size))
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    def _check_and_rescale_grad(self, scale):
+        self._optimizer.rescale_grad = scale
+
+    def _make_updaters(self, count):
+        while len(self._updaters) < count:
+            self._updaters.append(opt.get_updater(self._optimizer))
 
     @property
     def _param2idx(self):
         return {parameter.name: i for i, parameter in enumerate(self._params)}
-
-    def _allreduce_grads(self):
-        self.allreduce_grads()
 
     @property
     def learning_rate(self):
@@ -93,12 +114,15 @@ class Trainer:
 
     def step(self, batch_size, ignore_stale_grad=False):
         """One update; gradients are divided by batch_size."""
-        self._optimizer.rescale_grad = self._scale / float(batch_size)
-        self.allreduce_grads()
+        self._prepare(batch_size)
+        self._allreduce_grads()
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self):
         """Sums the gradients of all contexts, and of all ranks."""
+        self._allreduce_grads()
+
+    def _allreduce_grads(self):
         if self._kvstore is not None and self._exchange is None:
             self._allreduce_by_store()
             return
@@ -147,7 +171,7 @@ class Trainer:
 
     def update(self, batch_size, ignore_stale_grad=False):
         """One update of gradients that are summed already."""
-        self._optimizer.rescale_grad = self._scale / float(batch_size)
+        self._prepare(batch_size)
         self._update(ignore_stale_grad)
 
     def _update(self, ignore_stale_grad=False):
@@ -163,8 +187,7 @@ class Trainer:
                     fresh.append([])
                 if weight._fresh_grad:
                     fresh[k].append((i, weight))
-        while len(self._updaters) < len(fresh):
-            self._updaters.append(opt.get_updater(self._optimizer))
+        self._make_updaters(len(fresh))
         with autograd.pause():
             for updater, reached in zip(self._updaters, fresh):
                 updater([i for i, _ in reached], [weight.grad for _, weight in reached], [weight for _, weight in reached])
@@ -184,8 +207,7 @@ class Trainer:
 
     def save_states(self, fname):
         """Writes the optimizer's numbers and its states."""
-        if not self._updaters:
-            self._updaters.append(opt.get_updater(self._optimizer))
+        self._make_updaters(1)
         _core.write_files([(str(fname), self._updaters[0].get_states(True, self._weights()))])
 
     def load_states(self, fname, allow_pickle=False):

@@ -269,7 +269,7 @@ class ImageDetIter(ImageIter):
         """Images with frames around their objects, as NumPy arrays; there is no window to show them in."""
         if waitKey is not None:
             raise NotImplementedError("draw_next: images are not shown in a window; leave waitKey out and show what it gives")
-        for label, data in self._queue[self._at:]:
+        for label, data in self._queue[self.cur:]:
             data = data if isinstance(data, bytes) else self.read_image(data)
             picture, objects = self.augmentation_transform(self.imdecode(data), self._parse_label(label))
             pixels = picture.asnumpy()

@@ -330,6 +330,7 @@ class ImageIter(DataIter):
         items = self._read(path_imgrec, path_imglist, imglist)
         self._items = items[len(items) * part_index // num_parts:len(items) * (part_index + 1) // num_parts]
         self._left = []  # what the last round had too much
+        self.seq, self.num_image = list(range(len(self._items))), len(self._items)  # the images' numbers, as they come
         self.provide_data = [DataDesc(data_name, (batch_size, *self.data_shape), dtype)]
         self.provide_label = [DataDesc(label_name, (batch_size,) if label_width == 1 else (batch_size, label_width))]
         self.reset()
@@ -353,8 +354,8 @@ class ImageIter(DataIter):
     def reset(self):
         """Starts again."""
         if self.shuffle:
-            _random.shuffle(self._items)
-        self._queue, self._left, self._at = [*self._left, *self._items], [], 0
+            _random.shuffle(self.seq)
+        self._queue, self._left, self.cur = [*self._left, *(self._items[i] for i in self.seq)], [], 0
 
     def hard_reset(self):
         """Starts again, forgetting what rolled over."""
@@ -363,10 +364,10 @@ class ImageIter(DataIter):
 
     def next_sample(self):
         """(label, bytes or path) of the next image; raises StopIteration."""
-        if self._at >= len(self._queue):
+        if self.cur >= len(self._queue):
             raise StopIteration
-        self._at += 1
-        label, data = self._queue[self._at - 1]
+        self.cur += 1
+        label, data = self._queue[self.cur - 1]
         return label, data if isinstance(data, bytes) else self.read_image(data)
 
     # ---- steps that derived classes may replace
@@ -415,16 +416,16 @@ class ImageIter(DataIter):
 
     def next(self):
         """The next batch."""
-        rest = len(self._queue) - self._at
+        rest = len(self._queue) - self.cur
         if rest <= 0 or (rest < self.batch_size and self.last_batch_handle != "pad"):
             if self.last_batch_handle == "roll_over":
-                self._left = self._queue[self._at:]
+                self._left = self._queue[self.cur:]
             raise StopIteration
         pad = max(0, self.batch_size - rest)
         samples = [self._sample() for _ in range(self.batch_size - pad)]
         for i in range(pad):  # the last batch is filled with images from the start
-            self._at = i % len(self._queue)
+            self.cur = i % len(self._queue)
             samples.append(self._sample())
-        self._at = len(self._queue) if pad else self._at
+        self.cur = len(self._queue) if pad else self.cur
         return DataBatch([_flavoured(nd.stack(*[picture for _, picture in samples]))], [_flavoured(self._labels([label for label, _ in samples]))],
                          pad=pad, provide_data=self.provide_data, provide_label=self.provide_label)

@@ -145,6 +145,35 @@ class NDArrayIter(DataIter):
         """Names and shapes of labels."""
         return self._described(self._label)
 
+    @property
+    def data(self):
+        """(name, array) of all rows."""
+        return self._arrays(self._data)
+
+    @property
+    def label(self):
+        """(name, array) of all rows' labels."""
+        return self._arrays(self._label)
+
+    @staticmethod
+    def _arrays(pairs):
+        return [(name, value if isinstance(value, nd.NDArray) else nd.array(value, dtype=value.dtype)) for name, value in pairs]
+
+    @property
+    def data_list(self):
+        """The arrays of data and of labels."""
+        return [value for _, value in self.data + self.label]
+
+    @property
+    def num_source(self):
+        """How many arrays there are."""
+        return len(self._data) + len(self._label)
+
+    @property
+    def idx(self):
+        """The rows' numbers in the order of this round."""
+        return self._order
+
     def hard_reset(self):
         """Starts again, forgetting what rolled over."""
         self._left = np.arange(0)

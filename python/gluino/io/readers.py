@@ -202,22 +202,22 @@ def record_images(base):
         def reset(self):
             begin, self._begin = self._begin, 0
             if begin:  # behind what filled the last batch, in the order of that moment
-                self._queue, self._at = self._items[begin:], 0
+                self._queue, self.cur = [self._items[i] for i in self.seq[begin:]], 0
             else:
                 super().reset()
 
         def next(self):
-            rest = len(self._queue) - self._at
+            rest = len(self._queue) - self.cur
             pad = self.batch_size - rest
             if rest <= 0 or pad <= 0:
                 return super().next()
             if self._round:
                 if self.shuffle:
-                    np.random.shuffle(self._items)
-                filling = [self._items[i % len(self._items)] for i in range(pad)]
-                self._begin = pad % len(self._items)
+                    np.random.shuffle(self.seq)
+                filling = [self._items[self.seq[i % len(self.seq)]] for i in range(pad)]
+                self._begin = pad % len(self.seq)
             else:
-                before = self._queue[max(self._at - pad, 0):self._at] or self._queue
+                before = self._queue[max(self.cur - pad, 0):self.cur] or self._queue
                 filling = [before[i % len(before)] for i in range(pad)]
             self._queue = [*self._queue, *filling]
             batch = super().next()

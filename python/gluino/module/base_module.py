@@ -55,7 +55,7 @@ class BaseModule:
     """The training loop over forward, backward and update."""
 
     def __init__(self, logger=logging):
-        self.logger, self._symbol = logger, None
+        self.logger, self._symbol, self._total_exec_bytes = logger, None, 0
         self.binded = self.params_initialized = self.optimizer_initialized = self.for_training = self.inputs_need_grad = False
 
     # ---- what a module must define

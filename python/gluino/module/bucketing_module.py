@@ -22,10 +22,20 @@ class BucketingModule(BaseModule):
                         "state_names": state_names, "group2ctxs": group2ctxs, "compression_params": compression_params}
         self._buckets, self._curr_module, self._curr_bucket_key, self._monitor, self._grad_req = {}, None, None, None, "write"
         self._preloaded = None
+        self._fixed_param_names, self._state_names = list(fixed_param_names or []), list(state_names or [])
+        self._context, self._work_load_list = context, work_load_list
+        self._group2ctxs, self._compression_params, self._params_dirty = group2ctxs, compression_params, False
+
+    def _call_sym_gen(self, bucket_key):
+        return self._sym_gen(bucket_key)
 
     def _module(self, key):
-        symbol, data, labels = self._sym_gen(key)
+        symbol, data, labels = self._call_sym_gen(key)
         return Module(symbol, data, labels, **self._kwargs)
+
+    def _reset_bind(self):
+        """Nothing is bound any more."""
+        self.binded, self._buckets, self._curr_module, self._curr_bucket_key = False, {}, None, None
 
     @property
     def _main(self):
@@ -40,12 +50,12 @@ class BucketingModule(BaseModule):
     @property
     def data_names(self):
         """Names of the inputs."""
-        return self._curr_module.data_names if self.binded else self._sym_gen(self._default_bucket_key)[1]
+        return self._curr_module.data_names if self.binded else self._call_sym_gen(self._default_bucket_key)[1]
 
     @property
     def output_names(self):
         """Names of the outputs."""
-        return self._curr_module.output_names if self.binded else self._sym_gen(self._default_bucket_key)[0].list_outputs()
+        return self._curr_module.output_names if self.binded else self._call_sym_gen(self._default_bucket_key)[0].list_outputs()
 
     @property
     def data_shapes(self):

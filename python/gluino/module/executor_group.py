@@ -99,7 +99,13 @@ class DataParallelExecutorGroup:
         self.grad_arrays = [[e.grad_dict[name] for e in self.execs] for name in self.param_names] if self.for_training else None
         self.aux_arrays = [[e.aux_dict[name] for e in self.execs] for name in self.aux_names]
         self.state_arrays = [[e.arg_dict[name] for e in self.execs] for name in self.state_names]
+        self.data_arrays = self._inputs(self.data_shapes)
+        self.label_arrays = self._inputs(self.label_shapes) if self.label_shapes is not None else None
         self.input_grad_arrays = [[e.grad_dict[name] for e in self.execs] for name in self.data_names] if self.inputs_need_grad else []
+
+    def _inputs(self, items):
+        """By input, then by context: (rows of the batch, array)."""
+        return [[(rows, e.arg_dict[item.name]) for rows, e in zip(self.slices or [], self.execs)] for item in items if item.name in self.arg_names]
 
     def reshape(self, data_shapes, label_shapes):
         """Other input shapes."""

@@ -35,7 +35,8 @@ class Module(BaseModule):
         self._param_names = [name for name in inputs if name not in self._data_names + self._label_names + self._state_names]
         self._aux_names, self._output_names = symbol.list_auxiliary_states(), symbol.list_outputs()
         self._exec_group = self._updater = self._optimizer = self._preloaded = self._preload_opt_states = None
-        self._data_shapes = self._label_shapes = None
+        self._data_shapes = self._label_shapes = self._grad_req = None
+        self._group2ctxs, self._compression_params, self._params_dirty, self._update_on_kvstore = group2ctxs, None, False, False
 
     @staticmethod
     def load(prefix, epoch, load_optimizer_states=False, **kwargs):
@@ -156,13 +157,39 @@ class Module(BaseModule):
     def _arg_params(self):
         return self.get_params()[0] if self.binded and self.params_initialized else self._preloaded and self._preloaded[0]
 
+    @_arg_params.setter
+    def _arg_params(self, values):
+        self._take(values, self._preloaded and self._preloaded[1])
+
     @property
     def _aux_params(self):
         return self.get_params()[1] if self.binded and self.params_initialized else self._preloaded and self._preloaded[1]
 
+    @_aux_params.setter
+    def _aux_params(self, values):
+        self._take(self._preloaded and self._preloaded[0], values)
+
+    def _take(self, args, states):
+        self._preloaded = None if args is None and states is None else (args or {}, states or {})
+        if self.binded and self._preloaded:
+            self._exec_group.set_params(*self._preloaded, allow_extra=True)
+
     @property
     def _kvstore(self):
         return self._ranks
+
+    @_kvstore.setter
+    def _kvstore(self, store):
+        self._ranks = store
+
+    def _sync_params_from_devices(self):
+        """get_params() reads the devices' arrays, which are the only ones."""
+
+    def _reset_bind(self):
+        """Nothing is bound any more; the parameters' values are kept."""
+        if self.binded and self.params_initialized:
+            self._preloaded = self.get_params()
+        self.binded, self._exec_group, self._data_shapes, self._label_shapes = False, None, None, None
 
     def get_params(self):
         """(arguments, auxiliary states), copied."""

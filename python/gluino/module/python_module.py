@@ -119,8 +119,12 @@ class PythonLossModule(PythonModule):
             raise AssertionError("For a loss module, out_grads should be None")
         if not self.for_training:
             raise AssertionError("bind with for_training=True first")
+        self._backward_impl()
+
+    def _backward_impl(self):
+        """Computes the gradient; derived modules define it instead of giving grad_func."""
         if self._grad_func is None:
-            raise NotImplementedError("give grad_func, or define backward")
+            raise NotImplementedError("give grad_func, or define _backward_impl or backward")
         grad = self._grad_func(self._scores, self._labels)
         self._scores_grad = grad if isinstance(grad, nd.NDArray) else nd.array(grad)
 

@@ -15,12 +15,13 @@ class SequentialModule(BaseModule):
 
     def __init__(self, logger=logging):
         super().__init__(logger)
-        self._modules, self._metas, self._label_shapes = [], [], None
+        self._modules, self._metas, self._data_shapes, self._label_shapes = [], [], None, None
+        self._meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
 
     def add(self, module, **kwargs):
         """Appends a module."""
         for key in kwargs:
-            if key not in (self.META_TAKE_LABELS, self.META_AUTO_WIRING):
+            if key not in self._meta_keys:
                 raise AssertionError(f"Unknown meta \"{key}\", a typo? There are {self.META_TAKE_LABELS} and {self.META_AUTO_WIRING}")
         self._modules.append(module)
         self._metas.append(kwargs)
@@ -76,7 +77,7 @@ class SequentialModule(BaseModule):
             module.bind(shapes, label_shapes if takes_labels else None, for_training, inputs_need_grad or (for_training and i > 0), force_rebind,
                         None, grad_req)
             shapes = module.output_shapes
-        self._label_shapes = label_shapes if anyone_takes_labels else None
+        self._data_shapes, self._label_shapes = data_shapes, label_shapes if anyone_takes_labels else None
 
     def get_params(self):
         """The parameters of all modules."""

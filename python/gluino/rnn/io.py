@@ -47,7 +47,7 @@ class BucketSentenceIter(DataIter):
             place = bisect.bisect_left(buckets, len(sentence))
             if place < len(buckets):  # longer ones are left out
                 rows[place].append([*sentence, *[invalid_label] * (buckets[place] - len(sentence))])
-        self.data = [np.asarray(part, dtype=dtype) for part in rows]
+        self.data = [np.asarray(part, dtype=dtype).reshape(-1, length) for part, length in zip(rows, buckets)]
         self.buckets, self.invalid_label, self.dtype, self.layout = buckets, invalid_label, dtype, layout
         self.data_name, self.label_name, self.major_axis = data_name, label_name, layout.find("N")
         self.default_bucket_key = max(buckets)
@@ -63,8 +63,12 @@ class BucketSentenceIter(DataIter):
         """Starts again, in another order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
+        self.nddata, self.ndlabel = [], []
         for part in self.data:
             np.random.shuffle(part)
+            following = np.concatenate([part[:, 1:], np.full((len(part), 1), self.invalid_label, part.dtype)], axis=1)
+            self.nddata.append(ndarray.array(part, dtype=self.dtype))
+            self.ndlabel.append(ndarray.array(following, dtype=self.dtype))
 
     def next(self):
         """The next batch, with the length as its bucket_key."""
@@ -72,9 +76,9 @@ class BucketSentenceIter(DataIter):
             raise StopIteration
         i, j = self.idx[self.curr_idx]
         self.curr_idx += 1
-        rows = self.data[i][j:j + self.batch_size]
-        following = np.concatenate([rows[:, 1:], np.full((len(rows), 1), self.invalid_label, rows.dtype)], axis=1)
-        data, label = (ndarray.array(x if self.major_axis == 0 else x.T, dtype=self.dtype) for x in (rows, following))
+        data, label = (part[i][j:j + self.batch_size] for part in (self.nddata, self.ndlabel))
+        if self.major_axis == 1:
+            data, label = data.T, label.T
         length = self.buckets[i]
         return DataBatch([data], [label], pad=0, bucket_key=length, provide_data=self._described(self.data_name, length),
                          provide_label=self._described(self.label_name, length))

@@ -340,7 +340,7 @@ class ModifierCell(BaseRNNCell):
         if self._modified:
             raise AssertionError("After applying modifier cells the base cell cannot be called directly. Call the modifier cell instead.")
         self.base_cell._modified = False
-        states = self.base_cell.begin_state(func=init_sym, **kwargs)
+        states = self.base_cell.begin_state(**{"func": init_sym, **kwargs})  # which it gets from a modifier around it
         self.base_cell._modified = True
         return states
 

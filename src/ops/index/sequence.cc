@@ -1,5 +1,7 @@
 // Operators on batches of sequences of different lengths: data is (time, batch, ...), or (batch, time, ...) with axis 1.
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "ops/index/indices.h"
 #include "tensor/impl.h"
@@ -26,13 +28,16 @@ static void check_sequences(int axis, bool with_length, const Shape& data, const
     raise<ShapeError>("sequence_length has shape {}, but data of shape {} needs {}", *length, data, Shape{data[1 - axis]});
 }
 // Length of each sequence; without an input all are full.
-static std::vector<int64_t> lengths(const Sequences& s, const Tensor* t) {
+static std::vector<int64_t> lengths(const Sequences& s, const Tensor* t, int64_t longest) {
   if (!t) return std::vector<int64_t>(s.batch, s.steps);
   std::vector<int64_t> n = integers(*t);
   for (int64_t v : n)
-    if (v < 0 || v > s.steps) raise<IndexError>("a sequence length of {} is out of range: there are {} steps", v, s.steps);
+    if (v < 0 || v > longest) raise<IndexError>("a sequence length of {} is out of range: there are {} steps", v, s.steps);
   return n;
 }
+
+// Sequences that go on behind the data, which was cut off, have nothing to mask.
+constexpr int64_t kAnyLength = std::numeric_limits<int64_t>::max();
 
 struct SequenceAttrs {
   bool use_sequence_length = false;
@@ -71,7 +76,7 @@ GLUINO_OP(SequenceMask, SequenceMaskAttrs) {
       .refuses_values_if([](const SequenceMaskAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceMaskAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
-        const std::vector<int64_t> n = lengths(s, length_input(k, 1));
+        const std::vector<int64_t> n = lengths(s, length_input(k, 1), kAnyLength);
         if (bytes_of(k.in(0)) != bytes_of(k.out())) std::memcpy(bytes_of(k.out()), bytes_of(k.in(0)), k.out().nbytes());
         visit_dtype(k.out().dtype(), [&]<class T>(T*) {
           for (int64_t b = 0; b < s.batch; ++b)
@@ -97,15 +102,13 @@ static Tensor last_backward(const SequenceAttrs& a, const Tensor& head, const Te
 }
 static Shape last_shape(const SequenceAttrs& a, const Shape& data, const Shape* length) {
   check_sequences(a.axis, a.use_sequence_length, data, length);
+  if (data[a.axis] == 0) raise<ShapeError>("data of shape {} has no step, and so no last one", data);
   Shape out = data;
   out.erase(a.axis);
   return out;
 }
-// The step that SequenceLast takes of sequence b.
-static int64_t last_step(int64_t length) {
-  if (length == 0) throw IndexError("a sequence of length 0 has no last step");
-  return length - 1;
-}
+// The step that SequenceLast takes: batches are padded with sequences of length 0, which give their first one.
+static int64_t last_step(int64_t length) { return std::max<int64_t>(length - 1, 0); }
 GLUINO_OP(SequenceLast, SequenceAttrs) {
   op.doc("The last step of each sequence.")
       .alias("sequence_last", "_npx_sequence_last")
@@ -115,10 +118,10 @@ GLUINO_OP(SequenceLast, SequenceAttrs) {
       .own_dtype()
       .present_if(has_length)
       .shape([](const SequenceAttrs& a, std::span<const Shape> in) { return last_shape(a, in[0], length_shape(in, 1)); })
-      .refuses_values()
+      .refuses_values_if(has_length)
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.in(0).shape(), a.axis);
-        const std::vector<int64_t> n = lengths(s, length_input(k, 1));
+        const std::vector<int64_t> n = lengths(s, length_input(k, 1), s.steps);
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
         for (int64_t b = 0; b < s.batch; ++b)
           std::memcpy(bytes_of(k.out()) + b * bytes, bytes_of(k.in(0)) + s.at(last_step(n[b]), b) * element, bytes);
@@ -129,7 +132,7 @@ GLUINO_OP(SequenceLast, SequenceAttrs) {
                   result[0] = last_backward(a, g.head(), g.like(0), a.use_sequence_length ? g.in(1) : Tensor());
                   return result;
                 })
-      .sample({{4, 3, 2}, SampleInput({3}, 1, 5, true)}, {.use_sequence_length = true})
+      .sample({{4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true})
       .sample({{4, 3, 2}})
       .sample({{3, 4}}, {.axis = 1});
 }
@@ -150,7 +153,7 @@ GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
       .refuses_values_if([](const SequenceAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
-        const std::vector<int64_t> n = lengths(s, length_input(k, 2));
+        const std::vector<int64_t> n = lengths(s, length_input(k, 2), s.steps);
         const int64_t element = dtype_bytes(k.out().dtype()), bytes = s.inner * element;
         std::memset(bytes_of(k.out()), 0, k.out().nbytes());
         for (int64_t b = 0; b < s.batch; ++b)
@@ -163,7 +166,7 @@ GLUINO_OP(_sequence_last_backward, SequenceAttrs) {
                   result[0] = call("SequenceLast", in, {{"use_sequence_length", a.use_sequence_length}, {"axis", int64_t{a.axis}}});
                   return result;
                 })
-      .sample({{3, 2}, {4, 3, 2}, SampleInput({3}, 1, 5, true)}, {.use_sequence_length = true});
+      .sample({{3, 2}, {4, 3, 2}, index_sample({3}, 5)}, {.use_sequence_length = true});
 }
 
 GLUINO_OP(SequenceReverse, SequenceAttrs) {
@@ -180,7 +183,7 @@ GLUINO_OP(SequenceReverse, SequenceAttrs) {
       .refuses_values_if([](const SequenceAttrs& a) { return a.use_sequence_length; })
       .kernel([](const SequenceAttrs& a, KernelContext& k) {
         const Sequences s(k.out().shape(), a.axis);
-        const std::vector<int64_t> n = lengths(s, length_input(k, 1));
+        const std::vector<int64_t> n = lengths(s, length_input(k, 1), s.steps);
         const int64_t element = dtype_bytes(k.out().dtype());
         for (int64_t b = 0; b < s.batch; ++b)
           for (int64_t t = 0; t < s.steps; ++t) {

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import gluino as mx
-from gluino import nd
+from gluino import nd, sym
 
 
 def random(*shape):
@@ -87,3 +87,53 @@ def test_kvstores_of_one_process_check_what_compression_is_asked_for():
     for wrong in ({"type": "1bit"}, {"type": "2bit", "threshold": -1}):
         with pytest.raises(mx.base.MXNetError, match="compression"):
             store.set_gradient_compression(wrong)
+
+
+@pytest.mark.parametrize("axis", (0, 1))
+@pytest.mark.parametrize("mode", ("eager", "hybridized", "bound"))
+def test_sequences_of_length_0(axis, mode):
+    """Rows that fill a batch up have none: the last step is their first, nothing is reversed, all is masked."""
+    x = np.arange(1, 13, dtype="float32").reshape((3, 2, 2) if axis == 0 else (2, 3, 2))
+    lengths, steps = np.array([0, 2], "float32"), x.swapaxes(0, axis)
+
+    def run(name, weight, **options):
+        arrays = nd.array(x), nd.array(lengths)
+        if mode == "bound":
+            inputs = [sym.var(key) for key in ("x", "lengths")]
+            bound = getattr(sym, name)(*inputs, use_sequence_length=True, axis=axis, **options).bind(
+                mx.cpu(), dict(zip(("x", "lengths"), arrays)), {"x": nd.zeros(x.shape)}, {"x": "write", "lengths": "null"})
+            out = bound.forward(is_train=True)[0]
+            bound.backward(nd.array(weight(out)))
+            return out.asnumpy(), bound.grad_dict["x"].asnumpy()
+        arrays[0].attach_grad()
+        block = mx.gluon.nn.HybridLambda(lambda F, x, n: getattr(F, name)(x, n, use_sequence_length=True, axis=axis, **options))
+        block.hybridize(mode == "hybridized")
+        with mx.autograd.record():
+            out = block(*arrays)
+        out.backward(nd.array(weight(out)))
+        return out.asnumpy(), arrays[0].grad.asnumpy()
+
+    def counted(out):
+        return np.arange(1, out.size + 1, dtype="float32").reshape(out.shape)
+    out, grad = run("SequenceLast", counted)
+    np.testing.assert_array_equal(out, [steps[0, 0], steps[1, 1]])
+    expected = np.zeros_like(steps)
+    expected[0, 0], expected[1, 1] = counted(out)
+    np.testing.assert_array_equal(grad.swapaxes(0, axis), expected)
+    out, grad = (values.swapaxes(0, axis) for values in run("SequenceReverse", counted))
+    np.testing.assert_array_equal(out[:, 0], steps[:, 0])
+    np.testing.assert_array_equal(out[:, 1], steps[[1, 0, 2], 1])
+    np.testing.assert_array_equal(grad[:, 0], counted(x).swapaxes(0, axis)[:, 0])
+    out, grad = (values.swapaxes(0, axis) for values in run("SequenceMask", counted, value=-1))
+    assert (out[:, 0] == -1).all() and (grad[:, 0] == 0).all() and (out[:2, 1] == steps[:2, 1]).all() and (out[2, 1] == -1).all()
+
+
+def test_lengths_of_sequences():
+    x = nd.ones((3, 2, 2))
+    assert (nd.SequenceMask(x, nd.array([5, 3]), use_sequence_length=True).asnumpy() == 1).all()  # nothing to mask
+    for name, lengths in (("SequenceLast", [4, 1]), ("SequenceLast", [-1, 1]), ("SequenceReverse", [4, 1]), ("SequenceReverse", [-1, 1]),
+                          ("SequenceMask", [-1, 1])):
+        with pytest.raises(IndexError, match="out of range"):
+            getattr(nd, name)(x, nd.array(lengths), use_sequence_length=True).wait_to_read()
+    with pytest.raises(mx.MXNetError, match="no step"):
+        nd.SequenceLast(mx.np.ones((0, 2, 2)).as_nd_ndarray()).wait_to_read()

@@ -93,3 +93,39 @@ def test_a_dropout_cell_drops_along_the_axes_of_the_sequence():
     with mx.autograd.record():
         dropped = cell.unroll(50, mx.nd.ones((2, 50, 30)))[0].asnumpy()
     assert (dropped == dropped[:, :1]).all() and set(np.unique(dropped)) == {0, 2}
+
+
+def test_modifiers_of_modifiers():
+    """In a sequence, which asks its cells for their states with func=; and where only the outermost is asked."""
+    def cells(prefix):
+        inner = mx.rnn.ZoneoutCell(mx.rnn.LSTMCell(4, prefix=prefix), 0.1, 0.1)
+        return mx.rnn.ResidualCell(inner), mx.rnn.ZoneoutCell(mx.rnn.ResidualCell(mx.rnn.GRUCell(4, prefix=f"{prefix}gru_")), 0.2)
+    x = mx.sym.var("x")
+    for cell in cells("a_"):
+        around = mx.rnn.SequentialRNNCell()
+        around.add(cell)
+        out, states = around.unroll(3, x, merge_outputs=True, layout="NTC")
+        assert out.infer_shape(x=(2, 3, 4))[1] == [(2, 3, 4)] and len(states) == len(around.state_info)
+    for cell in cells("b_"):
+        assert cell.unroll(3, x, merge_outputs=True)[0].infer_shape(x=(2, 3, 4))[1] == [(2, 3, 4)]
+        begin = cell.begin_state(init_sym=mx.sym.Variable)
+        assert all(state.get_children() is None for state in begin)
+    around = mx.rnn.SequentialRNNCell()
+    around.add(cells("c_")[0])
+    begin = around.begin_state(func=mx.sym.Variable)
+    assert [name for state in begin for name in state.list_arguments()] == ["c_begin_state_0", "c_begin_state_1"]
+    modified = mx.rnn.ResidualCell(around)
+    assert modified.unroll(2, x, merge_outputs=True)[0].infer_shape(x=(2, 2, 4))[1] == [(2, 2, 4)]
+
+
+def test_activations_that_are_blocks_or_functions():
+    x = mx.nd.array([[-1.0, 2.0]])
+    for cls, states in ((mx.gluon.rnn.RNNCell, 1), (mx.gluon.rnn.LSTMCell, 2)):
+        seen = []
+        for activation in ("relu", lambda v: v.relu(), mx.gluon.nn.Activation("relu")):
+            cell = cls(2, activation=activation, input_size=2)
+            cell.initialize(mx.init.One())
+            for _ in range(2):
+                seen.append([value.asnumpy().tolist() for value in cell(x, [mx.nd.ones((1, 2))] * states)[1]])
+                cell.hybridize()
+        assert all(values == seen[0] for values in seen)

@@ -16,7 +16,9 @@ __all__ = ["init", "init_trainer", "scale_loss", "unscale", "convert_model", "co
            "list_lp16_ops", "list_fp32_ops", "list_lp16_fp32_ops", "list_conditional_fp32_ops", "list_widest_type_cast", "list_loss_output_functions",
            "list_lp16_use_fp32_params"]
 
-_state = {"dtype": None}
+_amp_initialized = False  # libraries ask for it
+_amp_loss_scale_initialized, _loss_scaler = False, None  # the first trainer's
+_target_dtype = None
 
 
 def _checked(target_dtype):
@@ -77,13 +79,14 @@ def _wrap(names, make):
 
 def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops=None, fp32_ops=None):
     """From now on operators of blocks and programs cast their inputs: products to the low precision, sensitive ones to float32."""
+    global _amp_initialized, _target_dtype
     target = _checked(target_dtype)
-    if _state["dtype"] is not None:
-        if _state["dtype"] != target:
-            raise MXNetError(f"amp.init: {_state['dtype']} is in use already; {target} needs another process")
+    if _amp_initialized:
+        if _target_dtype != target:
+            raise MXNetError(f"amp.init: {_target_dtype} is in use already; {target} needs another process")
         return
     logging.info("Using AMP")
-    _state["dtype"] = target
+    _amp_initialized, _target_dtype = True, target
     _wrap(lists.LOW if target_precision_ops is None else target_precision_ops, lambda f: _cast_before(f, target))
     _wrap(lists.FLOAT32 if fp32_ops is None else fp32_ops, lambda f: _cast_before(f, "float32"))
     for name, attribute, values in lists.CONDITIONAL_FLOAT32 if conditional_fp32_ops is None else conditional_fp32_ops:
@@ -97,8 +100,11 @@ def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops
 
 def init_trainer(optimizer_or_trainer):
     """Lets a trainer skip steps whose gradients are not finite, and choose the factor of scale_loss."""
+    global _amp_loss_scale_initialized, _loss_scaler
     trainer = _trainer(optimizer_or_trainer)
     trainer._amp_loss_scaler, trainer._amp_original_scale = LossScaler(), trainer._scale
+    if not _amp_loss_scale_initialized:
+        _amp_loss_scale_initialized, _loss_scaler = True, trainer._amp_loss_scaler
     update = trainer._update
 
     def careful_update(self, ignore_stale_grad=False):

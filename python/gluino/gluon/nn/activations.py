@@ -1,6 +1,5 @@
 """Activations as blocks."""
 from ... import initializer
-from .._options import check_activation
 from ..hybrid_block import HybridBlock
 
 __all__ = ["Activation", "LeakyReLU", "PReLU", "ELU", "SELU", "Swish", "SiLU", "GELU"]
@@ -10,7 +9,6 @@ class Activation(HybridBlock):
     """relu, sigmoid, tanh, softrelu or softsign."""
 
     def __init__(self, activation, **kwargs):
-        check_activation(activation)
         self._act_type = activation
         super().__init__(**kwargs)
 

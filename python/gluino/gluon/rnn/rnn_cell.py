@@ -5,7 +5,6 @@ from ... import _core
 from ... import ndarray as nd
 from ... import symbol as sym
 from ...util import is_np_array
-from .._options import check_activation
 from ..block import Block
 from ..hybrid_block import HybridBlock
 
@@ -150,6 +149,11 @@ class _GatedCell(HybridRecurrentCell):
                 F.FullyConnected(state, h2h_weight, h2h_bias, num_hidden=rows, name=self._step_name("h2h")))
 
 
+def activated(F, x, activation, name=None):
+    """An activation by name, or a block or function of the user's."""
+    return F.Activation(x, act_type=activation, name=name) if isinstance(activation, str) else activation(x)
+
+
 class RNNCell(_GatedCell):
     """activation(i2h + h2h)."""
 
@@ -157,7 +161,6 @@ class RNNCell(_GatedCell):
                  h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
         super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
                          params)
-        check_activation(activation)
         self._activation = activation
 
     def _alias(self):
@@ -166,7 +169,7 @@ class RNNCell(_GatedCell):
     def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
         i2h, h2h = self._products(F, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         sums = F.elemwise_add(i2h, h2h, name=self._step_name("plus0"))
-        output = F.Activation(sums, act_type=self._activation, name=self._step_name("out"))
+        output = activated(F, sums, self._activation, self._step_name("out"))
         return output, [output]
 
 
@@ -179,8 +182,6 @@ class LSTMCell(_GatedCell):
                  h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None, activation="tanh", recurrent_activation="sigmoid"):
         super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix,
                          params)
-        check_activation(activation)
-        check_activation(recurrent_activation)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def _alias(self):
@@ -199,11 +200,11 @@ class LSTMCell(_GatedCell):
     def gated(F, sums, cell_state, activation="tanh", recurrent_activation="sigmoid", named=lambda name: None):
         """(hidden state, cell state) of the next step, from the sums before the gates."""
         gates = F.SliceChannel(sums, num_outputs=4, name=named("slice"))
-        in_gate, forget_gate, new, out_gate = (F.Activation(gate, act_type=activation if name == "c" else recurrent_activation, name=named(name))
+        in_gate, forget_gate, new, out_gate = (activated(F, gate, activation if name == "c" else recurrent_activation, named(name))
                                                for gate, name in zip(gates, "ifco"))
         next_c = F.elemwise_add(F.elemwise_mul(forget_gate, cell_state, name=named("mul0")), F.elemwise_mul(in_gate, new, name=named("mul1")),
                                 name=named("state"))
-        return F.elemwise_mul(out_gate, F.Activation(next_c, act_type=activation, name=named("activation0")), name=named("out")), next_c
+        return F.elemwise_mul(out_gate, activated(F, next_c, activation, named("activation0")), name=named("out")), next_c
 
 
 class GRUCell(_GatedCell):

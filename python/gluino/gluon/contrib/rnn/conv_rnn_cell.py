@@ -1,6 +1,6 @@
 """Recurrent cells whose products are convolutions: of one, two or three axes, plain, LSTM and GRU (Shi et al., 2015)."""
-from ..._options import check_activation, check_layout
-from ...rnn.rnn_cell import HybridRecurrentCell
+from ..._options import check_layout
+from ...rnn.rnn_cell import HybridRecurrentCell, activated
 
 __all__ = ["Conv1DRNNCell", "Conv2DRNNCell", "Conv3DRNNCell", "Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell", "Conv1DGRUCell",
            "Conv2DGRUCell", "Conv3DGRUCell"]
@@ -23,7 +23,6 @@ class _ConvCell(HybridRecurrentCell):
         super().__init__(prefix=prefix, params=params)
         axes = len(input_shape) - 1
         check_layout(self, conv_layout, axes)
-        check_activation(activation)
         self._layout, self._activation, self._hidden_channels = conv_layout, activation, hidden_channels
         self._i2h_kernel, self._h2h_kernel = _per_axis(i2h_kernel, axes, "i2h_kernel"), _per_axis(h2h_kernel, axes, "h2h_kernel")
         if any(extent % 2 == 0 for extent in self._h2h_kernel):
@@ -71,8 +70,7 @@ class _ConvCell(HybridRecurrentCell):
                                   name=self._step_name("h2h"), **common)
 
     def _activated(self, F, x, name=None):
-        name = name and self._step_name(name)
-        return F.Activation(x, act_type=self._activation, name=name) if isinstance(self._activation, str) else self._activation(x)
+        return activated(F, x, self._activation, name and self._step_name(name))
 
     def _gate(self, F, x, name):
         return F.Activation(x, act_type="sigmoid", name=self._step_name(name))
