@@ -3,6 +3,7 @@
 
 #include "autograd/row_gradient.h"
 #include "dispatch/mode.h"
+#include "dispatch/overwrite.h"
 #include "dispatch/untraceable.h"
 #include "gluino/autograd.h"
 #include "gluino/dlpack.h"
@@ -240,6 +241,7 @@ void add_arrays(py::module_& m) {
   m.def("array", &array_from, py::arg("data"), py::arg("device"), py::arg("numpy"), "A new array with the values of a NumPy array.");
   m.def("asnumpy", &to_numpy);
   m.def("as_flavour", [](const Tensor& t, bool numpy) { return py::reinterpret_steal<py::object>(wrap(t, numpy ? kNumpy : kLegacy)); });
+  m.def("overwrite", [](Tensor target, const Tensor& value) { overwrite(target, value); });
   m.def("copy_into", [](const Tensor& source, Tensor target) { target.assign(source); });
   m.def("to_device", [](const Tensor& t, int device) { return t.to(cpu(device)); });
   m.def(

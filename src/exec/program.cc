@@ -6,6 +6,7 @@
 #include "autograd/row_gradient.h"
 #include "dispatch/dependent_outputs.h"
 #include "dispatch/infer.h"
+#include "dispatch/overwrite.h"
 #include "dispatch/random.h"
 #include "exec/value_flow.h"
 #include "gluino/autograd.h"
@@ -289,10 +290,14 @@ static void put_value(const Tensor& symbolic, const Tensor& value) {
 
 // As the update in forward did: a recorded one puts the target where the value is on the tape, or takes it off; one under pause()
 // writes memory. No node comes between target and value, because it would outlive what backward releases.
-static void write_back(Tensor target, const Tensor& value, bool is_recorded) {
+static void write_back(Tensor target, const Tensor& value, const Ending::WriteBack& w) {
   const Ref<AutogradEntry> place = impl_of(target).autograd;
   const bool is_leaf = place && place->has_own_gradient();
-  const autograd::Scope scope(is_recorded && !is_leaf && mode().recording, std::nullopt);
+  if (w.is_overwrite && (is_leaf || (!place && !on_tape(value)))) {
+    const autograd::Scope paused(false, std::nullopt);
+    return overwrite(target, value.detach());
+  }
+  const autograd::Scope scope(w.is_recorded && !is_leaf && mode().recording, std::nullopt);
   Tensor own = value.detach();
   if (mode().recording) {
     own = own.copy();
@@ -339,7 +344,7 @@ HybridCache::Result finish_run(const Ending& e, Tensors values, const Tensors& i
       results[i] = results[i].detach().copy();  // a constant stays what it is, whatever the caller does with the result
     }
   for (const Ending::WriteBack& w : e.write_backs) {
-    write_back(outside(w.target), values[next], w.is_recorded);
+    write_back(outside(w.target), values[next], w);
     ++next;
   }
   for (const Ending::Escaped& s : e.escaped) {

@@ -280,7 +280,8 @@ class ProgramTracer final : public Tracer {
   }
 
   Ending::WriteBack write_back(TracedValue target, const Value& value) {
-    return {target, locate(value), value.node->op && !value.node->mode.is_paused};
+    const OpDef* op = value.node->op;
+    return {target, locate(value), op && !value.node->mode.is_paused, autograd::is_overwrite(op)};
   }
   void add_write_back(Trace& t, TracedValue target, const Value& value) {
     if (!(locate(value) == target)) t.ending.write_backs.push_back(write_back(target, value));

@@ -31,7 +31,8 @@ struct Ending {
   struct WriteBack {
     TracedValue target;  // an input or a captured tensor
     TracedValue value;
-    bool is_recorded;  // it was updated while recording: the tensor joins the tape
+    bool is_recorded;   // it was updated while recording: the tensor joins the tape
+    bool is_overwrite;  // under pause(): the tensor keeps its place
   };
   // A result that is a tensor the caller has already, or a view of it: made from that tensor when the run is over.
   struct Alias {

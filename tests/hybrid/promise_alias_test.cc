@@ -1,6 +1,7 @@
 // Views, copies and their bases: an update of one is seen by the other, in every mode and wherever it is looked at.
 #include <fmt/format.h>
 
+#include "gluino/parameter.h"
 #include "hybrid/every_mode.h"
 
 namespace gluino::test {
@@ -303,6 +304,36 @@ TEST(PromiseAlias, AWeightThatForwardWritesUnderPauseKeepsItsGradient) {
       show(out, weight.grad());
     }
   });
+}
+// As spectral normalisation does: what was recorded reads the old value, also outside of the function.
+TEST(PromiseAlias, AParameterThatForwardStoresUnderPauseIsReadAsItWas) {
+  for (const GradReq req : {GradReq::null, GradReq::write})
+    expect_same([req](auto mode, std::ostream& out) {
+      Parameter stored("stored", {.shape = {2, 4}, .grad_req = req});
+      stored.set_data(numbers({2, 4}));
+      Tensor weight = leaf({2, 4});
+      const auto f = mode([&](const Tensor& x) {
+        const Tensor before = stored.data();
+        const Tensor y = x * before * before * weight;
+        {
+          const auto pause = autograd::pause();
+          stored.set_data(before * 0.5 + 1);
+        }
+        return y;
+      });
+      const Tensor row = stored.data()[0], held = stored.data();
+      for (int k = 0; k < 3; ++k) {
+        {
+          const auto record = autograd::record();
+          const Tensor x = numbers({2, 4});
+          (f(x) * stored.data() + f(x * 2)).backward();
+        }
+        for (const Tensor& t : {weight.grad(), stored.data(), row, held}) show(out, t);
+        if (req == GradReq::write) show(out, stored.grad());
+      }
+      stored.set_data(zeros({2, 4}));
+      for (const Tensor& t : {f(numbers({2, 4})), stored.data(), row, held}) show(out, t);
+    });
 }
 
 }  // namespace

@@ -339,7 +339,7 @@ class Parameter:
         return self.list_data()
 
     def set_data(self, data):
-        """Overwrites the values, which compiled programs see."""
+        """Stores other values, which compiled programs see. What was recorded keeps those that it has read."""
         self.shape = data.shape
         if self._data is None:
             if self._deferred is None:
@@ -349,7 +349,11 @@ class Parameter:
             return
         with autograd.pause():
             for array in self._data:
-                array[:] = data.as_in_context(array.context) if isinstance(data, nd.NDArray) else data
+                if _core.is_tracing():
+                    array[:] = data.as_in_context(array.context) if isinstance(data, nd.NDArray) else data
+                    continue
+                values = data if isinstance(data, nd.NDArray) else nd.array(data, dtype=array._dtype_name)
+                _core.overwrite(array, values.as_in_context(array.context).astype(array._dtype_name, copy=False))
 
     def zero_grad(self):
         """Sets the gradients to 0."""

@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "base/fork.h"
 #include "base/format.h"
+#include "dispatch/overwrite.h"
 #include "gluino/autograd.h"
 #include "gluino/block.h"
 #include "graph/trace.h"
@@ -180,7 +181,7 @@ void Parameter::set_data(const Tensor& value) {
   for (Tensor& copy : copies_) {
     if (!(value.shape() == copy.shape()))
       raise<ShapeError>("parameter '{}' has shape {}, the value {}", name(), copy.shape(), value.shape());
-    copy.assign(value.detach().to(copy.device()));
+    overwrite(copy, value.detach().to(copy.device()));
   }
 }
 
