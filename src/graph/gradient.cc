@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "dispatch/dependent_outputs.h"
 #include "dispatch/own_gradient.h"
+#include "gluino/autograd.h"
 
 namespace gluino {
 namespace {
@@ -125,7 +126,7 @@ class Backward {
       if (k < static_cast<int>(outs.size())) outs[k] = tensor_of_known({self, k});
     if (uses.last_output) outs.back() = tensor_of_known({self, static_cast<int>(outs.size()) - 1});
     for (size_t k = 0; k < heads.size(); ++k)
-      if (!heads[k].defined()) heads[k] = call("zeros_like", {tensor_of_known({self, static_cast<int>(k)})});
+      if (!heads[k].defined()) heads[k] = constant_like("zeros_like", tensor_of_known({self, static_cast<int>(k)}));
     const Gradient gradient(*node.op, std::move(ins), std::move(outs), std::move(heads), std::move(likes), wanted);
     if (const RowRule* rule = row_rule_of(*node.op))
       if (Place& table = places_[numbers_.at(node.inputs[rule->table].node.get())]; table.keeps_rows)
@@ -164,6 +165,10 @@ class Backward {
 
 }  // namespace
 
+Tensor constant_like(std::string_view op, const Tensor& t) {
+  const autograd::Scope paused(false, std::nullopt);
+  return call(op, {t});
+}
 Tensor tensor_of_known(const Value& v) {
   const OutputInfo& info = v.node->outputs[v.index];
   return tensor_of(v, *info.shape, *info.dtype, current_device());

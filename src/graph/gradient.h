@@ -39,6 +39,8 @@ std::vector<SymbolicGradient> symbolic_gradients_and_rows(const GradientRequest&
 // The same where no rows are asked for.
 Tensors symbolic_gradients(const GradientRequest& request);
 
+// Ones or zeros of a tensor's shape, by the operator that gives them: a constant, which the tape does not lead back from.
+Tensor constant_like(std::string_view op, const Tensor& t);
 // A symbolic tensor for a value whose node knows shapes and dtypes.
 Tensor tensor_of_known(const Value& value);
 

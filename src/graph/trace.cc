@@ -119,7 +119,7 @@ class GraphRecorder final : public TraceHook {
     request.nodes = nodes_in_order(request.heads);
     check_on_tape(request);
     for (size_t i = 0; i < heads.size(); ++i)
-      request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : call("ones_like", {heads[i]}));
+      request.head_grads.push_back(i < head_grads.size() && head_grads[i].defined() ? head_grads[i] : constant_like("ones_like", heads[i]));
     Tensors gradients = symbolic_gradients(request);
     // As on the tape: what backward has released is a value like any other.
     if (!retain) release(request);
