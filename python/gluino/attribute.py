@@ -2,6 +2,7 @@
 import threading
 
 from . import _core
+from .base import CurrentValue
 
 __all__ = ["AttrScope"]
 
@@ -45,3 +46,11 @@ class AttrScope(metaclass=_CurrentScope):
 def current():
     """The innermost scope of this thread."""
     return getattr(AttrScope._local, "value", None) or AttrScope()
+
+
+def _go_on_in(scope):
+    AttrScope._local.value = scope
+    _core.set_attr_scope(scope._attr)
+
+
+AttrScope._current = CurrentValue(current, _go_on_in)

@@ -204,3 +204,19 @@ def __getattr__(name):
     if name in _c_types.__all__:
         return getattr(_c_types, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class CurrentValue:
+    """What is in force in this thread, as .value to read and set: MXNet has thread-local objects there."""
+
+    def __init__(self, read, change):
+        self._read, self._change = read, change
+
+    @property
+    def value(self):
+        """The one of this thread."""
+        return self._read()
+
+    @value.setter
+    def value(self, new):
+        self._change(new)

@@ -2,7 +2,7 @@
 import threading
 
 from . import _core
-from .base import MXNetError
+from .base import CurrentValue, MXNetError
 
 __all__ = ["Context", "Device", "cpu", "gpu", "cpu_pinned", "num_gpus", "current_context", "current_device", "gpu_memory_info"]
 
@@ -99,6 +99,7 @@ def current_context():
 
 
 current_device = current_context
+Context._default_ctx = CurrentValue(current_context, lambda context: context._make_current())
 
 
 def engine_device(ctx):

@@ -52,6 +52,7 @@ class Executor:
         self._aux_dict = auxiliary
         self._bound = _core.sym_bind(symbol, self.arg_dict, {k: v for k, v in self.grad_dict.items() if v is not None},
                                      {k: v for k, v in requests.items() if self.grad_dict[k] is not None}, auxiliary)
+        self._grad_req = grad_req
         self.outputs, self._monitor, self._monitor_all = self._empty_outputs(), None, False
 
     def _empty_outputs(self):

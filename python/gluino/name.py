@@ -1,6 +1,8 @@
 """How operators without a name get one: fullyconnected0, dense0_fwd, ..."""
 import threading
 
+from .base import CurrentValue
+
 __all__ = ["NameManager", "Prefix"]
 
 
@@ -51,6 +53,9 @@ def current():
     if value is None:
         value = NameManager._local.value = NameManager()
     return value
+
+
+NameManager._current = CurrentValue(current, lambda manager: setattr(NameManager._local, "value", manager))
 
 
 def name_of_call(name, hint):

@@ -260,3 +260,63 @@ def test_layers_whose_weight_drops_parts(hybridized):
         out.backward()
         assert len(set(out.asnumpy().ravel().tolist())) > 3 and {0, 2} == set(layer.weight.grad().asnumpy().ravel().tolist())
         assert (layer(x).asnumpy() == 40).all()
+
+
+def test_what_is_in_force_in_this_thread():
+    assert mx.Context._default_ctx.value == mx.cpu(0)
+    mx.Context._default_ctx.value = mx.cpu(1)
+    try:
+        assert nd.ones((1,)).context == mx.cpu(1) == mx.current_context()
+    finally:
+        mx.Context._default_ctx.value = mx.cpu(0)
+    before = mx.name.NameManager._current.value
+    with mx.name.Prefix("mine_") as manager:
+        assert mx.name.NameManager._current.value is manager and manager.get(None, "fc") == "mine_fc0"
+        mx.name.NameManager._current.value = mx.name.Prefix("other_")
+        assert mx.sym.relu(mx.sym.var("x")).name.startswith("other_")
+    assert mx.name.NameManager._current.value is before
+    with mx.AttrScope(group="a") as scope:
+        assert mx.AttrScope._current.value is scope
+    outer = mx.AttrScope._current.value
+    mx.AttrScope._current.value = scope
+    assert mx.sym.var("x").attr("__group__") == "a"
+    mx.AttrScope._current.value = outer
+    assert mx.sym.var("x").attr("__group__") is None
+
+
+def test_arguments_of_layers():
+    norm, table, layer = gluon.nn.LayerNorm(axis=1, epsilon=0.5, scale=False), gluon.nn.Embedding(4, 2), gluon.nn.Conv2DTranspose(2, 3)
+    assert (norm._axis, norm._epsilon, norm._center, norm._scale) == (1, 0.5, True, False) and layer._op_name == "Deconvolution"
+    assert (table._input_dim, table._output_dim) == (4, 2) and gluon.rnn.GRUCell(2, input_size=3)._input_size == 3
+
+
+@pytest.mark.parametrize("layout", ("NTC", "TNC"))
+@pytest.mark.parametrize("package", (nd, mx.sym), ids=("arrays", "symbols"))
+def test_functions_that_cells_of_libraries_are_made_of(layout, package):
+    from gluino.gluon.rnn.rnn_cell import (_cells_begin_state, _cells_state_info, _format_sequence, _get_begin_state, _mask_sequence_variable_length,
+                                           _reverse_sequences)
+    cells, time = [gluon.rnn.LSTMCell(4), gluon.rnn.GRUCell(3)], layout.find("T")
+    assert [info["shape"] for info in _cells_state_info(cells, 2)] == [(2, 4), (2, 4), (2, 3)]
+    assert [state.shape for state in _cells_begin_state(cells, batch_size=2)] == [(2, 4), (2, 4), (2, 3)]
+    values = nd.arange(30).reshape((2, 3, 5) if layout == "NTC" else (3, 2, 5))
+    arrays = {"x": values, "n": nd.array([1, 2])}
+
+    def numbers(result):
+        return (result if package is nd else result.eval(**{name: arrays[name] for name in result.list_inputs()})[0]).asnumpy()
+    x, n = (values, arrays["n"]) if package is nd else (mx.sym.var("x"), mx.sym.var("n"))
+    steps, axis, F, batch = _format_sequence(3, x, layout, False)
+    assert axis == time and F is package and batch == (2 if package is nd else 0) and len(steps) == 3
+    whole, _, _, again = _format_sequence(3, steps, layout, True)
+    assert again == batch and (numbers(whole) == values.asnumpy()).all()
+    turned = _format_sequence(3, x, layout, None, in_layout="TNC" if layout == "NTC" else "NTC")[0]
+    assert (numbers(turned) == values.asnumpy().swapaxes(0, 1)).all()
+    states = _get_begin_state(cells[0], F, None, steps, batch)
+    assert len(states) == 2 and _get_begin_state(cells[0], F, states, steps, batch) is states
+    by_time = values.asnumpy().swapaxes(0, time)
+    expected = by_time.copy()
+    expected[1:, 0], expected[2:, 1] = 0, 0
+    assert (numbers(_mask_sequence_variable_length(F, x, 3, n, time, True)).swapaxes(0, time) == expected).all()
+    assert (numbers(_mask_sequence_variable_length(F, steps, 3, n, time, False)[1]) == expected[1]).all()
+    assert (numbers(_reverse_sequences(steps, 3)[0]) == by_time[2]).all()
+    backwards = _reverse_sequences(steps, 3, n)
+    assert (numbers(backwards[0]) == [by_time[0, 0], by_time[1, 1]]).all()

@@ -210,6 +210,7 @@ class LayerNorm(_ScaledNorm):
                  prefix=None, params=None):
         super().__init__(center, scale, beta_initializer, gamma_initializer, in_channels, prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
 
     def hybrid_forward(self, F, data, gamma, beta):
         return F.LayerNorm(data, gamma, beta, axis=self._kwargs["axis"], eps=self._kwargs["eps"], name="fwd")
@@ -232,6 +233,7 @@ class Embedding(HybridBlock):
 
     def __init__(self, input_dim, output_dim, dtype="float32", weight_initializer=None, sparse_grad=False, **kwargs):
         super().__init__(**kwargs)
+        self._input_dim, self._output_dim = input_dim, output_dim
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
         self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True,
                                       grad_stype="row_sparse" if sparse_grad else "default")

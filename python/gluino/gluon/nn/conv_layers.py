@@ -47,6 +47,10 @@ class _Conv(HybridBlock):
         out = getattr(F, self._operator)(*inputs, name="fwd", **self._kwargs)
         return out if self.act is None else self.act(out)
 
+    @property
+    def _op_name(self):
+        return self._operator
+
     def _alias(self):
         return "conv"
 

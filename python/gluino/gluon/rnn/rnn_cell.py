@@ -7,6 +7,7 @@ from ... import symbol as sym
 from ...util import is_np_array
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ._sequences import *  # noqa: F401,F403: other libraries import them from here
 
 __all__ = ["RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell", "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell",
            "ModifierCell", "ZoneoutCell", "ResidualCell", "BidirectionalCell"]
@@ -131,7 +132,7 @@ class _GatedCell(HybridRecurrentCell):
     def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None, i2h_bias_initializer="zeros",
                  h2h_bias_initializer="zeros", input_size=0, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
-        self._hidden_size, rows = hidden_size, self._gates * hidden_size
+        self._hidden_size, self._input_size, rows = hidden_size, input_size, self._gates * hidden_size
         for name, shape, init in (("i2h_weight", (rows, input_size), i2h_weight_initializer), ("h2h_weight", (rows, hidden_size), h2h_weight_initializer),
                                   ("i2h_bias", (rows,), i2h_bias_initializer), ("h2h_bias", (rows,), h2h_bias_initializer)):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
