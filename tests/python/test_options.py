@@ -1,4 +1,5 @@
-"""A wrong text among the options of a layer or loss is an error of its constructor: every class, every such option."""
+"""A wrong text among the options of a layer or loss is an error of its constructor, or for an activation of its first call: every class, every such
+option."""
 import inspect
 
 import pytest
@@ -33,9 +34,15 @@ def test_wrong_texts(name, option, parameter):
     good = parameter.default if isinstance(parameter.default, str) else "tanh"
     make(**{**wanted, option: good})
     for wrong in ("nonsense", good + "x", good[1:], good.swapcase(), good + " "):
-        with pytest.raises((ValueError, AssertionError, gluon.parameter.MXNetError)) as error:
-            make(**{**wanted, option: wrong})
-        assert wrong in str(error.value)
+        for flags in (None, {}):
+            with pytest.raises((ValueError, AssertionError, gluon.parameter.MXNetError)) as error:
+                layer = make(**{**wanted, option: wrong})
+                assert "activation" in option, "others are looked at by the constructor"
+                layer.initialize()
+                if flags is not None:
+                    layer.hybridize()
+                layer_samples.run(layer, layer_samples.SAMPLES[name][1]())
+            assert wrong in str(error.value)
 
 
 def test_there_are_cases():
