@@ -33,9 +33,9 @@ TEST(WrongInput, PicksFromAnAxisWithoutElements) {
 TEST(WrongInput, CopiesOfWeightsInAnotherPrecision) {
   const Tensor w = ones({3, 4}), wide = w.astype(DType::float64), one = ones({1});
   const StringMap attrs{{"lr", "0.1"}};
-  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float64, but weight32 is float32",
+  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float64 and g float64, but weight32 is float32",
                       ask("mp_lamb_update_phase2", {wide, wide, one, one, w}, attrs));
-  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float32, but weight32 is float64",
+  GLUINO_EXPECT_ERROR(DTypeError, "the weight is float32 and g float32, but weight32 is float64",
                       ask("mp_lamb_update_phase2", {w, w, one, one, wide}, attrs));
 }
 TEST(WrongInput, ImagesWithoutRowsAreEnlargedWithTheirGradients) {

@@ -140,7 +140,7 @@ class Clients:
 
     def __init__(self, server, model, x, count=8):
         self.server, self.model, self.x, self.stop = server, model, x, False
-        self.replies, self.errors = [], []
+        self.replies, self.errors, self.connected = [], [], []
         self.threads = [threading.Thread(target=self.run) for _ in range(count)]
         for t in self.threads:
             t.start()
@@ -149,6 +149,7 @@ class Clients:
         connection = self.server.connect()
         try:
             connection.connect()
+            self.connected.append(connection)
             while not self.stop:
                 reply = self.server.infer(self.model, connection, data=self.x)
                 self.replies.append(reply)
@@ -158,7 +159,8 @@ class Clients:
             self.errors.append(e)
 
     def wait_for(self, count):
-        wait_until(lambda: len(self.replies) >= count or self.errors)
+        """Until so many replies have come, and nobody is on the way to a server that is about to end."""
+        wait_until(lambda: len(self.replies) >= count and len(self.connected) == len(self.threads) or self.errors)
 
     def join(self):
         for t in self.threads:
